@@ -1,0 +1,56 @@
+# Everything goes through .venv, which is made on first use.
+#
+# PYTHON  interpreter that .venv is made with (3.11 to 3.13)
+# ARGS    appended to the command of `run` or `test`: make run ARGS='budget=quick'
+# TORCH   another torch than the pinned one: make run TORCH=torch==2.12.1
+#         Remembered in .venv, so that a later `make test` tests what was chosen instead of
+#         replacing it. `make venv TORCH=` goes back to the pin.
+PYTHON ?= python3
+TORCH_FILE := .venv/torch-requirement
+CHOSEN := $(shell cat $(TORCH_FILE) 2>/dev/null)
+TORCH ?= $(CHOSEN)
+PINNED := $(shell grep '^torch==' constraints.txt)
+
+READY := .venv/ready
+ifneq ($(strip $(TORCH)),$(strip $(CHOSEN)))
+$(READY): changed-torch
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test check changed-torch
+# `make -j2 run test` must not time anything while tests run beside it.
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(READY) ## set up .venv and nothing else
+
+run: $(READY) ## measure every mode here, write a report, print a table
+	.venv/bin/python run.py -m experiment=modes $(ARGS)
+
+test: $(READY) ## run the test suite
+	.venv/bin/python -m pytest -q $(ARGS)
+
+check: $(READY) ## formatter, linter and type checker, then the test suite
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/python -m pytest -q $(ARGS)
+
+# The mark is removed first and set last: an interrupted installation is taken up again.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
+	  found=$$($(PYTHON) -c 'import sys; print("Python %d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	  echo "modescope needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is $${found:-not there}:" \
+	    "name another, as in make $(MAKECMDGOALS) PYTHON=python3.11." >&2; exit 1; }
+	@command -v "$(CXX)" >/dev/null || { \
+	  echo "torch.compile needs a C++ compiler, and $(CXX) is not there: install g++, or name" \
+	    "the one you have, as in export CXX=clang++." >&2; exit 1; }
+	@rm -f $@
+	test -x .venv/bin/pip || $(PYTHON) -m venv --clear .venv
+	@grep -v '^torch==' constraints.txt >.venv/constraints.txt
+	.venv/bin/pip install --disable-pip-version-check \
+	  '$(or $(strip $(TORCH)),$(PINNED))' -e '.[dev]' -c .venv/constraints.txt
+	@echo '$(TORCH)' >$(TORCH_FILE)
+	@touch $@

@@ -1,0 +1,1 @@
+"""What the records say: derived columns, tables, figures and reports. Needs no torch."""

@@ -1,0 +1,47 @@
+"""What the command lines of this package share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.metrics import derived
+from bench.records import UsageError
+
+EXIT_USAGE = 2
+
+
+def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
+    """A parser that knows the study's folder."""
+    result = argparse.ArgumentParser(prog=f"python -m {module}", description=doc)
+    result.add_argument(
+        "study", nargs="?", type=Path, default=Path("results/main"),
+        help="folder of a study (default: %(default)s)",
+    )  # fmt: skip
+    return result
+
+
+def study(folder: Path) -> pd.DataFrame:
+    """The derived table of a study; UsageError where it holds no run."""
+    rows = derived(folder)
+    if rows.empty:
+        raise UsageError(
+            f"no run could be read in {folder}/runs; measure one with `python run.py study=NAME`"
+        )
+    return rows
+
+
+def exit_status(body: Callable[[], None]) -> int:
+    """Runs `body`; a mistake of the user's is one line on stderr and status 2."""
+    try:
+        body()
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except BrokenPipeError:  # `... | head` has seen enough
+        sys.stderr.close()  # else the interpreter complains while it exits
+    return 0

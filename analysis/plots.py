@@ -1,0 +1,138 @@
+"""Figures from derived rows. Nothing is computed here: every number comes from the metrics."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from analysis import style, words
+from analysis.rows import GROUP, parts, trusted
+from analysis.words import Row
+from bench.stats import MARGIN
+
+MOST_ROWS = 60  # of one figure: about a page and a half
+_WIDTH, _LEFT, _RIGHT = 9.2, 2.3, 2.6  # inches; left are names, right are numbers
+_ROW, _TITLE, _TICKS, _FOOT = 0.27, 0.55, 0.3, 0.32
+_STEPS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
+_DECIDED = ("faster", "slower")
+
+
+def forest(rows: pd.DataFrame) -> Figure | None:
+    """Speedups with their intervals, a panel per group of comparable rows; None without any.
+
+    Only `trusted` rows are shown, at most MOST_ROWS of them; the foot of the figure says how many
+    are not. Filled markers are decided verdicts; the verdict also stands beside each row.
+    """
+    chart = trusted(rows)
+    panels = [sorted(words.as_rows(part), key=_by_family) for part in parts(chart, GROUP)]
+    shown = _first(panels, MOST_ROWS)
+    if not shown:
+        return None
+    with matplotlib.rc_context(style.RC):
+        return _forest(shown, len(chart) - sum(map(len, shown)))
+
+
+def _by_family(row: Row) -> tuple[int, int]:
+    preset = row["mode"].partition("[")[0]
+    order = list(style.MARKERS)
+    place = order.index(preset) if preset in order else len(order)
+    return style.FAMILIES.index(style.family(row)), place
+
+
+def _first(panels: Sequence[list[Row]], room: int) -> list[list[Row]]:
+    """As many rows as there is room for, panel by panel."""
+    shown = []
+    for panel in panels:
+        shown.append(panel[: max(room, 0)])
+        room -= len(panel)
+    return [panel for panel in shown if panel]
+
+
+def _forest(panels: Sequence[list[Row]], hidden: int) -> Figure:
+    heights = [_TITLE + _ROW * len(panel) + _TICKS for panel in panels]
+    height = sum(heights) + _FOOT
+    figure = Figure(figsize=(_WIDTH, height))
+    limits = _limits([row for panel in panels for row in panel])
+    top = height
+    for panel, needed in zip(panels, heights, strict=True):
+        bottom, inner = top - needed + _TICKS, _ROW * len(panel)
+        box = (_LEFT / _WIDTH, bottom / height, 1 - (_LEFT + _RIGHT) / _WIDTH, inner / height)
+        axes = figure.add_axes(box)
+        _scale(axes, limits)
+        _panel(axes, panel)
+        title = f"{words.work(panel[0])}, {words.contest(panel[0])}"
+        figure.text(0.01, (bottom + inner + 0.25) / height, title, weight="bold")
+        top -= needed
+    foot = "speedup: right of 1× is faster; the band is ±1 %; filled markers: faster or slower"
+    foot += f"; {hidden} more rows are in the table only" if hidden else ""
+    figure.text(0.01, 0.1 / height, foot, size=8)
+    return figure
+
+
+def _panel(axes: Axes, panel: Sequence[Row]) -> None:
+    axes.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.25, linewidth=0)
+    axes.axvline(1, color=style.INK, linewidth=0.8)
+    axes.text(1, -0.6, words.baseline(panel[0]), size=8, ha="center", va="bottom")
+    for place, row in enumerate(panel):
+        colour = style.family(row).colour
+        axes.plot((row["speedup_ci_low"], row["speedup_ci_high"]), (place, place), color=colour,
+                  linewidth=2, solid_capstyle="butt")  # fmt: skip
+        filled = row["verdict"] in _DECIDED
+        axes.plot(row["speedup"], place, style.marker(row), markersize=6.5, color=colour,
+                  markerfacecolor=colour if filled else "none", markeredgewidth=1.3)  # fmt: skip
+        numbers = f"{words.speedup(row)}  {row['verdict']}"
+        axes.text(1.03, place, numbers, transform=axes.get_yaxis_transform(), va="center")
+    axes.set_yticks(range(len(panel)), [row["mode"] for row in panel])
+    axes.set_ylim(len(panel) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _limits(rows: Sequence[Row]) -> tuple[float, float]:
+    """The range of all intervals, and never so narrow that noise fills the width."""
+    low = min(row["speedup_ci_low"] for row in rows)
+    high = max(row["speedup_ci_high"] for row in rows)
+    return min(low / 1.02, 0.95), max(high * 1.02, 1.05)
+
+
+def _scale(axes: Axes, limits: tuple[float, float]) -> None:
+    """Logarithmic, so that 2× and 0.5× are equally far from 1×, with plain numbers."""
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(*limits)
+    axes.xaxis.set_major_locator(FixedLocator(_ticks(*limits)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Five to ten plain numbers: powers of two over a wide range, else the widest even step."""
+    if high / low > 6:
+        powers = [2.0**power for power in range(-10, 11)]
+        return [power for power in powers if low <= power <= high]
+    step = next((step for step in _STEPS if (high - low) / step >= 4), _STEPS[-1])
+    return [round(step * place, 6) for place in range(1, 1000) if low <= step * place <= high]
+
+
+def svg(figure: Figure, inline: bool) -> str:
+    """The figure as SVG with the same bytes every time.
+
+    `inline`: for a page that owns the colours: no prolog, no namespaces, ink is `currentColor`.
+    Otherwise a file of its own, on white.
+    """
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with matplotlib.rc_context(style.RC), io.StringIO() as buffer:
+        paper = "none" if inline else "white"
+        figure.savefig(buffer, format="svg", metadata=nothing, facecolor=paper)
+        text = buffer.getvalue()
+    if not inline:
+        return text
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # several figures share a page, and ids are unique
+    return text.replace(style.INK, "currentColor")

@@ -1,0 +1,75 @@
+"""Which rows count, and which belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from string import ascii_uppercase
+
+import pandas as pd
+
+# The same work on the same machine: what a reader compares modes within.
+SECTION = ("environment", "device", "threads", "model", "model_args", "shape", "phase")
+# ... at one output precision against one baseline: what speedups may be ranked within.
+GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
+
+ADDED = {
+    "environment": "letter of the environment within the study, A being the oldest; a run that "
+    "ended before its environment was read has that of the run before it on the same device",
+    "measured_times": "how many runs of this case, environment and replicate there are; the "
+    "newest one counts, whatever its status",
+    "replicates": "in how many replicate processes the case was measured; the row shown is that "
+    "of the lowest replicate, never a pool of them",
+}
+
+
+def latest(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row per case and environment, out of all runs of a study; adds the columns `ADDED`.
+
+    The newest run of a case counts even where it failed and an older one did not.
+    """
+    runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
+    runs = runs.assign(environment=_environment_letter(runs))
+    case = ["case_id", "environment"]
+    process = [*case, "replicate"]
+    runs["measured_times"] = runs.groupby(process)["run_id"].transform("size").astype("int64")
+    runs["replicates"] = runs.groupby(case)["replicate"].transform("nunique").astype("int64")
+    newest = runs.drop_duplicates(process, keep="last")
+    shown = newest.sort_values("replicate", kind="stable").drop_duplicates(case, keep="first")
+    return shown.sort_index().reset_index(drop=True)
+
+
+def _environment_letter(runs: pd.DataFrame) -> pd.Series:
+    """Environments in order of appearance as A, B, ...; E27 and on after the alphabet."""
+    filled = runs.groupby("device")["environment_id"].transform(lambda ids: ids.ffill().bfill())
+    codes, _ = pd.factorize(filled)  # -1 where a device's environment was never read
+    names = [
+        "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
+        for code in codes
+    ]
+    return pd.Series(names, index=runs.index, dtype="str")
+
+
+def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    """`rows` split by the columns `by` (SECTION or GROUP), in the order of their values."""
+    for _, part in rows.groupby(list(by), dropna=False, sort=True):
+        yield part
+
+
+def trusted(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that may be charted and recommended.
+
+    They ended ok, are known to have been in effect, had more than a smoke budget and have an
+    interval.
+    """
+    return rows[
+        (rows["status"] == "ok")
+        & (rows["in_effect"].eq(True))
+        & (rows["budget"] != "smoke")
+        & rows["speedup_ci_low"].notna()
+    ]
+
+
+def ordered(rows: pd.DataFrame) -> pd.DataFrame:
+    """For reading: by section, fastest first, what has no speedup last."""
+    keys = [*SECTION, "speedup", "dtype", "mode"]
+    return rows.sort_values(keys, ascending=[key != "speedup" for key in keys], ignore_index=True)

@@ -1,0 +1,77 @@
+"""How a mode looks in every figure: one colour per family, one marker per preset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.words import Row
+
+INK = "#24292f"  # text and lines; `plots.svg` lets a page replace it
+FADED = "#8c959f"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Modes that speed up by the same means; the order of FAMILIES is that of rows in figures."""
+
+    name: str
+    colour: str
+
+
+# Okabe and Ito, Color Universal Design (2008): told apart with any colour vision, and each has a
+# contrast of at least 3 against both a white and a near-black page.
+EAGER = Family("eager", "#7f7f7f")
+AMP = Family("amp", "#d55e00")
+COMPILE = Family("compile", "#0072b2")
+COMPILE_GRAPHS = Family("compile + graphs", "#009e73")
+CUDA_GRAPH = Family("cuda-graph", "#cc79a7")
+FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
+
+# compile axis -> whether the compiler itself uses CUDA graphs
+_COMPILES_TO_GRAPHS = {"reduce-overhead": True, "max-autotune": True}
+
+MARKERS = {
+    "eager": "o",
+    "no_grad": "s",
+    "inference_mode": "D",
+    "amp": "^",
+    "compile": "v",
+    "max-autotune-no-cudagraphs": "<",
+    "amp-compile": ">",
+    "reduce-overhead": "p",
+    "max-autotune": "h",
+    "compile-cuda-graph": "*",
+    "cuda-graph": "P",
+}
+OTHER_MARKER = "X"
+
+RC = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.edgecolor": FADED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "svg.fonttype": "none",  # text stays text: searchable, and in the page's own font
+    "svg.hashsalt": "modescope",  # equal figures get equal bytes
+}
+
+
+def family(row: Row) -> Family:
+    """The family, by the resolved axes, so that an overridden preset is shown as what it is."""
+    if row["compile"] == "none":
+        return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
+    graphs = row["graph"] or _COMPILES_TO_GRAPHS.get(row["compile"], False)
+    return COMPILE_GRAPHS if graphs else COMPILE
+
+
+def marker(row: Row) -> str:
+    """The marker of the preset, whatever axes were overridden."""
+    return MARKERS.get(row["mode"].partition("[")[0], OTHER_MARKER)

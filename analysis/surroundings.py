@@ -1,0 +1,65 @@
+"""Where the runs of a study took place, and in what their environments differ."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+
+from analysis import words
+from bench.records import Environment
+
+_VARIES = "load_1min"  # changes from run to run and makes no two rows incomparable
+
+
+def surroundings(rows: pd.DataFrame) -> dict[str, Any]:
+    """`letters`, `facts` (name, meaning, a value per letter, whether they differ), `sentence`."""
+    letters = sorted(rows["environment"].unique())
+    facts = []
+    for field in fields(Environment):
+        values = [
+            _values(field.name, rows.loc[rows["environment"] == letter, field.name])
+            for letter in letters
+        ]
+        if any(value != words.UNKNOWN for value in values):
+            several = len(set(values)) > 1 or rows[field.name].dropna().nunique() > 1
+            facts.append(
+                {
+                    "name": field.name,
+                    "doc": field.metadata["doc"],
+                    "values": values,
+                    "differs": several and field.name != _VARIES,
+                }
+            )
+    differing = [fact["name"] for fact in facts if fact["differs"]]
+    return {"letters": letters, "facts": facts, "sentence": _sentence(rows, letters, differing)}
+
+
+def _values(name: str, values: pd.Series) -> str:
+    known = list(dict.fromkeys(values.dropna()))
+    if not known:
+        return words.UNKNOWN
+    if name == _VARIES:
+        low, high = min(known), max(known)
+        return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+    return " / ".join(_value(name, value) for value in known)
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("_bytes"):
+        return f"{value / 2**30:.1f} GiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _sentence(rows: pd.DataFrame, letters: list[str], differing: list[str]) -> str:
+    told = ", ".join(differing)
+    if len(letters) > 1:
+        return (
+            f"Rows come from {len(letters)} environments ({', '.join(letters)}), which differ in "
+            f"{told or 'what their id covers'}; they are never ranked against each other."
+        )
+    if differing:
+        return f"Rows differ in {told}."
+    named = [_values(name, rows[name]) for name in ("device_name", "torch_version")]
+    return f"All rows were measured in one environment: {named[0]}, torch {named[1]}."

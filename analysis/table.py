@@ -1,0 +1,85 @@
+"""Prints a study: `python -m analysis.table [results/main] [--csv] [--where EXPRESSION]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import cli, terminal
+from analysis.metrics import CONTRACT, METRICS
+from analysis.rows import ADDED, ordered
+from bench.records import UsageError
+from bench.store import SCHEMA
+
+MOST_ROWS = 24  # of a summary; the whole study is for this module's command line
+
+
+def text(rows: pd.DataFrame) -> str:
+    """Derived rows as a table for a terminal."""
+    return "\n".join(terminal.lines(rows)) if len(rows) else "no runs"
+
+
+def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
+    """`text` of the most telling derived rows: at most MOST_ROWS rows and `limit` lines.
+
+    Faults come first, then what is fastest, then what was skipped; the last line says how to see
+    the rest (`folder`: the study's, by default results/<study>). One row always fits: a `limit`
+    below 4 is taken as 4.
+    """
+    telling = rows.assign(_rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0))
+    telling = telling.sort_values(["_rank", "speedup"], ascending=[True, False], kind="stable")
+    for count in range(min(len(rows), MOST_ROWS), 0, -1):
+        lines = terminal.lines(telling.head(count))
+        if count < len(rows):
+            study = folder or f"results/{rows['study'].iloc[0]}"
+            lines.append(f"{len(rows) - count} more: python -m analysis.table {study}")
+        if len(lines) <= limit:
+            return "\n".join(lines)
+    return "\n".join([*lines[:3], lines[-1]]) if len(rows) else "no runs"
+
+
+def csv(rows: pd.DataFrame) -> str:
+    """The contract's columns in full precision; unknown is an empty field, flags are a;b."""
+    names = dict.fromkeys([*CONTRACT, *ADDED, *(metric.name for metric in METRICS)])
+    table = ordered(rows)[[name for name in names if name in rows]]
+    whole = [f.name for f in SCHEMA if f.name in table and str(f.type) == "int64"]
+    table = table.astype(dict.fromkeys([*whole, "rounds"], "Int64"))  # 4, not 4.0 beside a null
+    table["flags"] = [";".join(flags) for flags in table["flags"]]
+    return table.to_csv(index=False)
+
+
+def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
+    """The rows for which `expression` holds (pandas' `DataFrame.query`)."""
+    try:
+        kept = rows.query(expression)
+    except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"--where {expression!r}: {reason}; compare columns of the table, for example "
+            "--where 'mode == \"compile\" and speedup > 1.1'"
+        ) from None
+    if not isinstance(kept, pd.DataFrame):
+        raise UsageError(f"--where {expression!r} selects no rows; write a comparison of columns")
+    return kept
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = cli.parser("analysis.table", __doc__)
+    parser.add_argument("--csv", action="store_true", help="all columns, full precision")
+    parser.add_argument("--where", metavar="EXPRESSION", help="keep rows for which this holds")
+    asked = parser.parse_args(arguments)
+
+    def body() -> None:
+        rows = cli.study(asked.study)
+        rows = where(rows, asked.where) if asked.where else rows
+        sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n")
+
+    return cli.exit_status(body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The derived table as aligned text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from analysis import words
+from analysis.columns import MEASURED, Column, wanted
+from analysis.rows import SECTION, ordered, parts
+from analysis.words import Row
+
+WIDTH = 110  # a reason is cut to it; names and numbers never are
+_MARKS = ("*", "†", "‡", "§", "¶")
+_GAP = "  "
+
+
+def lines(frame: pd.DataFrame) -> list[str]:
+    """Titles, then a block per section (same work, same machine), then a line per note."""
+    blocks = [words.as_rows(block) for block in parts(ordered(frame), SECTION)]
+    every = [row for block in blocks for row in block]
+    marks = _marks(every)
+    shared = len({words.baseline(row) for row in every}) == 1
+    naming = (
+        Column(" mode", lambda row: f" {row['mode']}{_mark(row, marks)}"),
+        Column("dtype", lambda row: row["dtype"]),
+        *(() if shared else (Column("against", words.baseline),)),
+    )
+    measured = wanted(MEASURED, every)
+    columns = (*naming, *measured)
+    widths = [_width(column, every if column in naming else _ok(every)) for column in columns]
+    result = [_join([column.title for column in columns], columns, widths)]
+    letter = len({row["environment"] for row in every}) > 1
+    for block in blocks:
+        result.append(_heading(block[0], letter, shared))
+        for row in block:
+            cells = [column.cell(row) for column in (columns if row["status"] == "ok" else naming)]
+            result.append(_spanned(row, _join(cells, columns, widths)))
+    for note, mark in marks.items():
+        result += textwrap.wrap(f"{mark} not in effect: {note}", WIDTH, subsequent_indent="  ")
+    return result
+
+
+def _ok(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row["status"] == "ok"]
+
+
+def _width(column: Column, rows: Iterable[Row]) -> int:
+    return max([len(column.title), *(len(column.cell(row)) for row in rows)])
+
+
+def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    aligned = [
+        f"{cell:{column.align}{width}}"
+        for cell, column, width in zip(cells, columns, widths, strict=False)  # a span ends early
+    ]
+    return _GAP.join(aligned).rstrip() if len(cells) == len(columns) else _GAP.join(aligned)
+
+
+def _spanned(row: Row, line: str) -> str:
+    """A row without numbers has its reason in their place."""
+    if row["status"] == "ok":
+        return line
+    room = max(WIDTH - len(line) - len(_GAP), 20)
+    reason = f"{row['status']}: {row['reason'] or 'no reason was recorded'}"
+    return f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"
+
+
+def _heading(row: Row, letter: bool, shared: bool) -> str:
+    against = f" · against {words.baseline(row)}" if shared else ""
+    return f"{words.work(row)} · {words.place(row, letter)}{against}"
+
+
+def _marks(rows: Iterable[Row]) -> dict[str, str]:
+    """A mark for each distinct note on rows whose mode was not in effect."""
+    notes = dict.fromkeys(_note(row) for row in rows if words.not_in_effect(row))
+    return {
+        note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
+        for index, note in enumerate(notes)
+    }
+
+
+def _mark(row: Row, marks: dict[str, str]) -> str:
+    return f" {marks[_note(row)]}" if words.not_in_effect(row) else ""
+
+
+def _note(row: Row) -> str:
+    return row["in_effect_note"] or "no note was recorded"

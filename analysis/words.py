@@ -1,0 +1,189 @@
+"""Numbers and cases in words: the one way each of them is written, in every output."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+UNKNOWN = "–"
+Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The table as mappings in which everything unknown (NaN, NA) is None."""
+    return [{key: _known(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _known(value: Any) -> Any:
+    return None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+
+
+def duration(seconds: float | None) -> str:
+    """`357 µs`, three digits in the unit that suits."""
+    if seconds is None:
+        return UNKNOWN
+    scale, unit = _unit(seconds)
+    return f"{_digits(seconds / scale, 3)} {unit}"
+
+
+def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`357 µs [355, 359]`, with as many digits as the interval's width asks for."""
+    if value is None or low is None or high is None:
+        return duration(value)
+    scale, unit = _unit(value)
+    value, low, high = value / scale, low / scale, high / scale
+    places = _places(value, low, high, least=max(0, 2 - _magnitude(value)))
+    return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
+
+
+def _magnitude(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0
+
+
+def _digits(value: float, count: int) -> str:
+    return f"{value:.{max(0, count - 1 - _magnitude(value))}f}"
+
+
+def _places(value: float, low: float, high: float, least: int) -> int:
+    """Decimals that keep the ends of an interval apart from its middle, one more at most."""
+    half = min(value - low, high - value)
+    return least if half >= 10.0**-least else least + 1
+
+
+def speedup(row: Row) -> str:
+    """`1.23× [1.21, 1.25]`; without the brackets where there is no interval."""
+    value, low, high = row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"]
+    if value is None:
+        return UNKNOWN
+    if low is None or high is None:
+        return f"{value:.2f}×"
+    places = _places(value, low, high, least=2)
+    return f"{value:.{places}f}× [{low:.{places}f}, {high:.{places}f}]"
+
+
+def latency(row: Row) -> str:
+    """The latency with its interval."""
+    return duration_interval(row["latency_s"], row["latency_ci_low_s"], row["latency_ci_high_s"])
+
+
+def first_call(row: Row) -> str:
+    """`7.20 s`, marked where the compiler's cache was not emptied before."""
+    text = duration(row["first_call_s"])
+    return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+
+
+def calls(count: float | None) -> str:
+    """`12,400`, three digits; `never` for infinity."""
+    if count is None:
+        return UNKNOWN
+    if math.isinf(count):
+        return "never"
+    return f"{round(count, min(0, 2 - _magnitude(count))):,.0f}"
+
+
+def break_even(row: Row) -> str:
+    """After how many calls the first one is paid back."""
+    count = row["break_even_calls"]
+    return UNKNOWN if is_control(row) else "at once" if count == 0 else calls(count)
+
+
+def percent(share: float | None) -> str:
+    """`0.53 %`."""
+    return UNKNOWN if share is None else f"{share * 100:.2g} %"
+
+
+def error(value: float | None) -> str:
+    """`2.1e-7`."""
+    return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
+
+
+def sizes(shape: str) -> str:
+    """`batch 4, seq 64` from the canonical JSON; batch and sequence length first."""
+    first = ("batch", "seq")
+    named = sorted(json.loads(shape).items(), key=lambda size: size[0] not in first)
+    return ", ".join(f"{name} {size}" for name, size in named)
+
+
+def work(row: Row) -> str:
+    """`transformer, batch 4, seq 64, inference`: what is computed."""
+    arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
+    parts = (row["model"], arguments, sizes(row["shape"]), row["phase"])
+    return ", ".join(part for part in parts if part)
+
+
+def place(row: Row, letter: bool) -> str:
+    """`AMD EPYC, 1 thread`: where; with the environment's letter where a study has several."""
+    threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+    parts = (row["device_name"] or row["device"], threads)
+    return ", ".join((*parts, f"environment {row['environment']}") if letter else parts)
+
+
+def baseline(row: Row) -> str:
+    """`eager fp32`, or that there was none."""
+    mode, dtype = row["baseline_mode"], row["baseline_dtype"]
+    return "no baseline" if mode is None else f"{mode} {dtype}"
+
+
+def contest(row: Row) -> str:
+    """`fp32 against eager fp32`: which precision is compared with what."""
+    return f"{row['dtype']} against {baseline(row)}"
+
+
+def variant(row: Row) -> str:
+    """`compile fp32`: one of the things that are compared."""
+    return f"{row['mode']} {row['dtype']}"
+
+
+def is_control(row: Row) -> bool:
+    """Whether the row compares its baseline with itself."""
+    return bool(row["mode"] == row["baseline_mode"] and row["dtype"] == row["baseline_dtype"])
+
+
+def not_in_effect(row: Row) -> bool:
+    """Whether the mode is known not to have done what its name says."""
+    return row["in_effect"] is not None and not row["in_effect"]
+
+
+def flags(row: Row) -> list[str]:
+    """The diagnostics that were raised."""
+    return [] if row["flags"] is None else list(row["flags"])
+
+
+def remarks(row: Row) -> str:
+    """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
+    found = ["budget=smoke"] if row["budget"] == "smoke" else []
+    found += flags(row)
+    found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
+    found += [f"first of {row['replicates']} replicates"] if row["replicates"] > 1 else []
+    return ", ".join(found)
+
+
+def all_remarks(row: Row) -> str:
+    """The remarks, and whether the mode was not in effect, for tables without a mark for it."""
+    found = ("not in effect" if not_in_effect(row) else "", remarks(row))
+    return ", ".join(remark for remark in found if remark)
+
+
+def why_left_out(row: Row) -> str | None:
+    """Why a row is neither charted nor recommended, in one clause; None where it is."""
+    if row["status"] != "ok":
+        return f"{row['status']}: {row['reason'] or 'no reason was recorded'}"
+    if not_in_effect(row):
+        return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
+    if row["in_effect"] is None:
+        return "not known to have been in effect"
+    if row["budget"] == "smoke":
+        return "budget=smoke proves only that it runs"
+    if row["speedup_ci_low"] is None:
+        return "no interval: no baseline, or fewer than 12 rounds"
+    return None

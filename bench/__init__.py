@@ -1,0 +1,1 @@
+"""Measuring PyTorch execution modes: cases in, records out."""

@@ -1,0 +1,289 @@
+"""Hydra's configuration -> Case and Plan. Imports no torch: the command line stays light."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.conf import HydraConf
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+from omegaconf import MISSING, DictConfig, OmegaConf
+
+from bench.records import (
+    Budget,
+    Case,
+    DeviceFacts,
+    Mode,
+    Model,
+    Plan,
+    UsageError,
+    Variant,
+    canonical_json,
+)
+
+
+@dataclass
+class ModelConfig:
+    """conf/model/*.yaml"""
+
+    name: str = MISSING
+    target: str | None = None
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    fullgraph: bool = True
+    batch_dim: int | None = 0
+    sizes: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+
+
+@dataclass
+class ModeConfig:
+    """conf/mode/*.yaml"""
+
+    name: str = MISSING
+    grad: str = MISSING
+    autocast: bool = MISSING
+    compile: str = MISSING
+    graph: bool = MISSING
+
+
+@dataclass
+class BudgetConfig:
+    """conf/budget/*.yaml"""
+
+    name: str = MISSING
+    rank: int = MISSING
+    warmup_min_s: float = MISSING
+    warmup_max_s: float = MISSING
+    block_s: float = MISSING
+    pilot_rounds: int = MISSING
+    min_rounds: int = MISSING
+    max_rounds: int = MISSING
+    half_width: float = MISSING
+    timed_max_s: float = MISSING
+
+
+@dataclass
+class BaselineConfig:
+    """What speedups are against."""
+
+    mode: str = MISSING
+    dtype: str | None = None
+
+
+@dataclass
+class Config:
+    """Everything that can be said on the command line."""
+
+    model: ModelConfig = MISSING
+    mode: ModeConfig = MISSING
+    phase: str = MISSING
+    dtype: str = MISSING
+    shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
+    budget: BudgetConfig = MISSING
+    baseline: BaselineConfig = MISSING
+    experiment: Any = None
+    device: str = MISSING
+    threads: int = MISSING
+    seed: int = MISSING
+    results_dir: str = MISSING
+    study: str = MISSING
+    timeout_s: float = MISSING
+    compile_cache: str = MISSING
+    resume: bool | None = None
+
+
+CHOICES = {
+    "mode.grad": ("enabled", "no_grad", "inference_mode", "natural"),
+    "mode.compile": (
+        "none",
+        "default",
+        "reduce-overhead",
+        "max-autotune",
+        "max-autotune-no-cudagraphs",
+    ),
+    "phase": ("inference",),
+    "dtype": ("auto", "fp32", "tf32", "bf16", "fp16"),
+    "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
+    "compile_cache": ("cold", "warm"),
+}
+
+LEAST = {
+    "threads": 1,
+    "seed": 0,
+    "timeout_s": 1,
+    "budget.warmup_min_s": 0,
+    "budget.warmup_max_s": 0,
+    "budget.block_s": 1e-6,
+    "budget.pilot_rounds": 1,
+    "budget.min_rounds": 1,
+    "budget.max_rounds": 1,
+    "budget.half_width": 1e-6,
+    "budget.timed_max_s": 1e-3,
+}
+
+NOT_OF_A_CASE = ("experiment=", "resume=")
+"""Overrides that a command for a single case leaves out."""
+
+NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
+
+
+def register() -> None:
+    """Makes the schema known to Hydra; it rejects unknown keys and wrong types."""
+    ConfigStore.instance().store(name="schema", node=Config)
+
+
+def check_results_dir(folder: Path) -> None:
+    """Raises UsageError unless files can be created under `folder`."""
+    nearest = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"results_dir={folder}: {nearest} is a file; name a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(f"results_dir={folder}: {nearest} cannot be written; name another folder")
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The axes in conf/mode/<name>.yaml (or the user's own, from --config-dir)."""
+    repository = GlobalHydra.instance().config_loader().repository  # type: ignore[attr-defined]
+    found = repository.load_config(f"mode/{name}")
+    if found is None:
+        known = ", ".join(sorted(repository.get_group_options("mode")))
+        raise UsageError(f"baseline.mode={name}: no such mode; known are {known}, none")
+    axes = OmegaConf.to_container(found.config, resolve=True)
+    assert isinstance(axes, dict)
+    return {str(key): value for key, value in axes.items()}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One composed job, before the device is known."""
+
+    config: dict[str, Any]
+    preset: dict[str, Any]
+    baseline_preset: dict[str, Any] | None
+    overrides: tuple[str, ...]  # as typed, or as the sweep chose them
+    sweep: bool  # under -m
+
+    @property
+    def resume(self) -> bool:
+        """Whether earlier rows may stand in."""
+        asked: bool | None = self.config["resume"]
+        return self.sweep if asked is None else asked
+
+
+def request(config: DictConfig, job: HydraConf) -> Request:
+    """Freezes a composed job; raises UsageError for a value outside its choices."""
+    experiment = job.runtime.choices.get("experiment")
+    if job.mode == RunMode.RUN and experiment:
+        raise UsageError(
+            f"experiment={experiment} is a sweep: add -m (python run.py -m experiment={experiment})"
+        )
+    for key, allowed in CHOICES.items():
+        value = OmegaConf.select(config, key)
+        if value not in allowed:
+            names = ", ".join(str(choice) for choice in allowed if choice is not None)
+            raise UsageError(f"{key}={value}: allowed are {names}")
+    for key, least in LEAST.items():
+        value = OmegaConf.select(config, key)
+        if not least <= value < math.inf:
+            raise UsageError(f"{key}={value}: must be at least {least}")
+    check_results_dir(Path(config.results_dir))
+    plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(plain, dict)
+    baseline = config.baseline.mode
+    return Request(
+        config={str(key): value for key, value in plain.items()},
+        preset=preset(config.mode.name),
+        baseline_preset=None if baseline == "none" else preset(baseline),
+        overrides=tuple(o for o in job.overrides.task if not o.startswith(NOT_OF_A_CASE)),
+        sweep=job.mode == RunMode.MULTIRUN,
+    )
+
+
+def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Case, Plan]:
+    """The case and plan behind a request.
+
+    `describe` reads a device's facts and raises UsageError where it does not exist.
+    """
+    config = asked.config
+    device = config["device"]
+    if device == "auto":
+        device = "cuda" if describe("auto").type == "cuda" else "cpu"
+    facts = describe(device)
+    phase = config["phase"]
+    mode = _mode(config["mode"], asked.preset, phase)
+    dtype = config["dtype"]
+    if dtype == "auto":
+        dtype = "bf16" if mode.autocast else "fp32"
+    case = Case(
+        model=_model(config["model"]),
+        shape_json=canonical_json(_shape(config["shape"], config["model"], facts.type)),
+        phase=phase,
+        variant=Variant(mode, dtype),
+        baseline=_baseline(asked, mode, dtype, phase),
+        device=device,
+        threads=config["threads"],
+    )
+    plan = Plan(
+        budget=Budget(**config["budget"]),
+        seed=config["seed"],
+        compile_cache=config["compile_cache"],
+        timeout_s=config["timeout_s"],
+        study=config["study"],
+        results_dir=config["results_dir"],
+    )
+    return case, plan
+
+
+def _mode(config: dict[str, Any], preset_config: dict[str, Any], phase: str) -> Mode:
+    axes, usual = _axes(config, phase), _axes(preset_config, phase)
+    changed = [f"{key}={str(axes[key]).lower()}" for key in axes if axes[key] != usual[key]]
+    return Mode(name=config["name"] + (f"[{','.join(changed)}]" if changed else ""), **axes)
+
+
+def _axes(config: dict[str, Any], phase: str) -> dict[str, Any]:
+    grad = NATURAL_GRAD[phase] if config["grad"] == "natural" else config["grad"]
+    return {"grad": grad, **{key: config[key] for key in ("autocast", "compile", "graph")}}
+
+
+def _baseline(asked: Request, mode: Mode, dtype: str, phase: str) -> Variant | None:
+    axes = asked.baseline_preset
+    if axes is None:
+        return None
+    default = "fp32" if mode.autocast and not axes["autocast"] else dtype
+    return Variant(_mode(axes, axes, phase), asked.config["baseline"]["dtype"] or default)
+
+
+def _model(config: dict[str, Any]) -> Model:
+    target = config["target"]
+    if not target or ":" not in target:
+        came = f"model.target={target}" if target else f"model={config['name']} has no target"
+        raise UsageError(f"{came}; name a function as model.target=my_package.my_module:build")
+    name = config["name"]
+    return Model(
+        name=f"custom:{target}" if name == "custom" else name,
+        target=target,
+        args_json=canonical_json(config["kwargs"]),
+        fullgraph=config["fullgraph"],
+        batch_dim=config["batch_dim"],
+    )
+
+
+def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
+    size = shape["size"]
+    overrides = {k: v for k, v in shape.items() if k != "size" and v is not None}
+    if not model["sizes"] and size == "default":
+        return {}
+    if size not in model["sizes"]:
+        known = ", ".join(model["sizes"]) or "none: give it what it needs in model.kwargs"
+        raise UsageError(f"shape={size}: the sizes of model={model['name']} are {known}")
+    sizes = dict(model["sizes"][size][device_type])
+    for key, value in overrides.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UsageError(f"shape.{key}={value}: must be a whole number of at least 1")
+        sizes[key] = value
+    return sizes

@@ -1,0 +1,217 @@
+"""The device: its clock, its queue and its limits. The only file that knows `torch.cuda`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from bench.records import DeviceFacts, UsageError
+
+Step = Callable[[], object]
+Activities = tuple[torch.profiler.ProfilerActivity, ...]
+
+
+class Mark(Protocol):
+    """A point in the device's queue of work."""
+
+    def reached(self) -> bool:
+        """Whether the device has come to this point."""
+        ...
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Device time between two marks; both must have been reached."""
+        ...
+
+
+class Device(Protocol):
+    """What timers may ask of a device. A test's simulated device is one too."""
+
+    type: str  # cpu | cuda
+    queues: bool  # whether calls return before their work is done
+    clock: Callable[[], float]  # host seconds, monotonic
+    synchronize: Callable[[], None]  # waits until all issued work is done
+
+    def hold(self, seconds: float) -> None:
+        """Keeps the device's queue busy for about `seconds`; only where `queues`."""
+        ...
+
+    def mark(self) -> Mark:
+        """Puts a mark at the end of the device's queue; only where `queues`."""
+        ...
+
+
+class Hardware(Device, Protocol):
+    """A device that can also run torch."""
+
+    torch_device: torch.device
+    activities: Activities
+
+    def facts(self) -> DeviceFacts:
+        """What it is and can do."""
+        ...
+
+    def capture(self, step: Step) -> Step:
+        """`step` captured in a CUDA graph; the result replays it and returns its output."""
+        ...
+
+
+def _nothing() -> None:
+    """A CPU has done its work by the time a call returns."""
+
+
+class Cpu:
+    """The host itself."""
+
+    type = "cpu"
+    queues = False
+    clock = staticmethod(time.perf_counter)
+    synchronize = staticmethod(_nothing)
+    torch_device = torch.device("cpu")
+    activities: Activities = (torch.profiler.ProfilerActivity.CPU,)
+
+    def facts(self) -> DeviceFacts:
+        """Name from the kernel, as far as it says one."""
+        return DeviceFacts("cpu", cpu_name() or "unknown CPU", memory_bytes=host_memory_bytes())
+
+    def hold(self, seconds: float) -> None:
+        """Never asked: nothing is queued on a CPU."""
+        raise AssertionError("a CPU has no queue to hold")
+
+    def mark(self) -> Mark:
+        """Never asked: nothing is queued on a CPU."""
+        raise AssertionError("a CPU has no queue to mark")
+
+    def capture(self, step: Step) -> Step:
+        """Never asked: `objection` refuses it first."""
+        raise AssertionError("a CPU captures no graphs")
+
+
+class CudaMark:
+    """A timing event on the current stream. Resolution is about 0.5 µs (CUDA runtime API)."""
+
+    def __init__(self) -> None:
+        self._event = torch.cuda.Event(enable_timing=True)
+        self._event.record()
+
+    def reached(self) -> bool:
+        """See `Mark`."""
+        return bool(self._event.query())
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """See `Mark`."""
+        assert isinstance(earlier, CudaMark)
+        return float(earlier._event.elapsed_time(self._event)) * 1e-3
+
+
+class Cuda:
+    """One NVIDIA GPU, its current stream and the caching allocator."""
+
+    type = "cuda"
+    queues = True
+    clock = staticmethod(time.perf_counter)
+    activities: Activities = (
+        torch.profiler.ProfilerActivity.CPU,
+        torch.profiler.ProfilerActivity.CUDA,
+    )
+
+    CAPTURE_WARM_UPS = 3
+    """Calls on a side stream before a capture (PyTorch notes on CUDA graphs)."""
+
+    def __init__(self, index: int) -> None:
+        self.torch_device = torch.device("cuda", index)
+        torch.cuda.set_device(index)
+        self.synchronize: Callable[[], None] = torch.cuda.synchronize
+        self._cycles_per_s: float | None = None
+
+    def facts(self) -> DeviceFacts:
+        """Name, compute capability and memory as the driver reports them."""
+        properties = torch.cuda.get_device_properties(self.torch_device)
+        capability = (properties.major, properties.minor)
+        return DeviceFacts("cuda", properties.name, capability, properties.total_memory)
+
+    def hold(self, seconds: float) -> None:
+        """Queues a kernel that spins for about `seconds`."""
+        if self._cycles_per_s is None:
+            self._cycles_per_s = self._measure_cycles_per_s()
+        torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
+
+    def mark(self) -> Mark:
+        """See `Device`."""
+        return CudaMark()
+
+    def _measure_cycles_per_s(self) -> float:
+        """Slope between two spins, so that the cost of a launch cancels."""
+        short, long = 2**20, 2**22
+        torch.cuda._sleep(short)
+        self.synchronize()
+        begin = self.mark()
+        torch.cuda._sleep(short)
+        middle = self.mark()
+        torch.cuda._sleep(long)
+        end = self.mark()
+        self.synchronize()
+        return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
+
+    def capture(self, step: Step) -> Step:
+        """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs)."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(self.CAPTURE_WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output = step()
+
+        def replay() -> object:
+            graph.replay()
+            return output
+
+        return replay
+
+
+def find(name: str) -> Hardware:
+    """The device called `name`: auto, cpu, cuda or cuda:<index>.
+
+    Raises UsageError for another name, and where there is no such GPU.
+    """
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return Cpu()
+    kind, _, index = name.partition(":")
+    if kind not in ("cuda", "auto") or not (index.isdigit() or name == kind):
+        raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+    if not torch.cuda.is_available():
+        raise UsageError(
+            f"device={name}: torch {torch.__version__} finds no CUDA GPU here; use device=cpu, or "
+            "install a CUDA build of torch and check nvidia-smi"
+        )
+    if int(index or 0) >= torch.cuda.device_count():
+        raise UsageError(
+            f"device={name}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0"
+        )
+    return Cuda(int(index or 0))
+
+
+def cpu_name() -> str | None:
+    """The CPU's model as /proc/cpuinfo has it; None where there is no such file."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else None
+
+
+def host_memory_bytes() -> int | None:
+    """Physical memory of the host; None where /proc/meminfo does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:")]
+    return sizes[0] if sizes else None

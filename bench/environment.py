@@ -1,0 +1,112 @@
+"""Where does a run take place? Read once per session, in a child process that has torch."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import socket
+import subprocess
+from pathlib import Path
+
+import torch
+
+from bench.devices import cpu_name, find, host_memory_bytes
+from bench.isolation import Progress
+from bench.records import DeviceFacts, Environment, Host, Model, canonical_json
+from bench.subject import build, source_hash
+
+ROOT = Path(__file__).resolve().parent.parent
+
+VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "NVIDIA_TF32", "OMP_", "MKL_", "KMP_")
+"""Prefixes of environment variables that change how torch runs."""
+
+
+def read(progress: Progress, device_name: str) -> Host:
+    """Facts of the device called `device_name` and of everything around it.
+
+    Raises UsageError where there is no such device.
+    """
+    device = find(device_name).facts()
+    driver, power_limit_w = _nvidia(device_name) if device.type == "cuda" else (None, None)
+    return Host(
+        device,
+        Environment(
+            environment_id=_identity(device, driver),
+            host=socket.gethostname(),
+            device_name=device.name,
+            cpu_name=cpu_name(),
+            cpu_cores=len(os.sched_getaffinity(0)),
+            memory_bytes=host_memory_bytes(),
+            python_version=platform.python_version(),
+            torch_version=torch.__version__,
+            triton_version=_version("triton"),
+            cuda_version=torch.version.cuda,
+            driver_version=driver,
+            power_limit_w=power_limit_w,
+            load_1min=None,
+            git_commit=_git("rev-parse", "HEAD"),
+            git_dirty=_is_dirty(),
+            variables=canonical_json(
+                {key: value for key, value in os.environ.items() if key.startswith(VARIABLES)}
+            ),
+        ),
+    )
+
+
+def try_model(progress: Progress, model: Model, shape: dict[str, int]) -> str:
+    """Builds the model once, so that a mistake shows before anything is measured.
+
+    Returns the hash of its source; raises UsageError.
+    """
+    build(model, shape)
+    return source_hash(model.target)
+
+
+def _identity(device: DeviceFacts, driver: str | None) -> str:
+    """Hash of what must be equal for two rows to be comparable (the model's source comes later)."""
+    digest = hashlib.sha256(
+        canonical_json([torch.__version__, driver, device.type, device.name]).encode()
+    )
+    for folder in ("bench", "models"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(file.relative_to(ROOT).as_posix().encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _nvidia(device_name: str) -> tuple[str | None, float | None]:
+    """Driver version and power limit in watts, as nvidia-smi has them; None where it does not."""
+    index = device_name.partition(":")[2] or "0"
+    query = "--query-gpu=driver_version,power.limit"
+    answer = _output("nvidia-smi", "-i", index, query, "--format=csv,noheader,nounits")
+    if answer is None or "," not in answer:
+        return None, None
+    driver, limit = (part.strip() for part in answer.splitlines()[0].split(",", 1))
+    return driver, float(limit) if limit.replace(".", "", 1).isdigit() else None
+
+
+def _git(*arguments: str) -> str | None:
+    return _output("git", "-C", str(ROOT), *arguments)
+
+
+def _is_dirty() -> bool | None:
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    return None if status is None else bool(status)
+
+
+def _output(*command: str) -> str | None:
+    """What the command prints; None where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,170 @@
+"""Did the mode do what its name says? Observed in the process that is timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from bench.devices import Hardware, Step
+from bench.modes import DTYPES, Built, in_contexts, weight_dtype
+from bench.records import Mode, Variant
+
+GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
+
+AUTOTUNE_COUNTERS = (
+    "select_algorithm_autotune",
+    "coordesc_tuning_bench",
+    "cpp_templated_kernel_counter",
+)
+"""Inductor's counters of choices that were benchmarked or templates that came of them."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """State of torch where the step calls the model, and what is handed to it."""
+
+    grad: str
+    autocast: str  # dtype, or "none"
+    weight_dtype: str  # of the first floating weight; "none" without weights
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler has done so far in this process."""
+
+    frames: int
+    graphs: int
+    breaks: int
+    autotuned: int
+
+    def since(self, earlier: Compiled) -> Compiled:
+        """What came on top of `earlier`."""
+        return Compiled(
+            self.frames - earlier.frames,
+            self.graphs - earlier.graphs,
+            self.breaks - earlier.breaks,
+            self.autotuned - earlier.autotuned,
+        )
+
+
+def compiled_so_far() -> Compiled:
+    """Reads the compiler's counters."""
+    return Compiled(
+        frames=counters["frames"]["total"],
+        graphs=counters["stats"]["unique_graphs"],
+        breaks=sum(counters["graph_break"].values()),
+        autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
+    )
+
+
+def observe(built: Built, variant: Variant, device: Hardware) -> Seen:
+    """Calls the built target once through the same contexts, with a witness in between."""
+    witnessed: list[Seen] = []
+
+    def witness(*args: Any, **kwargs: Any) -> Any:
+        witnessed.append(_look(built.subject.module, device.type))
+        return built.target(*args, **kwargs)
+
+    in_contexts(witness, built.subject.inputs, variant, device.type)()
+    return witnessed[0]
+
+
+def _look(module: torch.nn.Module, device_type: str) -> Seen:
+    grad = "enabled" if torch.is_grad_enabled() else "no_grad"
+    if torch.is_inference_mode_enabled():
+        grad = "inference_mode"
+    autocast = (
+        _name(torch.get_autocast_dtype(device_type))
+        if torch.is_autocast_enabled(device_type)
+        else "none"
+    )
+    weights = [w.dtype for w in module.parameters() if w.is_floating_point()]
+    return Seen(grad, autocast, _name(weights[0]) if weights else "none")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def graph_launches(step: Step, device: Hardware) -> int:
+    """CUDA graph launches in one steady call, as the profiler sees them.
+
+    Profiling may slow later work (CUPTI stays attached), so this comes after all timing.
+    """
+    with torch.profiler.profile(activities=list(device.activities)) as profile:
+        step()
+        device.synchronize()
+    return sum(event.name.startswith(GRAPH_LAUNCHES) for event in profile.events() or [])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that is known about a built variant."""
+
+    variant: Variant
+    fullgraph: bool
+    device_type: str
+    seen: Seen
+    compiled: Compiled
+    graph_launches: int
+
+    @property
+    def mode(self) -> Mode:
+        """The axes that were asked for."""
+        return self.variant.mode
+
+    @property
+    def expected(self) -> Seen:
+        """What should have been seen."""
+        autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
+        has_weights = self.seen.weight_dtype != "none"
+        weights = _name(weight_dtype(self.variant)) if has_weights else "none"
+        return Seen(self.mode.grad, autocast, weights)
+
+
+Doubt = tuple[Callable[[Facts], bool], str]
+
+DOUBTS: tuple[Doubt, ...] = (
+    (
+        lambda f: f.seen.grad != f.expected.grad,
+        "the model ran under {f.seen.grad} instead of {f.expected.grad}",
+    ),
+    (
+        lambda f: f.seen.autocast != f.expected.autocast,
+        "autocast was {f.seen.autocast} instead of {f.expected.autocast}",
+    ),
+    (
+        lambda f: f.seen.weight_dtype != f.expected.weight_dtype,
+        "weights were {f.seen.weight_dtype} instead of {f.expected.weight_dtype}",
+    ),
+    (
+        lambda f: f.mode.compile != "none" and f.compiled.graphs == 0,
+        "torch.compile compiled nothing",
+    ),
+    (
+        lambda f: f.mode.compile != "none" and f.fullgraph and f.compiled.graphs > 1,
+        "torch.compile made {f.compiled.graphs} graphs instead of one",
+    ),
+    (
+        lambda f: f.mode.uses_graphs and f.device_type == "cpu",
+        "CUDA graphs need a GPU: on a CPU this runs without them",
+    ),
+    (
+        lambda f: f.mode.uses_graphs and f.device_type != "cpu" and f.graph_launches == 0,
+        "no CUDA graph was launched in a steady call",
+    ),
+    (
+        lambda f: f.mode.autotunes and f.compiled.autotuned == 0,
+        "autotuning found nothing to choose between: the kernels are those of compile=default",
+    ),
+)
+
+
+def doubts(facts: Facts) -> str | None:
+    """Everything that torch gave instead of what the mode's name says; None if it took effect."""
+    found = [text.format(f=facts) for applies, text in DOUBTS if applies(facts)]
+    return "; ".join(found) or None

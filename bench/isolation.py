@@ -1,0 +1,196 @@
+"""A function in a fresh process, and what became of it. Imports no torch: the parent stays light.
+
+Children come from a forkserver that has imported torch and its compiler once, so that a fresh
+process costs milliseconds. Each child leads its own process group, compilers and workers included,
+which is killed as a whole when the child ends, runs out of time, or loses its parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from bench.records import UsageError
+
+PRELOAD = ["torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy", "hydra", "pyarrow"]
+"""Imported once in the forkserver. None of these starts a thread, a process or CUDA."""
+
+EXIT_TIMEOUT_S = 5.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended: `returned` with a value; else usage, failed, oom, timeout, crashed."""
+
+    kind: str
+    value: Any = None
+    reason: str | None = None
+
+
+def call(
+    function: str,
+    *arguments: Any,
+    timeout_s: float,
+    log: Path | None = None,
+    variables: dict[str, str] | None = None,
+    on_progress: Progress = lambda phase: None,
+    method: str = "forkserver",
+) -> Outcome:
+    """Calls `function` ("module:name") with `arguments` in a fresh process and waits for it.
+
+    The function's first parameter is a `Progress` through which it may report phases. What the
+    child prints goes to `log`. `variables` are set in its environment before anything else runs.
+    """
+    context = _context(method)
+    ours, theirs = context.Pipe()
+    child = context.Process(  # type: ignore[attr-defined]
+        target=_child, args=(theirs, function, arguments, log, variables or {})
+    )
+    kills_before = _oom_kills()
+    child.start()
+    theirs.close()
+    try:
+        outcome = _wait(ours, child, time.monotonic() + timeout_s, on_progress)
+        if outcome is None:
+            return Outcome("timeout", reason=f"still running after timeout_s={timeout_s:g}")
+        if outcome.kind == "crashed":
+            return _cause_of_death(child, kills_before, log)
+        child.join(EXIT_TIMEOUT_S)  # it has answered: let it release what it holds
+        return outcome
+    finally:
+        _end_group(child)
+        ours.close()
+
+
+_contexts: dict[str, BaseContext] = {}
+
+
+def _context(method: str) -> BaseContext:
+    if method not in _contexts:
+        context = get_context(method)
+        if method == "forkserver":
+            context.set_forkserver_preload(PRELOAD)
+        _contexts[method] = context
+    return _contexts[method]
+
+
+def _wait(pipe: Any, child: BaseProcess, deadline: float, on_progress: Progress) -> Outcome | None:
+    """Blocks until the child has answered or died; None when the deadline comes first."""
+    while True:
+        ready = connection.wait([pipe, child.sentinel], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return None
+        if pipe not in ready:
+            return Outcome("crashed")
+        try:
+            kind, content = pipe.recv()
+        except (EOFError, OSError):
+            return Outcome("crashed")
+        if kind == "phase":
+            on_progress(content)
+        else:
+            return Outcome(kind, **content)
+
+
+def _cause_of_death(child: BaseProcess, kills_before: int | None, log: Path | None) -> Outcome:
+    child.join()
+    code = child.exitcode or 0
+    if code == -signal.SIGKILL and kills_before is not None and _oom_kills() != kills_before:
+        return Outcome("oom", reason="the kernel's out-of-memory killer ended the process")
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+    where = f"; its output is in {log}" if log else ""
+    return Outcome("crashed", reason=f"the process ended {how}{where}")
+
+
+def _oom_kills() -> int | None:
+    """How often the kernel has killed for memory since boot; None where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    counts = dict(line.split() for line in lines)
+    return int(counts["oom_kill"]) if "oom_kill" in counts else None
+
+
+def _end_group(child: BaseProcess) -> None:
+    """Kills what is left of the child's process group, itself included."""
+    assert child.pid is not None
+    for kill in (os.killpg, os.kill):  # os.kill: it may not have reached setsid yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(child.pid, signal.SIGKILL)
+    child.join()
+
+
+def _child(
+    pipe: Any,
+    function: str,
+    arguments: tuple[Any, ...],
+    log: Path | None,
+    variables: dict[str, str],
+) -> None:
+    os.setsid()
+    os.environ.update(variables)
+    _redirect_output(log)
+    _be_first_to_die()
+    threading.Thread(target=_die_with_parent, args=(pipe,), daemon=True).start()
+    try:
+        value = _find(function)(lambda phase: pipe.send(("phase", phase)), *arguments)
+        answer = ("returned", {"value": value})
+    except UsageError as error:
+        answer = ("usage", {"reason": str(error)})
+    except MemoryError as error:
+        answer = ("oom", {"reason": one_line(error)})
+    except BaseException as error:
+        traceback.print_exc()
+        answer = ("failed", {"reason": one_line(error)})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pipe.send(answer)
+
+
+def _find(function: str) -> Callable[..., Any]:
+    module, _, name = function.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _die_with_parent(pipe: Any) -> None:
+    """The parent never sends: the end of the pipe means that it is gone."""
+    with contextlib.suppress(EOFError, OSError):
+        pipe.recv_bytes()
+    os.killpg(0, signal.SIGKILL)
+
+
+def _redirect_output(log: Path | None) -> None:
+    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def _be_first_to_die() -> None:
+    """Lets the kernel's out-of-memory killer take this process rather than its parent (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """`Type: message` on one line, for the reason of a record."""
+    message = " ".join(str(error).split())
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"

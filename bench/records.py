@@ -1,0 +1,350 @@
+"""What was asked and what was found: frozen records, standard library only.
+
+A `Case` says which work is measured, a `Plan` how thoroughly, a `Record` what came out of one
+attempt. The fields of a record's parts are the columns of its Parquet file, in order; the text
+given to `column` is their entry in the data dictionary (results/README.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+class UsageError(Exception):
+    """The user asked for something that cannot be; the message says what to do instead."""
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as JSON that is equal whenever the value is: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def column(doc: str, **default: Any) -> Any:
+    """A dataclass field that becomes a column; `doc` is its entry in the data dictionary."""
+    return field(metadata={"doc": doc}, **default)
+
+
+CAPTURING = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that capture CUDA graphs by themselves."""
+
+AUTOTUNING = ("max-autotune", "max-autotune-no-cudagraphs")
+"""Modes of torch.compile that benchmark kernels against each other."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """An execution mode: four independent axes and the name they go by."""
+
+    name: str
+    grad: str  # enabled | no_grad | inference_mode
+    autocast: bool
+    compile: str  # none | a mode of torch.compile
+    graph: bool  # captured by hand in a CUDA graph
+
+    @property
+    def uses_graphs(self) -> bool:
+        """Whether each call should replay a CUDA graph, captured by hand or by the compiler."""
+        return self.graph or self.compile in CAPTURING
+
+    @property
+    def autotunes(self) -> bool:
+        """Whether the compiler should try kernels against each other."""
+        return self.compile in AUTOTUNING
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the two things that are timed against each other: a mode at a precision."""
+
+    mode: Mode
+    dtype: str  # fp32 | tf32 | bf16 | fp16
+
+
+@dataclass(frozen=True)
+class Model:
+    """Where a model comes from and how it may be compiled."""
+
+    name: str  # mlp, transformer, ... or custom:<target>
+    target: str  # importable "module:function"
+    args_json: str = "{}"  # the user's keyword arguments, canonical JSON
+    fullgraph: bool = True
+    batch_dim: int | None = 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """The work: everything that decides what is computed and how, nothing about measuring it."""
+
+    model: Model
+    shape_json: str  # resolved sizes, canonical JSON, e.g. {"batch":8,"seq":128}
+    phase: str  # inference | train
+    variant: Variant
+    baseline: Variant | None
+    device: str  # cpu | cuda | cuda:1
+    threads: int
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """Resolved sizes by name."""
+        sizes: dict[str, int] = json.loads(self.shape_json)
+        return sizes
+
+    @property
+    def device_type(self) -> str:
+        """`cpu` or `cuda`."""
+        return self.device.partition(":")[0]
+
+    @property
+    def case_id(self) -> str:
+        """Hash of the work. Fields at their default are left out: new options keep old ids.
+
+        The mode's name is left out too, because its axes say what is done.
+        """
+        work = {
+            "model": {
+                "target": self.model.target,
+                "args": json.loads(self.model.args_json),
+                **({} if self.model.fullgraph else {"fullgraph": False}),
+                **({} if self.model.batch_dim == 0 else {"batch_dim": self.model.batch_dim}),
+            },
+            "shape": self.shape,
+            "phase": self.phase,
+            "variant": _axes(self.variant),
+            "baseline": _axes(self.baseline) if self.baseline else None,
+            "device": self.device_type,
+            "threads": self.threads,
+        }
+        return hashlib.sha256(canonical_json(work).encode()).hexdigest()[:16]
+
+
+def _axes(variant: Variant) -> dict[str, Any]:
+    axes = asdict(variant.mode)
+    del axes["name"]
+    return {**axes, "dtype": variant.dtype}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much time a case gets. Times in seconds."""
+
+    name: str
+    rank: int  # a row measured with a larger rank can stand in for a smaller one
+    warmup_min_s: float
+    warmup_max_s: float
+    block_s: float  # length of one timed block
+    pilot_rounds: int
+    min_rounds: int
+    max_rounds: int
+    half_width: float  # relative half-width of the speedup's interval that is aimed at
+    timed_max_s: float  # cap on the paired rounds
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a case is measured; none of this is part of `case_id`."""
+
+    budget: Budget
+    seed: int
+    compile_cache: str  # cold | warm
+    timeout_s: float
+    study: str
+    results_dir: str
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a device is and can do, read once by a child process."""
+
+    type: str  # cpu | cuda
+    name: str
+    capability: tuple[int, int] | None = None  # CUDA compute capability
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """What every run of this session shares, read once by a child process."""
+
+    device: DeviceFacts
+    environment: Environment
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which run this is and how it ended."""
+
+    schema_version: int = column("version of these columns")
+    run_id: str = column("unique name of this attempt; also the file's name")
+    case_id: str = column("hash of the work: equal ids did the same work")
+    study: str = column("folder of results that the run belongs to")
+    started_at: str = column("start, ISO 8601, UTC")
+    budget: str = column("time allowance: smoke, quick, standard, thorough")
+    budget_rank: int = column("order of budgets; larger is more thorough")
+    seed: int = column("seed of weights, inputs and the order within rounds")
+    replicate: int = column("0 for the first process of a case, then 1, 2, ...")
+    status: str = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")
+    reason: str | None = column("why the status is not ok, in one sentence")
+    duration_s: float | None = column("wall time of the whole attempt")
+    command: str = column("command that measures this case again")
+
+
+@dataclass(frozen=True)
+class Work:
+    """The case as columns; axes are resolved (never `natural` or `auto`)."""
+
+    model: str = column("mlp, transformer, pointwise or custom:<module>:<function>")
+    model_args: str = column("keyword arguments of the model, canonical JSON")
+    fullgraph: bool = column("whether a graph break under compile is an error")
+    shape: str = column("resolved sizes, canonical JSON")
+    batch: int | None = column("batch size, where the model has one")
+    seq: int | None = column("sequence length, where the model has one")
+    phase: str = column("inference or train")
+    dtype: str = column("fp32, tf32, bf16 or fp16; with autocast: the dtype autocast uses")
+    mode: str = column("preset, with the axes that were overridden in brackets")
+    grad: str = column("enabled, no_grad or inference_mode")
+    autocast: bool = column("true: cast per op on fp32 weights; false: weights cast once")
+    compile: str = column("none, or the mode given to torch.compile")
+    graph: bool = column("captured by hand in a CUDA graph")
+    baseline_mode: str | None = column("mode that speedup is against; null: not paired")
+    baseline_dtype: str | None = column("dtype of the baseline")
+    device: str = column("cpu, cuda or cuda:<index>")
+    threads: int = column("intra-op threads")
+    compile_cache: str = column(
+        "cold: empty compiler caches before the first call; warm: the user's"
+    )
+
+
+def work_of(case: Case, plan: Plan) -> Work:
+    """The columns that describe `case`."""
+    mode, baseline = case.variant.mode, case.baseline
+    return Work(
+        model=case.model.name,
+        model_args=case.model.args_json,
+        fullgraph=case.model.fullgraph,
+        shape=case.shape_json,
+        batch=case.shape.get("batch"),
+        seq=case.shape.get("seq"),
+        phase=case.phase,
+        dtype=case.variant.dtype,
+        mode=mode.name,
+        grad=mode.grad,
+        autocast=mode.autocast,
+        compile=mode.compile,
+        graph=mode.graph,
+        baseline_mode=baseline.mode.name if baseline else None,
+        baseline_dtype=baseline.dtype if baseline else None,
+        device=case.device,
+        threads=case.threads,
+        compile_cache=plan.compile_cache,
+    )
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where a run took place."""
+
+    environment_id: str | None = column(
+        "hash of what makes rows comparable: torch, driver, device, source of bench/, models/ and "
+        "the custom model"
+    )
+    host: str | None = column("host name")
+    device_name: str | None = column("GPU or CPU model")
+    cpu_name: str | None = column("CPU model")
+    cpu_cores: int | None = column("logical CPU cores this process may use")
+    memory_bytes: int | None = column("memory of the host")
+    python_version: str | None = column("Python")
+    torch_version: str | None = column("PyTorch, with its build tag")
+    triton_version: str | None = column("Triton, where installed")
+    cuda_version: str | None = column("CUDA that torch was built with")
+    driver_version: str | None = column("NVIDIA driver")
+    power_limit_w: float | None = column("GPU power limit")
+    load_1min: float | None = column("load average over the minute before the run")
+    git_commit: str | None = column("commit of modescope")
+    git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
+    variables: str | None = column("environment variables that change how torch runs, JSON")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was measured. Null where it could not be; nothing here is derived."""
+
+    in_effect: bool | None = column(
+        "did the mode do what its name says? false where torch gave something else", default=None
+    )
+    in_effect_note: str | None = column("what torch gave instead, in one sentence", default=None)
+    matmul_precision: str | None = column(
+        "torch.get_float32_matmul_precision() while measuring", default=None
+    )
+    seen_grad: str | None = column("grad state seen where the step calls the model", default=None)
+    seen_autocast: str | None = column("autocast dtype seen there; none where off", default=None)
+    seen_weight_dtype: str | None = column("dtype of the weights seen there", default=None)
+    error: float | None = column(
+        "relative RMS error against float64, worst output over two fresh inputs, of the artifact "
+        "that was timed",
+        default=None,
+    )
+    eager_error: float | None = column("the same for plain eager at this dtype", default=None)
+    baseline_error: float | None = column("the same for the timed baseline", default=None)
+    error_limit: float | None = column("largest error accepted for this case", default=None)
+    first_call_s: float | None = column(
+        "first call: compile, autotune and capture included, imports not", default=None
+    )
+    baseline_first_call_s: float | None = column("first call of the baseline", default=None)
+    graphs: int | None = column("graphs that torch.compile made (Dynamo)", default=None)
+    graph_breaks: int | None = column("graph breaks under compile", default=None)
+    recompiles: int | None = column("compilations within the timed window", default=None)
+    autotuned: int | None = column(
+        "choices the compiler benchmarked while autotuning", default=None
+    )
+    graph_launches: int | None = column("CUDA graph launches seen in one steady call", default=None)
+    warmup_s: float | None = column("warm-up of case and baseline", default=None)
+    timed_s: float | None = column("duration of the timed rounds", default=None)
+    calls_per_round: int | None = column("timed calls of the case in each round", default=None)
+    latency_rounds_s: tuple[float, ...] | None = column(
+        "per round: median latency of the case's calls", default=None
+    )
+    baseline_latency_rounds_s: tuple[float, ...] | None = column(
+        "per round: median latency of the baseline's calls, paired by position", default=None
+    )
+    case_ran_first: tuple[bool, ...] | None = column(
+        "per round: whether the case ran before the baseline", default=None
+    )
+    latency_calls_s: tuple[float, ...] | None = column(
+        "single calls of the case in order, thinned to a few thousand", default=None
+    )
+    timer_resolution_s: float | None = column("smallest step of the clock seen", default=None)
+    timer_cost_s: float | None = column("cost of one reading of the clock", default=None)
+    flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the process of a case reports; `reason` says why the status is not ok."""
+
+    status: str
+    reason: str | None
+    findings: Findings
+
+
+@dataclass(frozen=True)
+class Record:
+    """One attempt at one case."""
+
+    attempt: Attempt
+    work: Work
+    environment: Environment
+    findings: Findings
+
+
+PARTS = (Attempt, Work, Environment, Findings)
+
+
+def row(record: Record) -> dict[str, Any]:
+    """The record as one flat mapping from column to value."""
+    parts = (record.attempt, record.work, record.environment, record.findings)
+    return {name: value for part in parts for name, value in asdict(part).items()}

@@ -1,0 +1,208 @@
+"""Case -> Result, in the process started for it: the one place where the parts meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from bench import accuracy, evidence, modes
+from bench.devices import Hardware, find
+from bench.isolation import Progress, one_line
+from bench.records import Case, Findings, Plan, Result, Variant
+from bench.rounds import Rounds, paired, warm_up
+from bench.subject import Subject, build
+from bench.timers import reading_cost, resolution
+
+OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+"""What torch's CPU allocator and the CUDA driver say in a plain RuntimeError."""
+
+
+class _Ended(Exception):
+    """The case ends here with another status than ok."""
+
+    def __init__(self, status: str, reason: str, findings: Findings) -> None:
+        self.result = Result(status, reason, findings)
+
+
+def run(progress: Progress, case: Case, plan: Plan) -> Result:
+    """Measures `case` as `plan` says; whatever goes wrong becomes the result's status and reason.
+
+    UsageError alone passes through: it is the user's to mend.
+    """
+    try:
+        return _measure(progress, case, plan)
+    except _Ended as ended:
+        return ended.result
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        return Result("oom", one_line(error), Findings())
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return any(text in str(error) for text in OUT_OF_MEMORY)
+
+
+def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
+    device = find(case.device)
+    _settle(case, plan)
+    progress("reference")
+    subject = build(case.model, case.shape).to(device.torch_device)
+    exam = accuracy.prepare(subject, plan.seed)
+    findings = Findings(
+        matmul_precision=torch.get_float32_matmul_precision(),
+        timer_resolution_s=resolution(device.clock),
+        timer_cost_s=reading_cost(device.clock),
+    )
+    if exam.stochastic:
+        reason = (
+            "the model draws random numbers in forward, so its outputs cannot be checked; "
+            "switch them off in eval()"
+        )
+        raise _Ended("failed", reason, findings)
+    eager_error = _eager_error(exam, subject, case, device)
+
+    progress("first call")
+    before = evidence.compiled_so_far()
+    candidate, first_call_s = _first_call(subject, case.variant, case, device)
+    compiled = evidence.compiled_so_far().since(before)
+    progress("check")
+    seen = evidence.observe(candidate, case.variant, device)
+    findings = replace(
+        findings,
+        first_call_s=first_call_s,
+        graphs=compiled.graphs,
+        graph_breaks=compiled.breaks,
+        autotuned=compiled.autotuned,
+        seen_grad=seen.grad,
+        seen_autocast=seen.autocast,
+        seen_weight_dtype=seen.weight_dtype,
+        error=accuracy.examine(exam, candidate.subject, candidate.step),
+        eager_error=eager_error,
+        error_limit=accuracy.accepted_error(eager_error, case.variant.dtype),
+    )
+    _judge(findings, case)
+
+    progress("baseline")
+    baseline = None
+    if case.baseline:
+        baseline, first_s = _first_call(subject, case.baseline, case, device)
+        error = accuracy.examine(exam, baseline.subject, baseline.step)
+        findings = replace(findings, baseline_first_call_s=first_s, baseline_error=error)
+        if not accuracy.eager_is_sane(error, case.baseline.dtype):
+            baseline = None
+            findings = replace(findings, flags=(*findings.flags, "baseline_wrong"))
+    del exam, subject
+
+    findings = _time(progress, candidate, baseline, device, plan, findings)
+    progress("evidence")
+    launches = evidence.graph_launches(candidate.step, device)
+    facts = evidence.Facts(
+        case.variant, case.model.fullgraph, device.type, seen, compiled, launches
+    )
+    note = evidence.doubts(facts)
+    findings = replace(
+        findings, graph_launches=launches, in_effect=note is None, in_effect_note=note
+    )
+    return Result("ok", None, findings)
+
+
+def _settle(case: Case, plan: Plan) -> None:
+    """Everything global that a measurement depends on, set in one place."""
+    torch.set_num_threads(case.threads)
+    torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
+    torch.manual_seed(plan.seed)
+
+
+def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware) -> float:
+    """Error of plain eager that reaches the case's dtype in the case's way."""
+    mode = replace(case.variant.mode, compile="none", graph=False)
+    variant = replace(case.variant, mode=mode)
+    eager = modes.build(
+        subject.cast(modes.weight_dtype(variant)), variant, case.model.fullgraph, device
+    )
+    return accuracy.examine(exam, eager.subject, eager.step)
+
+
+def _first_call(
+    subject: Subject, variant: Variant, case: Case, device: Hardware
+) -> tuple[modes.Built, float]:
+    """The variant on its own copy of `subject`, and how long its first call took.
+
+    Copying and casting weights come before; compiling, autotuning and capturing are included.
+    """
+    own = subject.cast(modes.weight_dtype(variant))
+    device.synchronize()
+    start = device.clock()
+    built = modes.build(own, variant, case.model.fullgraph, device)
+    built.step()
+    device.synchronize()
+    return built, device.clock() - start
+
+
+def _judge(findings: Findings, case: Case) -> None:
+    """Ends the case where its results are wrong, or eager's own are and nothing can be judged."""
+    dtype = case.variant.dtype
+    error, eager, limit = findings.error, findings.eager_error, findings.error_limit
+    assert error is not None
+    assert eager is not None
+    assert limit is not None
+    if not accuracy.eager_is_sane(eager, dtype):
+        reason = (
+            f"even eager at {dtype} has a relative error of {eager:.2g} against float64, so no "
+            "mode can be judged at this dtype"
+        )
+        raise _Ended("wrong_result", reason, findings)
+    if not error <= limit:
+        reason = (
+            f"relative error {error:.2g} against float64, accepted is {limit:.2g} (eager at "
+            f"{dtype} has {eager:.2g})"
+        )
+        raise _Ended("wrong_result", reason, findings)
+
+
+def _time(
+    progress: Progress,
+    candidate: modes.Built,
+    baseline: modes.Built | None,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    steps = [built.step for built in (candidate, baseline) if built]
+    progress("warm-up")
+    warmth = warm_up(steps, device, plan.budget)
+    progress("timing")
+    before = evidence.compiled_so_far()
+    rounds = paired(
+        candidate.step,
+        baseline.step if baseline else None,
+        device,
+        plan.budget,
+        plan.seed,
+        warmth.per_call_s,
+    )
+    recompiles = evidence.compiled_so_far().since(before).frames
+    findings = _with_rounds(findings, rounds)
+    findings = replace(findings, warmup_s=warmth.seconds, recompiles=recompiles)
+    if not warmth.steady:
+        findings = replace(findings, flags=(*findings.flags, "no_steady_state"))
+    if recompiles:
+        reason = f"torch compiled {recompiles} more time(s) while the case was timed"
+        raise _Ended("failed", reason, findings)
+    return findings
+
+
+def _with_rounds(findings: Findings, rounds: Rounds) -> Findings:
+    return replace(
+        findings,
+        timed_s=rounds.seconds,
+        calls_per_round=rounds.calls_per_round,
+        latency_rounds_s=rounds.case_s,
+        baseline_latency_rounds_s=rounds.baseline_s,
+        case_ran_first=rounds.case_first,
+        latency_calls_s=rounds.calls_s,
+    )

@@ -1,0 +1,160 @@
+"""What can be said from paired rounds: intervals, speedup, verdict, detectable effect.
+
+Pure functions on numbers (numpy only). What cannot be said is None: too few rounds for an
+interval, a value that is missing, infinite or not a duration.
+
+Medians have order-statistic intervals: [x(k), x(n+1-k)] covers the true median with a probability
+that only the binomial distribution decides, whatever the noise looks like (David and Nagaraja,
+Order Statistics, 3rd ed., section 7.1; Conover, Practical Nonparametric Statistics, 3rd ed.,
+section 3.2). A bootstrap of the median, the usual alternative, undercovers where benchmarks live:
+91 to 94 % instead of 95 % at n <= 30.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+ALPHA = 0.05
+MIN_ROUNDS = 12  # from here on the interval lies inside the extremes by two rounds: [x(3), x(10)]
+MARGIN = 0.01  # changes of less than 1 % are called equivalent: nobody picks a mode for them
+# A 95 % interval excludes 1 in 80 % of runs if the change is (1.960 + 0.842) / 1.960 half-widths.
+DETECTABLE_HALF_WIDTHS = 1.43
+
+Samples = Sequence[float] | NDArray[np.float64] | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median and its interval; `low` and `high` are None below MIN_ROUNDS values."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def median_interval(values: Samples, alpha: float = ALPHA) -> Estimate | None:
+    """Where is the median of what `values` were drawn from, at confidence 1 - alpha?
+
+    Unit in, unit out. None if there are no values or one of them is not finite.
+    """
+    numbers = _finite(values)
+    if numbers is None:
+        return None
+    ordered = np.sort(numbers)
+    n = len(ordered)
+    value = float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    k = interval_rank(n, alpha) if n >= MIN_ROUNDS else 0
+    if k == 0:
+        return Estimate(value, None, None)
+    return Estimate(value, float(ordered[k - 1]), float(ordered[n - k]))
+
+
+@cache
+def interval_rank(n: int, alpha: float) -> int:
+    """The largest k with P(Bin(n, 1/2) <= k - 1) <= alpha / 2; 0 where there is none.
+
+    Exact: the binomial sum is kept in whole numbers.
+    """
+    k, term, tail = 0, 1, 1  # tail = the sum of C(n, i) for i = 0 ... k
+    while k < n and tail / 2**n <= alpha / 2:
+        term = term * (n - k) // (k + 1)
+        tail += term
+        k += 1
+    return k
+
+
+def speedup(case_s: Samples, baseline_s: Samples, alpha: float = ALPHA) -> Estimate | None:
+    """How many times as fast as the baseline is the case? Above 1: faster.
+
+    `case_s[i]` and `baseline_s[i]` come from the same round, so whatever slowed that round cancels
+    in d = ln(baseline / case); the median of d and its interval are returned as ratios.
+    None without pairs or where a value is not a positive duration. Raises ValueError if the two
+    lengths differ, as then nothing is paired.
+    """
+    differences = _log_ratios(case_s, baseline_s)
+    log_ratio = median_interval(differences, alpha)
+    if log_ratio is None:
+        return None
+    low, high = log_ratio.low, log_ratio.high
+    return Estimate(
+        math.exp(log_ratio.value),
+        None if low is None else math.exp(low),
+        None if high is None else math.exp(high),
+    )
+
+
+def verdict(ratio: Estimate | None, margin: float = MARGIN) -> str | None:
+    """`faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
+
+    The limits are 1 + margin and its reciprocal: swapping case and baseline mirrors the verdict.
+    """
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return None
+    upper = 1 + margin
+    lower = 1 / upper
+    if ratio.low > upper:
+        return "faster"
+    if ratio.high < lower:
+        return "slower"
+    return "equivalent" if lower <= ratio.low and ratio.high <= upper else "inconclusive"
+
+
+def mde(ratio: Estimate | None) -> float | None:
+    """The smallest true change (0.02: 2 %) whose interval excludes 1 in 80 % of such runs.
+
+    From the interval and not from a standard deviation, which a few spikes would inflate.
+    """
+    half_width = None if ratio is None else _log_half_width(ratio)
+    return None if half_width is None else math.expm1(DETECTABLE_HALF_WIDTHS * half_width)
+
+
+def rounds_needed(
+    case_s: Sequence[float],
+    baseline_s: Sequence[float] | None,
+    half_width: float,
+    low: int,
+    high: int,
+) -> int:
+    """How many rounds bring the relative half-width of the interval down to `half_width`?
+
+    Judged from a pilot: a half-width shrinks with 1 / sqrt(n). Of the ratio where there is a
+    baseline, of the case's own duration otherwise. Between `low` and `high`; a pilot that says
+    nothing about the spread asks for `high`.
+    """
+    pilot = speedup(case_s, [1.0] * len(case_s) if baseline_s is None else baseline_s)
+    spread = None if pilot is None else _log_half_width(pilot)
+    if spread is None:
+        return high
+    needed = len(case_s) * (spread / math.log1p(half_width)) ** 2
+    return max(low, math.ceil(min(high, needed)))
+
+
+def _finite(values: Samples) -> NDArray[np.float64] | None:
+    if values is None or len(values) == 0:
+        return None
+    numbers = np.asarray(values, dtype=np.float64)
+    return numbers if bool(np.isfinite(numbers).all()) else None
+
+
+def _log_ratios(case_s: Samples, baseline_s: Samples) -> NDArray[np.float64] | None:
+    if case_s is not None and baseline_s is not None and len(case_s) != len(baseline_s):
+        raise ValueError(
+            f"got {len(case_s)} rounds of the case and {len(baseline_s)} of the baseline; "
+            "pairs need one of each per round"
+        )
+    case, baseline = _finite(case_s), _finite(baseline_s)
+    if case is None or baseline is None or min(case.min(), baseline.min()) <= 0:
+        return None
+    return np.log(baseline / case)
+
+
+def _log_half_width(ratio: Estimate) -> float | None:
+    if ratio.low is None or ratio.high is None:
+        return None
+    return math.log(ratio.high / ratio.low) / 2

@@ -1,0 +1,70 @@
+"""Record -> one Parquet file, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import types
+import typing
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.records import PARTS, SCHEMA_VERSION, Record, canonical_json, row
+
+_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    tuple[float, ...]: pa.list_(pa.float64()),
+    tuple[bool, ...]: pa.list_(pa.bool_()),
+    tuple[str, ...]: pa.list_(pa.string()),
+}
+
+
+def _without_none(hint: Any) -> Any:
+    """`X` for `X | None`, anything else unchanged."""
+    if isinstance(hint, types.UnionType):
+        (hint,) = (member for member in typing.get_args(hint) if member is not type(None))
+    return hint
+
+
+def _schema() -> pa.Schema:
+    columns = []
+    for part in PARTS:
+        hints = typing.get_type_hints(part)
+        columns += [pa.field(f.name, _TYPES[_without_none(hints[f.name])]) for f in fields(part)]
+    return pa.schema(columns)
+
+
+SCHEMA = _schema()
+
+
+def write(record: Record, folder: Path) -> Path:
+    """Writes `<folder>/<run_id>.parquet` with one row; the name appears once the file is complete.
+
+    The footer repeats the environment as JSON, for readers who look at a single file. Raises
+    FileExistsError rather than overwrite, OSError when the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record.attempt.run_id}.parquet"
+    schema = SCHEMA.with_metadata(
+        {
+            "modescope.schema_version": str(SCHEMA_VERSION),
+            "modescope.environment": canonical_json(asdict(record.environment)),
+        }
+    )
+    table = pa.Table.from_pylist([row(record)], schema=schema)
+    partial = folder / f".{path.name}.partial"
+    try:
+        with partial.open("wb") as file:
+            pq.write_table(table, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, path)  # unlike a rename, a link never overwrites
+    finally:
+        partial.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,180 @@
+"""Synthetic studies: records with planted times, so that every figure can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import store
+from bench.records import PARTS, SCHEMA_VERSION, Findings, Record, canonical_json
+
+# preset -> grad, autocast, compile, graph (as resolved for inference)
+MODES = {
+    "eager": ("enabled", False, "none", False),
+    "no_grad": ("no_grad", False, "none", False),
+    "inference_mode": ("inference_mode", False, "none", False),
+    "amp": ("inference_mode", True, "none", False),
+    "compile": ("inference_mode", False, "default", False),
+    "reduce-overhead": ("inference_mode", False, "reduce-overhead", False),
+    "max-autotune": ("inference_mode", False, "max-autotune", False),
+    "max-autotune-no-cudagraphs": ("inference_mode", False, "max-autotune-no-cudagraphs", False),
+    "cuda-graph": ("inference_mode", False, "none", True),
+    "compile-cuda-graph": ("inference_mode", False, "default", True),
+    "amp-compile": ("inference_mode", True, "default", False),
+}
+_started = count()
+
+_ENVIRONMENT = {
+    "environment_id": "env-1",
+    "host": "bench-host",
+    "device_name": "AMD EPYC 9554",
+    "cpu_name": "AMD EPYC 9554",
+    "cpu_cores": 2,
+    "memory_bytes": 8 * 2**30,
+    "python_version": "3.11.9",
+    "torch_version": "2.13.0+cpu",
+    "load_1min": 0.3,
+    "git_commit": "0123456789abcdef",
+    "git_dirty": False,
+    "variables": "{}",
+}
+
+
+def paired_rounds(
+    latency_s: float, speedup: float, rounds: int = 40, spread: float = 0.02
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Case and baseline: ratios spread evenly (in their logarithm) around `speedup`."""
+    offsets = np.linspace(-spread, spread, rounds)
+    case = latency_s * np.exp(-offsets / 2)
+    baseline = latency_s * speedup * np.exp(offsets / 2)
+    return tuple(case.tolist()), tuple(baseline.tolist())
+
+
+def record(
+    mode: str = "compile",
+    latency_s: float = 357e-6,
+    speedup: float = 1.25,
+    *,
+    rounds: int = 40,
+    spread: float = 0.02,
+    **columns: Any,
+) -> Record:
+    """One run, ok and in effect; any stored column can be given by name."""
+    case, baseline = paired_rounds(latency_s, speedup, rounds, spread)
+    grad, autocast, compiled, graph = MODES[mode.partition("[")[0]]
+    number = next(_started)
+    model = columns.get("model", "transformer")
+    shape = columns.get("shape", canonical_json({"batch": 4, "seq": 64}))
+    dtype = columns.get("dtype", "bf16" if autocast else "fp32")
+    values: dict[str, Any] = {
+        **_ENVIRONMENT,
+        "schema_version": SCHEMA_VERSION,
+        "run_id": f"run-{number:06d}",
+        "case_id": f"{model}-{shape}-{columns.get('phase', 'inference')}-{dtype}-{mode}",
+        "study": "main",
+        "started_at": f"2026-03-01T{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z",
+        "budget": "standard",
+        "budget_rank": 2,
+        "seed": 0,
+        "replicate": 0,
+        "status": "ok",
+        "reason": None,
+        "duration_s": 11.0,
+        "command": f"python run.py model={model} mode={mode} dtype={dtype}",
+        "model": model,
+        "model_args": "{}",
+        "fullgraph": True,
+        "shape": shape,
+        "batch": 4,
+        "seq": 64,
+        "phase": "inference",
+        "dtype": dtype,
+        "mode": mode,
+        "grad": grad,
+        "autocast": autocast,
+        "compile": compiled,
+        "graph": graph,
+        "baseline_mode": "eager",
+        "baseline_dtype": "fp32",
+        "device": "cpu",
+        "threads": 1,
+        "compile_cache": "cold",
+        "in_effect": True,
+        "error": 2.1e-7,
+        "eager_error": 2.0e-7,
+        "baseline_error": 2.0e-7,
+        "error_limit": 1e-5,
+        "first_call_s": 1.0,
+        "baseline_first_call_s": 0.002,
+        "latency_rounds_s": case,
+        "baseline_latency_rounds_s": baseline,
+        "case_ran_first": tuple(index % 2 == 0 for index in range(rounds)),
+        "latency_calls_s": case * 5,
+    }
+    return _assemble(values | columns)
+
+
+def not_measured(mode: str, status: str, reason: str, **columns: Any) -> Record:
+    """A run that ended without times."""
+    nothing = {field.name: None for field in fields(Findings) if field.name != "flags"}
+    return record(mode, **{**nothing, "status": status, "reason": reason, **columns})
+
+
+def _assemble(values: dict[str, Any]) -> Record:
+    """The record of these columns; what is not named has its default, or is null."""
+    known = {field.name for part in PARTS for field in fields(part)}
+    if unknown := values.keys() - known:
+        raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
+    return Record(*(part(**_arguments(part, values)) for part in PARTS))
+
+
+def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        field.name: values.get(field.name)
+        for field in fields(part)
+        if field.name in values or field.default is MISSING
+    }
+
+
+def save(records: Iterable[Record], study: Path) -> Path:
+    """Writes a study and returns its folder."""
+    (study / "runs").mkdir(parents=True, exist_ok=True)
+    for one in records:
+        store.write(one, study / "runs")
+    return study
+
+
+def cpu_sweep(model: str = "transformer", **columns: Any) -> Sequence[Record]:
+    """All eleven modes as a CPU gives them: no graphs there, and some modes do nothing new."""
+    no_graphs = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"
+    no_tuning = "autotuning had no choices to compare: same code as compile"
+    needs_cuda = "graph=true captures a CUDA graph and device=cpu has none; use device=cuda"
+    same: dict[str, Any] = {"model": model, **columns}
+    return (
+        record("eager", 468e-6, 1.0005, first_call_s=0.002, **same),
+        record("no_grad", 455e-6, 1.028, first_call_s=0.002, **same),
+        record("inference_mode", 452e-6, 1.034, first_call_s=0.002, spread=0.08, **same),
+        record("amp", 890e-6, 0.526, error=3.2e-3, first_call_s=0.003, **same),
+        record("compile", 357e-6, 1.311, first_call_s=7.2, **same),
+        record(
+            "reduce-overhead", 358e-6, 1.308, first_call_s=7.4, in_effect=False,
+            in_effect_note=no_graphs, **same,
+        ),
+        record(
+            "max-autotune", 356e-6, 1.312, first_call_s=31.0, in_effect=False,
+            in_effect_note=no_graphs, **same,
+        ),
+        record(
+            "max-autotune-no-cudagraphs", 359e-6, 1.307, first_call_s=30.0, in_effect=False,
+            in_effect_note=no_tuning, **same,
+        ),
+        not_measured("cuda-graph", "skipped", needs_cuda, **same),
+        not_measured("compile-cuda-graph", "skipped", needs_cuda, **same),
+        record("amp-compile", 700e-6, 0.668, error=3.4e-3, first_call_s=8.9, flags=("drift",),
+               **same),
+    )  # fmt: skip

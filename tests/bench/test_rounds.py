@@ -1,0 +1,365 @@
+"""Warm-up and paired rounds, on simulated time: steady states, pairs, order, when to stop."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from bench import rounds, stats
+from bench.devices import Step
+from bench.records import Budget
+from tests.simulated import (
+    Scale,
+    SimulatedDevice,
+    decaying,
+    normal_noise,
+    settling,
+    spikes,
+    step,
+)
+
+CALL_S = 50e-6
+BUDGET = Budget(
+    name="standard",
+    rank=2,
+    warmup_min_s=0.05,
+    warmup_max_s=1.0,
+    block_s=1e-3,
+    pilot_rounds=12,
+    min_rounds=20,
+    max_rounds=240,
+    half_width=0.005,
+    timed_max_s=30.0,
+)
+SMOKE = replace(BUDGET, name="smoke", pilot_rounds=3, min_rounds=3, max_rounds=3)
+
+
+def race(
+    device: SimulatedDevice,
+    ratio: float,
+    sigma: float = 0.0,
+    seed: int = 0,
+    budget: Budget = BUDGET,
+) -> rounds.Rounds:
+    """A case that is `ratio` times as fast as its baseline of 10 us launch and 40 us execution."""
+    noise = [normal_noise(2 * seed + i, sigma) for i in range(2)]
+    case = step(device, (1e-5 / ratio, 4e-5 / ratio), scale=noise[0])
+    baseline = step(device, (1e-5, 4e-5), scale=noise[1])
+    return rounds.paired(case, baseline, device, budget, seed, (CALL_S, CALL_S))
+
+
+def speedup(result: rounds.Rounds) -> float:
+    ratio = stats.speedup(result.case_s, result.baseline_s)
+    assert ratio is not None
+    return ratio.value
+
+
+def test_every_round_has_a_duration_of_each() -> None:
+    device = SimulatedDevice()
+    case, baseline = step(device, (5e-6, 2e-5)), step(device, (1e-5, 4e-5))
+    result = rounds.paired(case, baseline, device, BUDGET, 0, (2.5e-5, 5e-5))
+    assert result.case_s == pytest.approx([2.5e-5] * 20)
+    assert result.baseline_s == pytest.approx([5e-5] * 20)
+    assert result.calls_per_round == 40
+    assert result.calls_s == pytest.approx([2.5e-5] * 40 * 20)
+    # per round 40 + 1 calls of the case, 20 + 1 of the baseline
+    assert result.seconds == pytest.approx(20 * (41 * 2.5e-5 + 21 * 5e-5))
+
+
+def test_both_orders_occur_equally_often_and_irregularly() -> None:
+    result = race(SimulatedDevice(), ratio=1.0, budget=replace(BUDGET, min_rounds=100))
+    assert result.case_first is not None
+    assert len(result.case_first) == 100
+    assert sum(result.case_first) == 50
+    changes = sum(a != b for a, b in zip(result.case_first, result.case_first[1:], strict=False))
+    assert 35 <= changes <= 65  # alternation: 99, blocks: 1
+
+
+def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
+    work = step(device, (1e-3, 0.0))
+
+    def call() -> None:
+        log.append(name)
+        work()
+
+    return call
+
+
+def test_the_recorded_order_is_the_order_played() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    steps = [recording(device, log, name) for name in "CB"]
+    result = rounds.paired(steps[0], steps[1], device, BUDGET, 5, (1e-3, 1e-3))
+    assert result.calls_per_round == 1
+    played = ["".join(log[i : i + 4]) for i in range(0, len(log), 4)]  # untimed, timed, each
+    assert result.case_first is not None
+    assert played == ["CCBB" if first else "BBCC" for first in result.case_first]
+
+
+def test_seed_decides_the_order() -> None:
+    orders = [race(SimulatedDevice(), ratio=1.0, seed=seed).case_first for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_without_a_baseline_the_case_runs_alone() -> None:
+    device = SimulatedDevice()
+    result = rounds.paired(step(device, (1e-5, 4e-5)), None, device, BUDGET, 0, (CALL_S,))
+    assert result.case_s == pytest.approx([CALL_S] * 20)
+    assert result.baseline_s is None
+    assert result.case_first is None
+
+
+def cycle(step_by: int, length: int) -> Scale:
+    """Runs through 1 ... length (prime), `step_by` at a time."""
+    calls = count()
+    return lambda: 1.0 + next(calls) * step_by % length
+
+
+def test_position_pairs_what_ran_in_the_same_round() -> None:
+    device = SimulatedDevice()
+    case = step(device, (1.0, 0.0), scale=cycle(7, 11))
+    baseline = step(device, (1.0, 0.0), scale=cycle(5, 13))
+    budget = replace(BUDGET, max_rounds=20, timed_max_s=1e6)
+    result = rounds.paired(case, baseline, device, budget, 0, (6.0, 7.0))
+    timed = [2 * i + 1 for i in range(20)]  # every other call is untimed
+    assert result.case_s == pytest.approx([1 + call * 7 % 11 for call in timed])
+    assert result.baseline_s == pytest.approx([1 + call * 5 % 13 for call in timed])
+
+
+def test_what_slows_a_whole_round_leaves_its_ratio() -> None:
+    """The clock speed wanders by a third over the run; each round's own ratio hardly sees it."""
+    device = SimulatedDevice(slowdown=lambda now_s: 1.3 + 0.3 * math.sin(now_s * 100))
+    result = race(device, ratio=1.25)
+    assert result.baseline_s is not None
+    assert max(result.case_s) > 1.5 * min(result.case_s)
+    for case_s, baseline_s in zip(result.case_s, result.baseline_s, strict=True):
+        assert baseline_s / case_s == pytest.approx(1.25, rel=0.12)
+
+
+def test_a_step_of_the_clock_speed_leaves_the_ratio_exact() -> None:
+    device = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s < 0.021 else 1.7)
+    result = race(device, ratio=1.25)
+    assert result.case_s[0] * 1.7 == pytest.approx(result.case_s[-1])
+    assert speedup(result) == pytest.approx(1.25, rel=1e-9)
+
+
+def second_of_two_blocks(now_s: float) -> float:
+    return 1.02 if now_s % 2.1e-3 >= 1.05e-3 else 1.0
+
+
+LOADS: dict[str, Callable[[float], float]] = {
+    "ramp of 3 %": lambda now_s: 1 + 0.03 * min(now_s / 0.05, 1),
+    "step of 2 %": lambda now_s: 1.02 if now_s > 0.02 else 1.0,
+    "period of two blocks": second_of_two_blocks,
+}
+
+
+@pytest.mark.parametrize("load", LOADS)
+@pytest.mark.parametrize("seed", range(5))
+def test_injected_load_moves_the_ratio_by_less_than_one_percent(load: str, seed: int) -> None:
+    device = SimulatedDevice(slowdown=LOADS[load])
+    assert speedup(race(device, 1.05, sigma=0.01, seed=seed)) == pytest.approx(1.05, rel=0.01)
+
+
+def test_load_in_every_second_block_is_no_advantage_for_either() -> None:
+    """Locked to the blocks: each round's second block is 2 % slower, whoever plays it."""
+    device = SimulatedDevice()
+    calls = count()
+
+    def slower_in_second_block() -> float:
+        return 1.02 if next(calls) // 2 % 2 else 1.0  # blocks of one untimed and one timed call
+
+    case, baseline = (step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2))
+    result = rounds.paired(case, baseline, device, BUDGET, 0, (1e-3, 1e-3))
+    assert result.case_s != result.baseline_s
+    assert speedup(result) == pytest.approx(1.0, rel=1e-9)
+
+
+def test_first_call_after_a_switch_is_not_timed() -> None:
+    device = SimulatedDevice()
+    last: list[int] = []
+
+    def finding_cold_caches(index: int) -> Callable[[], float]:
+        def scale() -> float:
+            cold = last != [index]
+            last[:] = [index]
+            return 3.0 if cold else 1.0
+
+        return scale
+
+    case, baseline = (step(device, (0.1, 0.0), scale=finding_cold_caches(i)) for i in range(2))
+    result = rounds.paired(case, baseline, device, BUDGET, 0, (0.1, 0.1))
+    assert result.case_s == pytest.approx([0.1] * 20)
+    assert result.baseline_s == pytest.approx([0.1] * 20)
+
+
+def test_a_round_is_the_median_of_its_calls() -> None:
+    device = SimulatedDevice()
+    case = step(device, (1e-5, 4e-5), scale=spikes(0, share=0.1, factor=100))
+    result = rounds.paired(case, None, device, BUDGET, 0, (CALL_S,))
+    assert max(result.calls_s) == pytest.approx(100 * CALL_S)
+    assert result.case_s == pytest.approx([CALL_S] * len(result.case_s))
+
+
+def test_planted_ratio_lies_in_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # takes 0.1 s beside a loaded torch
+    budget = replace(BUDGET, block_s=2e-4, max_rounds=20)
+    runs = [race(SimulatedDevice(), 1.02, 0.02, seed, budget) for seed in range(500)]
+    estimates = [stats.speedup(run.case_s, run.baseline_s) for run in runs]
+    inside = [each.low < 1.02 < each.high for each in estimates if each and each.low and each.high]
+    assert len(inside) == 500
+    assert 0.93 <= sum(inside) / 500 <= 0.98
+
+
+def test_rounds_are_as_many_as_the_half_width_asks_for() -> None:
+    quiet, noisy, wild = (race(SimulatedDevice(), 1.0, sigma=sigma) for sigma in (0.001, 0.06, 1.0))
+    assert len(quiet.case_s) == BUDGET.min_rounds
+    assert BUDGET.min_rounds < len(noisy.case_s) < BUDGET.max_rounds
+    assert len(wild.case_s) == BUDGET.max_rounds
+    ratio = stats.speedup(noisy.case_s, noisy.baseline_s)
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert math.log(ratio.high / ratio.low) / 2 == pytest.approx(0.005, rel=0.5)
+
+
+def test_a_significant_difference_does_not_end_the_rounds() -> None:
+    lengths = {len(race(SimulatedDevice(), ratio, sigma=0.06).case_s) for ratio in (0.5, 1.0, 2.0)}
+    assert len(lengths) == 1
+
+
+def test_a_smoke_budget_plays_three_rounds() -> None:
+    result = race(SimulatedDevice(), 1.0, sigma=0.1, budget=SMOKE)
+    assert len(result.case_s) == len(result.baseline_s or ()) == 3
+
+
+@pytest.mark.parametrize("timed_max_s", [0.001, 0.01, 0.1, 0.3])
+def test_time_is_capped(timed_max_s: float) -> None:
+    """A round takes 2.1 ms; the cap falls within the first round, the pilot, and after it."""
+    budget = replace(BUDGET, timed_max_s=timed_max_s)
+    result = race(SimulatedDevice(), 1.0, sigma=0.5, budget=budget)
+    assert len(result.case_s) >= 1
+    assert len(result.case_s) == 1 or result.seconds <= timed_max_s
+    assert result.seconds >= 0.7 * min(timed_max_s, 0.3)
+
+
+def test_the_cap_holds_if_the_machine_slows_down_after_the_pilot() -> None:
+    device = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s < 0.05 else 5.0)
+    result = race(device, 1.0, sigma=1.0, budget=replace(BUDGET, timed_max_s=0.5))
+    assert 0.4 < result.seconds <= 0.5
+
+
+def test_single_calls_are_thinned_evenly() -> None:
+    """100 calls in each of 60 rounds: two in three are kept, from the first round to the last."""
+    device = SimulatedDevice()
+    started_s: list[float] = []
+    lengths = count(1)
+
+    def growing() -> float:
+        started_s.append(device.now_s)
+        return next(lengths) * 1e-6
+
+    budget = replace(BUDGET, min_rounds=60, max_rounds=60)
+    result = rounds.paired(
+        step(device, (1.0, 0.0), scale=growing), None, device, budget, 0, (1e-5,)
+    )
+    assert result.calls_per_round == 100
+    assert len(result.calls_s) == rounds.MAX_SINGLE_CALLS == 4000
+    gaps = [
+        later - earlier for earlier, later in zip(result.calls_s, result.calls_s[1:], strict=False)
+    ]
+    assert min(gaps) > 0.9e-6
+    assert max(gaps) < 3.1e-6  # two calls, or two and an untimed one
+    assert result.calls_s[0] == pytest.approx(2e-6)
+    assert result.calls_s[-1] == pytest.approx(60 * 101 * 1e-6, abs=3e-6)
+
+
+def test_garbage_is_not_collected_while_timing() -> None:
+    device = SimulatedDevice()
+    seen: list[tuple[bool, bool]] = []
+
+    def observed() -> float:
+        seen.append((gc.isenabled(), gc.get_freeze_count() > 0))
+        return 1.0
+
+    assert gc.isenabled()
+    rounds.paired(step(device, (1.0, 0.0), scale=observed), None, device, SMOKE, 0, (1.0,))
+    assert set(seen) == {(False, True)}
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_garbage_collector_is_left_as_it_was_found() -> None:
+    def fail() -> None:
+        with rounds.quiet_gc():
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with rounds.quiet_gc():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("slow_start", [settling(100, 3.0), decaying(2000, 3.0)])
+def test_warm_up_lasts_through_a_transient(slow_start: Scale) -> None:
+    """100 slow calls are over before the minimum; an excess that fades over 2000 is not."""
+    device = SimulatedDevice()
+    steps = [step(device, (1e-5, 4e-5), scale=slow_start), step(device, (1e-5, 9e-5))]
+    result = rounds.warm_up(steps, device, replace(BUDGET, warmup_max_s=5.0))
+    assert result.steady
+    assert result.per_call_s == pytest.approx((5e-5, 1e-4), rel=0.02)
+
+
+def test_warm_up_lasts_at_least_its_minimum() -> None:
+    device = SimulatedDevice()
+    result = rounds.warm_up([step(device, (1e-5, 4e-5))], device, BUDGET)
+    assert result.steady
+    assert BUDGET.warmup_min_s <= result.seconds <= BUDGET.warmup_min_s + 2 * BUDGET.block_s
+    assert device.now_s == pytest.approx(result.seconds)
+
+
+@pytest.mark.parametrize("unsteady_first", [True, False])
+def test_warm_up_gives_up_on_what_never_settles(unsteady_first: bool) -> None:
+    device = SimulatedDevice()
+    growth = count(1)
+    steps = [
+        step(device, (1e-5, 4e-5), scale=lambda: 1 + next(growth) / 1000),
+        step(device, (1e-5, 4e-5)),
+    ]
+    result = rounds.warm_up(steps if unsteady_first else steps[::-1], device, BUDGET)
+    assert not result.steady
+    assert BUDGET.warmup_max_s <= result.seconds < 1.1 * BUDGET.warmup_max_s
+
+
+def test_warm_up_calls_a_slow_step_at_least_three_times() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    budget = replace(BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
+    result = rounds.warm_up(
+        [recording(device, log, "C"), recording(device, log, "B")], device, budget
+    )
+    assert (log.count("C"), log.count("B")) == (3, 3)
+    assert result.per_call_s == pytest.approx((1e-3, 1e-3))
+
+
+def test_warm_up_shares_the_time_between_the_steps() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    rounds.warm_up([recording(device, log, "C"), recording(device, log, "B")], device, BUDGET)
+    turns = "".join(log[6:])
+    assert turns == "CB" * (len(turns) // 2)
+    assert len(turns) > 10
+
+
+def test_noise_alone_does_not_keep_a_step_from_being_steady() -> None:
+    device = SimulatedDevice()
+    call = step(device, (1e-5, 4e-5), scale=normal_noise(0, 0.05))
+    assert rounds.warm_up([call], device, BUDGET).steady

@@ -1,0 +1,199 @@
+"""Every timer against times worked out by hand, on a device that waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench import timers
+from bench.devices import Step
+from tests.simulated import (
+    SimulatedDevice,
+    settling,
+    spikes,
+    step,
+    synchronising_step,
+)
+
+CALLS = 4
+
+
+def device_bound(device: SimulatedDevice) -> Step:
+    return step(device, (0.5, 3.0))
+
+
+def host_bound(device: SimulatedDevice) -> Step:
+    return step(device, (3.0, 0.5))
+
+
+def two_kernels(device: SimulatedDevice) -> Step:
+    """Launches at 0.5 and 1.0; executes 0.5 to 1.5 and 1.5 to 2.5: the second launch is hidden."""
+    return step(device, (0.5, 1.0), (0.5, 1.0))
+
+
+def trailing_host_work(device: SimulatedDevice) -> Step:
+    """Executes 0.5 to 1.0 while the host goes on until 2.5."""
+    return step(device, (0.5, 0.5), (2.0, 0.0))
+
+
+EXPECTED: dict[
+    Callable[[SimulatedDevice], Step], tuple[float, ...]
+] = {  # latency, host, device, pipelined
+    device_bound: (3.5, 0.5, 3.0, 3.0),
+    host_bound: (3.5, 3.0, 0.5, 3.0),
+    two_kernels: (2.5, 1.0, 2.0, 2.0),
+    trailing_host_work: (2.5, 2.5, 0.5, 2.5),
+}
+
+
+@pytest.mark.parametrize("build", EXPECTED, ids=lambda build: build.__name__)
+@pytest.mark.parametrize("index", range(4), ids=list(timers.TIMERS))
+def test_queueing_device(build: Callable[[SimulatedDevice], Step], index: int) -> None:
+    device = SimulatedDevice()
+    timing = list(timers.TIMERS.values())[index](build(device), device, CALLS)
+    assert timing.reason is None
+    assert timing.samples_s
+    assert timing.samples_s == pytest.approx([EXPECTED[build][index]] * len(timing.samples_s))
+
+
+@pytest.mark.parametrize("name", ["latency_s", "host_s", "pipelined_s"])
+def test_device_that_does_not_queue_does_it_all_on_the_host(name: str) -> None:
+    device = SimulatedDevice(queues=False)
+    assert timers.TIMERS[name](device_bound(device), device, CALLS).median_s == pytest.approx(3.5)
+
+
+def test_device_that_does_not_queue_has_no_device_time() -> None:
+    device = SimulatedDevice(queues=False)
+    timing = timers.device_time(device_bound(device), device, CALLS)
+    assert timing.median_s is None
+    assert timing.reason == "this device does not queue work, so no work runs apart from the host"
+
+
+@pytest.mark.parametrize("name", timers.TIMERS)
+def test_work_left_in_the_queue_is_not_counted(name: str) -> None:
+    device = SimulatedDevice()
+    call = device_bound(device)
+    clean = timers.TIMERS[name](call, device, CALLS)
+    device.launch(0.0, 1000.0)
+    assert timers.TIMERS[name](call, device, CALLS).samples_s == pytest.approx(clean.samples_s)
+
+
+def test_host_starts_each_call_on_an_empty_queue() -> None:
+    """A queue of one: a launch behind an unfinished one would have to wait 3 s for room."""
+    device = SimulatedDevice(depth=1)
+    timing = timers.host(device_bound(device), device, CALLS)
+    assert timing.samples_s == pytest.approx([0.5] * CALLS)
+
+
+@pytest.mark.parametrize("name", timers.TIMERS)
+def test_timers_leave_the_queue_empty(name: str) -> None:
+    device = SimulatedDevice()
+    timers.TIMERS[name](device_bound(device), device, CALLS)
+    before_s = device.now_s
+    device.synchronize()
+    assert device.now_s == before_s
+
+
+@pytest.mark.parametrize("timer", [timers.latency, timers.host])
+def test_samples_are_single_calls_in_order(timer: Callable[..., timers.Timing]) -> None:
+    device = SimulatedDevice(queues=False)
+    call = step(device, (1.0, 0.0), scale=settling(2, 5.0))
+    assert timer(call, device, CALLS).samples_s == pytest.approx((5.0, 5.0, 1.0, 1.0))
+
+
+def test_median_shrugs_off_a_spike() -> None:
+    assert timers.Timing((1.0, 1.0, 1.0, 1.0, 90.0)).median_s == 1.0
+
+
+@pytest.mark.parametrize("timer", [timers.latency, timers.host])
+def test_a_call_pays_for_one_reading_of_the_clock(timer: Callable[..., timers.Timing]) -> None:
+    device = SimulatedDevice(read_cost_s=0.01)
+    call = step(device, (1.0, 0.0))
+    assert timer(call, device, CALLS).samples_s == pytest.approx([1.01] * CALLS)
+
+
+def test_first_hold_covers_issuing() -> None:
+    device = SimulatedDevice()
+    timers.device_time(host_bound(device), device, CALLS, host_s=3.0)
+    assert device.holds_s == [pytest.approx(1.5 * 3.0 * CALLS, abs=0.01)]
+
+
+def test_short_hold_is_lengthened_until_the_gate_holds() -> None:
+    """Issuing takes 12 s. Holds of 0.96, 3.84 and 15.36 s: a reading under the first two is not
+    the device's time but the host's."""
+    device = SimulatedDevice()
+    timing = timers.device_time(host_bound(device), device, CALLS, host_s=0.16)
+    assert device.holds_s == pytest.approx([0.96, 3.84, 15.36], abs=0.01)
+    assert timing.samples_s == pytest.approx((0.5,))
+
+
+@pytest.mark.parametrize("name", ["synchronises", "fills_queue"])
+def test_step_that_cannot_be_isolated_has_no_device_time(name: str) -> None:
+    device = SimulatedDevice(depth=3)
+    call = {
+        "synchronises": synchronising_step(device, 0.5, 3.0),
+        "fills_queue": step(device, (0.1, 0.6), (0.1, 0.6)),
+    }[name]
+    timing = timers.device_time(call, device, CALLS)
+    assert timing.samples_s == ()
+    assert timing.median_s is None
+    assert timing.reason is not None
+    assert "started before all 4 calls were issued" in timing.reason
+    assert len(device.holds_s) == timers.GATE_TRIES
+
+
+def test_pipelined_refuses_a_slope_that_is_not_one() -> None:
+    device = SimulatedDevice()
+    timing = timers.pipelined(step(device, (1.0, 0.0), scale=settling(CALLS, 9.0)), device, CALLS)
+    assert timing.samples_s == ()
+    assert timing.reason == "8 calls took no longer than 4: noise, or a clock too coarse"
+
+
+def coarse_clock(tick_s: float, cost_s: float) -> timers.Clock:
+    device = SimulatedDevice(read_cost_s=cost_s)
+    return lambda: device.clock() // tick_s * tick_s
+
+
+def test_resolution_is_the_smallest_step() -> None:
+    assert timers.resolution(coarse_clock(1.0, 0.1)) == pytest.approx(1.0)
+    assert timers.resolution(coarse_clock(0.1, 1.0)) == pytest.approx(1.0, abs=0.11)
+
+
+def test_resolution_of_a_clock_that_stands_still_is_unknown() -> None:
+    assert timers.resolution(lambda: 5.0) is None
+
+
+def test_reading_cost() -> None:
+    assert timers.reading_cost(SimulatedDevice(read_cost_s=4e-8).clock) == pytest.approx(4e-8)
+
+
+def test_reading_cost_survives_an_interruption() -> None:
+    device = SimulatedDevice(read_cost_s=4e-8)
+    interrupt = spikes(seed=0, share=1e-4, factor=1e5)
+
+    def clock() -> float:
+        device.now_s += 4e-8 * (interrupt() - 1)
+        return device.clock()
+
+    assert timers.reading_cost(clock) == pytest.approx(4e-8)
+
+
+@pytest.mark.parametrize(
+    ("block_s", "per_call_s", "timer_cost_s", "calls"),
+    [
+        (1e-3, 55e-6, 4e-8, 19),  # 18.2 calls fill the block
+        (1e-3, 2.0, 4e-8, 1),
+        (1e-3, 1e-4, 1e-6, 100),  # 1e4 readings of 1 us: 10 ms
+        (1e-3, 0.0, 5e-8, 20_000),  # a call is taken to last a reading
+        (0.0, 1.0, 0.0, 1),
+    ],
+)
+def test_calls_for(block_s: float, per_call_s: float, timer_cost_s: float, calls: int) -> None:
+    assert timers.calls_for(block_s, per_call_s, timer_cost_s) == calls
+
+
+@pytest.mark.parametrize("per_call_s", [0.0, float("nan")])
+def test_calls_for_needs_some_time_to_go_by(per_call_s: float) -> None:
+    with pytest.raises(ValueError, match="one of them must be positive"):
+        timers.calls_for(1e-3, per_call_s, 0.0)
