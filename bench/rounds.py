@@ -21,6 +21,7 @@ from bench.timers import calls_for, latency, reading_cost
 
 FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
 STEADY_WITHIN = 0.01
+PILOT_PATIENCE = 10.0  # a slow step may overrun the cap: less than the pilot gives no interval
 MAX_SINGLE_CALLS = 4000  # enough for a 99th percentile; more would only swell the files
 
 
@@ -109,9 +110,10 @@ def paired(
     shuffle = random.Random(seed)
     with quiet_gc():
         start = device.clock()
-        deadline = start + budget.timed_max_s
-        played = _play(contestants, _orders(budget.pilot_rounds, shuffle), device, deadline)
+        patience = start + PILOT_PATIENCE * budget.timed_max_s
+        played = _play(contestants, _orders(budget.pilot_rounds, shuffle), device, patience)
         goal = _goal(played, device.clock() - start, budget)
+        deadline = start + budget.timed_max_s
         played += _play(contestants, _orders(goal - len(played), shuffle), device, deadline)
         seconds = device.clock() - start
     case_s, baseline_s = _durations(played)
