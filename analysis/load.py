@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -16,14 +15,13 @@ from bench.store import SCHEMA
 
 log = logging.getLogger(__name__)
 _IDENTITY = {"schema_version", "run_id", "case_id", "status"}  # a file without them is not ours
-_READERS = 8  # small files: the wait for each of them overlaps
 
 
 def load(study_folder: str | Path) -> pd.DataFrame:
     """Every run of a study: the stored columns (results/README.md), in order of their start.
 
     Columns a file lacks are null. A file that cannot be read or is not a run of this version is
-    left out with a warning that names it; dot-files, which are being written, are passed over.
+    left out, and a logged warning names it; dot-files, which are being written, are passed over.
     Raises UsageError where there is no such study.
     """
     runs = Path(study_folder) / "runs"
@@ -33,12 +31,14 @@ def load(study_folder: str | Path) -> pd.DataFrame:
             "measure one with `python run.py study=NAME`"
         )
     paths = sorted(path for path in runs.glob("*.parquet") if not path.name.startswith("."))
-    with ThreadPoolExecutor(_READERS) as pool:
-        answers = list(pool.map(_read, paths))
-    for path, answer in zip(paths, answers, strict=True):
+    tables = []
+    for path in paths:
+        answer = _read(path)
         if isinstance(answer, str):
             log.warning("left out %s: %s", path, answer)
-    return _frame([answer for answer in answers if isinstance(answer, pa.Table)])
+        else:
+            tables.append(answer)
+    return _frame(tables)
 
 
 def _read(path: Path) -> pa.Table | str:
@@ -46,7 +46,7 @@ def _read(path: Path) -> pa.Table | str:
     try:
         table = pq.ParquetFile(path).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        return f"cannot be read as Parquet ({str(error).splitlines()[0]})"
+        return f"cannot be read as Parquet ({_first_line(error)})"
     if not set(table.column_names) >= _IDENTITY:
         return "is not a record of modescope"
     versions = set(table["schema_version"].to_pylist())
@@ -55,10 +55,16 @@ def _read(path: Path) -> pa.Table | str:
     if versions != {SCHEMA_VERSION}:
         found = ", ".join(sorted(str(version) for version in versions))
         return f"has schema version {found}; this is version {SCHEMA_VERSION}"
+    if table.schema.equals(SCHEMA):
+        return table
     try:
         return pa.table([_column(table, field) for field in SCHEMA], schema=SCHEMA)
     except (pa.ArrowException, ValueError) as error:
-        return f"has columns of other types ({str(error).splitlines()[0]})"
+        return f"has columns of other types ({_first_line(error)})"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:

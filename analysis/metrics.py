@@ -60,8 +60,7 @@ def _estimate(
     rows: pd.DataFrame, question: Callable[[pd.Series], stats.Estimate | None]
 ) -> pd.Series:
     """One estimate per row, None where the run did not end ok: its times mean nothing."""
-    ok = rows["status"] == "ok"
-    answers = [question(case) if good else None for good, (_, case) in zip(ok, rows.iterrows())]
+    answers = [question(case) if case["status"] == "ok" else None for _, case in rows.iterrows()]
     return pd.Series(answers, index=rows.index, dtype="object")
 
 

@@ -56,7 +56,7 @@ def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
     try:
         kept = rows.query(expression)
     except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise UsageError(
             f"--where {expression!r}: {reason}; compare columns of the table, for example "
             "--where 'mode == \"compile\" and speedup > 1.1'"

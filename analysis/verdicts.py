@@ -101,17 +101,12 @@ def _no_winner(rivals: Sequence[Row]) -> str:
 
 
 def _of(rows: Sequence[Row], verdict_word: str) -> list[str]:
-    return [
-        f"{row['mode']} {words.speedup(row)}" for row in rows if row["verdict"] == verdict_word
-    ]
+    return [f"{row['mode']} {words.speedup(row)}" for row in rows if row["verdict"] == verdict_word]
 
 
 def _nothing(rows: Sequence[Row], controlled: bool) -> str:
-    reasons = Counter(
-        (words.why_left_out(row) or "").partition(":")[0]
-        for row in rows
-        if words.why_left_out(row) is not None
-    )
+    why = [words.why_left_out(row) for row in rows]
+    reasons = Counter(reason.partition(":")[0] for reason in why if reason is not None)
     told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     if controlled and not told:
         return "Nothing can be said: only the baseline itself was measured."

@@ -15,9 +15,10 @@ Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
-def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def as_rows(frame: pd.DataFrame) -> list[Row]:
     """The table as mappings in which everything unknown (NaN, NA) is None."""
-    return [{key: _known(value) for key, value in row.items()} for row in frame.to_dict("records")]
+    rows = frame.to_dict("records")
+    return [{str(key): _known(value) for key, value in row.items()} for row in rows]
 
 
 def _known(value: Any) -> Any:
@@ -47,7 +48,8 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _magnitude(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0
+    """The power of ten of `value` as three digits show it: 0 for 9.99, 1 for 9.999."""
+    return int(f"{value:.2e}".partition("e")[2])
 
 
 def _digits(value: float, count: int) -> str:

@@ -130,7 +130,8 @@ def _assemble(values: dict[str, Any]) -> Record:
     known = {field.name for part in PARTS for field in fields(part)}
     if unknown := values.keys() - known:
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
-    return Record(*(part(**_arguments(part, values)) for part in PARTS))
+    parts: list[Any] = [part(**_arguments(part, values)) for part in PARTS]
+    return Record(*parts)
 
 
 def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import report
+from tests.analysis.studies import cpu_sweep, not_measured, record, save
+
+SCRIPT = "custom:net:build<script>alert(1)</script>"
+_VOID = {"meta", "br"}
+
+
+class _Page(HTMLParser):
+    """Collects the text, the tags and what is loaded; fails on tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.loads: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        values = dict(attrs)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        loading = ("src", "href", "xlink:href") if tag != "a" else ("src",)
+        self.loads += [values[name] or "" for name in loading if name in values]
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    odd: dict[str, Any] = {"model": SCRIPT, "shape": "{}", "model_args": '{"a|b":"`x`"}'}
+    return save(
+        [
+            *cpu_sweep(),
+            record("compile", speedup=2.0, **odd),
+            record("eager", budget="smoke", rounds=3, **odd),
+            not_measured("amp", "wrong_result", "relative error 0.3 > 0.06 | <b>bold</b>", **odd),
+            not_measured("no_grad", "oom", "out of memory", **odd),
+        ],
+        tmp_path / "main",
+    )
+
+
+def test_the_path_of_the_page_is_printed(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main([str(study)]) == 0
+    assert capsys.readouterr().out == f"{study}/report/index.html\n"
+    assert sorted(path.name for path in (study / "report").iterdir()) == [
+        "index.html", "report.md", "speedup-1.svg", "speedup-2.svg",
+    ]  # fmt: skip
+
+
+def test_the_page_is_self_contained_and_well_formed(study: Path) -> None:
+    text = report.write(study).read_text()
+    page = _Page(text)
+    assert all(load.startswith("#") for load in page.loads)
+    assert not {"script", "link", "img", "iframe"} & page.tags
+    assert "://" not in text
+    assert "@import" not in text
+    sections = [name for name in page.ids if name.startswith("section-")]
+    assert sections == ["section-1", "section-2"]
+
+
+def test_a_script_in_a_name_is_text(study: Path) -> None:
+    text = report.write(study).read_text()
+    assert SCRIPT in "".join(_Page(text).words)
+    assert "<b>bold" not in text
+    markdown = (study / "report" / "report.md").read_text()
+    code = "    python run.py"  # shown as it is
+    assert not any(
+        "<script>" in line and not line.startswith(code) for line in markdown.split("\n")
+    )
+    assert "\\| &lt;b&gt;bold" in markdown
+
+
+def test_both_pages_say_the_verdict_and_what_was_left_out(study: Path) -> None:
+    html = " ".join("".join(_Page(report.write(study).read_text()).words).split())
+    markdown = (study / "report" / "report.md").read_text()
+    for text in (html, markdown):
+        assert "compile is faster than eager fp32: 1.311× [1.302, 1.320]" in text
+        assert "Noise floor: eager fp32 against itself" in text
+        assert "no_grad fp32: oom: out of memory" in text
+        assert "eager fp32: budget=smoke proves only that it runs" in text
+        assert "cuda-graph fp32: skipped: graph=true" in text
+        assert "python run.py model=transformer mode=compile dtype=fp32" in text
+        assert "All rows were measured in one environment: AMD EPYC 9554" in text
+
+
+def test_rows_of_a_markdown_table_have_no_more_cells_than_its_head(study: Path) -> None:
+    report.write(study)
+    width = None
+    for line in (study / "report" / "report.md").read_text().splitlines():
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        if not line.startswith("|"):
+            width = None
+        elif width is None:
+            width = cells
+        else:
+            assert cells <= width
+
+
+def test_environments_are_compared_and_never_ranked_against_each_other(tmp_path: Path) -> None:
+    other: dict[str, Any] = {"environment_id": "env-2", "torch_version": "2.12.0+cpu"}
+    study = save([record(speedup=2.0), record(speedup=3.0, **other)], tmp_path)
+    text = report.write(study).read_text()
+    assert "2 environments (A, B), which differ in environment_id, torch_version" in text
+    assert text.count("compile is faster") == 2
+
+
+def test_without_anything_to_chart_the_report_says_so(tmp_path: Path) -> None:
+    study = save([not_measured("compile", "crashed", "died")], tmp_path)
+    text = report.write(study).read_text()
+    assert "No figure: no run of these ended ok" in text
+    assert "Nothing can be said" in text
+    assert not list((study / "report").glob("*.svg"))
+
+
+def test_the_same_study_gives_the_same_bytes(study: Path) -> None:
+    first = report.write(study).read_bytes()
+    assert report.write(study).read_bytes() == first
+
+
+def test_a_missing_study_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.main([str(tmp_path / "nowhere")]) == 2
+    assert "nowhere" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.load import load
+from analysis.metrics import derived
+from analysis.rows import latest, trusted
+from tests.analysis.studies import cpu_sweep, not_measured, record, save
+
+
+def test_the_newest_run_counts_even_if_it_failed(tmp_path: Path) -> None:
+    study = save(
+        [
+            record("compile", 1e-3),
+            record("compile", 2e-3),
+            not_measured("compile", "oom", "out of memory"),
+            record("eager"),
+        ],
+        tmp_path,
+    )
+    rows = latest(load(study)).set_index("mode")
+    assert rows.loc["compile", "status"] == "oom"
+    assert rows.loc["compile", "measured_times"] == 3
+    assert rows.loc["eager", "measured_times"] == 1
+
+
+def test_environments_are_kept_apart(tmp_path: Path) -> None:
+    study = save([record(environment_id="old"), record(environment_id="new")], tmp_path)
+    rows = latest(load(study))
+    assert list(rows["environment"]) == ["A", "B"]
+    assert list(rows["measured_times"]) == [1, 1]
+
+
+def test_a_run_without_an_environment_belongs_to_the_one_before_it(tmp_path: Path) -> None:
+    study = save(
+        [
+            record(environment_id="old"),
+            not_measured("compile", "crashed", "died", environment_id=None),
+            record("eager", environment_id="new"),
+        ],
+        tmp_path,
+    )
+    rows = latest(load(study)).set_index("mode")
+    assert dict(rows["environment"]) == {"compile": "A", "eager": "B"}
+    assert rows.loc["compile", "status"] == "crashed"
+
+
+def test_replicates_are_counted_and_not_pooled(tmp_path: Path) -> None:
+    study = save([record(latency_s=(n + 1) * 1e-3, replicate=n) for n in range(3)], tmp_path)
+    (row,) = derived(study).to_dict("records")
+    assert (row["replicates"], row["replicate"], row["measured_times"]) == (3, 0, 1)
+    assert row["rounds"] == 40
+
+
+def test_only_runs_that_count_are_trusted(tmp_path: Path) -> None:
+    few = record("eager", dtype="bf16", rounds=8)
+    unknown = record("no_grad", dtype="bf16", in_effect=None)
+    smoke = record("compile", dtype="bf16", budget="smoke")
+    rows = trusted(derived(save([*cpu_sweep(), few, unknown, smoke], tmp_path)))
+    assert sorted(rows["mode"]) == [
+        "amp", "amp-compile", "compile", "eager", "inference_mode", "no_grad",
+    ]  # fmt: skip
+
+
+def test_a_study_without_runs_has_no_rows_but_all_columns(tmp_path: Path) -> None:
+    rows = derived(save([], tmp_path))
+    assert rows.empty
+    assert {"speedup", "measured_times", "environment"} <= set(rows.columns)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import table
+from analysis.metrics import derived
+from analysis.terminal import WIDTH
+from tests.analysis.studies import cpu_sweep, not_measured, record, save
+
+
+def test_one_row_reads_as_a_line(tmp_path: Path) -> None:
+    text = table.text(derived(save([record(first_call_s=7.2)], tmp_path)))
+    titles, heading, line = text.splitlines()
+    assert heading == (
+        "transformer, batch 4, seq 64, inference · AMD EPYC 9554, 1 thread · against eager fp32"
+    )
+    assert re.split(" {2,}", line.strip()) == [
+        "compile", "fp32", "357 µs [356, 358]", "1.250× [1.242, 1.258]", "faster", "7.20 s",
+        "80,600", "2.1e-7",
+    ]  # fmt: skip
+    assert titles.index("verdict") == line.index("faster")
+
+
+def test_rows_are_sorted_by_model_then_speedup(tmp_path: Path) -> None:
+    rows = derived(save([*cpu_sweep("transformer"), *cpu_sweep("mlp")], tmp_path))
+    lines = table.text(rows).splitlines()
+    headings = [n for n, line in enumerate(lines) if "·" in line]
+    assert [lines[n].split(",")[0] for n in headings] == ["mlp", "transformer"]
+    modes = [line.split()[0] for line in lines[headings[0] + 1 : headings[1]]]
+    assert modes[:2] == ["max-autotune", "compile"]
+    assert modes[-4:] == ["amp-compile", "amp", "compile-cuda-graph", "cuda-graph"]
+
+
+def test_what_was_not_in_effect_is_marked_with_one_note_each(tmp_path: Path) -> None:
+    lines = table.text(derived(save(cpu_sweep(), tmp_path))).splitlines()
+    marked = {line.split()[0]: line.split()[1] for line in lines if line.startswith(" m")}
+    assert marked["max-autotune"] == "*"
+    assert marked["max-autotune-no-cudagraphs"] == "†"
+    assert sum(line.startswith("* not in effect") for line in lines) == 1
+    assert sum(line.startswith("† not in effect") for line in lines) == 1
+
+
+def test_a_long_reason_is_cut_to_the_width(tmp_path: Path) -> None:
+    reason = "out of memory\nwhile compiling " + "and so on " * 40
+    text = table.text(derived(save([record(), not_measured("amp", "oom", reason)], tmp_path)))
+    (line,) = (line for line in text.splitlines() if " amp " in line)
+    assert "oom: out of memory while compiling" in line
+    assert line.endswith("…")
+    assert len(line) <= WIDTH
+
+
+def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:
+    twice = [record("eager", budget="smoke", rounds=3), record("eager", budget="smoke", rounds=3)]
+    rows = derived(save([*twice, record(flags=("drift", "bimodal"))], tmp_path))
+    text = table.text(rows)
+    assert "budget=smoke, newest of 2" in text
+    assert "drift, bimodal" in text
+
+
+def test_different_baselines_are_named_per_row(tmp_path: Path) -> None:
+    rows = derived(save([record(), record(dtype="bf16", baseline_dtype="bf16")], tmp_path))
+    text = table.text(rows)
+    assert "against" in text.splitlines()[0]
+    assert "eager bf16" in text
+
+
+@pytest.mark.parametrize("limit", [6, 10, 40])
+def test_a_summary_keeps_to_its_limit_and_says_how_to_see_the_rest(
+    tmp_path: Path, limit: int
+) -> None:
+    models = ("a", "b", "c", "d")
+    records = [one for model in models for one in cpu_sweep(model)]
+    rows = derived(save([*records, not_measured("eager", "oom", "no room", model="e")], tmp_path))
+    lines = table.summary(rows, limit).splitlines()
+    assert len(lines) <= limit
+    assert any("oom: no room" in line for line in lines)
+    assert lines[-1].endswith("more: python -m analysis.table results/main")
+
+
+def test_a_summary_that_fits_is_the_whole_table(tmp_path: Path) -> None:
+    rows = derived(save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path))
+    assert table.summary(rows, 40) == table.text(rows)
+
+
+def test_csv_has_the_contract_in_full_precision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record(flags=("drift", "bimodal")), not_measured("amp", "skipped", "why")], tmp_path)
+    assert table.main([str(tmp_path), "--csv"]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert list(read.columns[:6]) == [
+        "run_id", "case_id", "study", "started_at", "budget", "replicates",
+    ]  # fmt: skip
+    stored = derived(tmp_path).set_index("run_id")["speedup"]
+    assert dict(read.set_index("run_id")["speedup"].dropna()) == dict(stored.dropna())
+    assert read["flags"][0] == "drift;bimodal"
+    assert read["latency_s"].isna().tolist() == [False, True]
+
+
+def test_five_hundred_rows_render(tmp_path: Path) -> None:
+    one = derived(save([record()], tmp_path))
+    many = pd.concat([one.assign(mode=f"mode-{n}") for n in range(500)], ignore_index=True)
+    assert len(table.text(many).splitlines()) == 502
+
+
+def test_where_keeps_matching_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(cpu_sweep(), tmp_path)
+    assert table.main([str(tmp_path), "--where", 'mode == "compile"']) == 0
+    out = capsys.readouterr().out
+    assert " compile " in out
+    assert "amp" not in out
+
+
+@pytest.mark.parametrize("expression", ["mod == 'x'", "mode ==", "speedup > 'x'", "1", "mode"])
+def test_a_bad_where_is_one_sentence_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str
+) -> None:
+    save([record()], tmp_path)
+    assert table.main([str(tmp_path), "--where", expression]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --where {expression!r}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("prepare", [lambda folder: None, lambda folder: save([], folder)])
+def test_a_missing_or_empty_study_is_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prepare: Callable[[Path], object]
+) -> None:
+    prepare(tmp_path / "study")
+    assert table.main([str(tmp_path / "study")]) == 2
+    assert "study" in capsys.readouterr().err

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analysis import words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (None, "–"),
+        (357.4e-6, "357 µs"),
+        (1.2345e-3, "1.23 ms"),
+        (31.0, "31.0 s"),
+        (0.9999, "1.00 s"),
+        (5e-8, "50.0 ns"),
+        (240.0, "240 s"),
+    ],
+)
+def test_durations_have_three_digits_in_the_unit_that_suits(
+    seconds: float | None, expected: str
+) -> None:
+    assert words.duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        ((357.2e-6, 355.1e-6, 359.4e-6), "357 µs [355, 359]"),
+        ((357.2e-6, 357.0e-6, 357.4e-6), "357.2 µs [357.0, 357.4]"),
+        ((999.8e-6, 980e-6, 1020e-6), "1.00 ms [0.98, 1.02]"),
+        ((1e-3, None, None), "1.00 ms"),
+        ((None, None, None), "–"),
+    ],
+)
+def test_an_interval_has_the_unit_and_digits_of_its_middle(
+    estimate: tuple[float | None, float | None, float | None], expected: str
+) -> None:
+    assert words.duration_interval(*estimate) == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (None, "–"),
+        (math.inf, "never"),
+        (12_431.0, "12,400"),
+        (7.0, "7"),
+        (3_141_592.0, "3,140,000"),
+    ],
+)
+def test_calls_have_three_digits(count: float | None, expected: str) -> None:
+    assert words.calls(count) == expected
+
+
+def test_sizes_name_batch_and_sequence_first() -> None:
+    assert words.sizes('{"batch":4,"heads":8,"seq":64}') == "batch 4, seq 64, heads 8"
