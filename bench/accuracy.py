@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from bench.devices import Step
-from bench.subject import Inputs, Subject, redraw
+from bench.subject import Inputs, Subject, redraw, state_kept
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
 """Relative RMS error that a healthy eager run stays well under, per dtype."""
@@ -22,7 +23,16 @@ FRESH_INPUTS = 2
 EAGER_FACTOR = 3.0
 EAGER_LIMIT = 5.0
 
-Outputs = list[torch.Tensor]
+REPEATABLE = 1e-9
+"""Float64 runs agree to this: sums in another order differ by far less, random draws by more."""
+
+NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
+STOCHASTIC = (
+    "the model draws random numbers in forward, so its outputs cannot be checked; switch them off "
+    "in eval()"
+)
+
+Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,7 @@ class Exam:
     inputs: tuple[Inputs, ...]
     answers: tuple[Outputs, ...]
     seed: int
-    stochastic: bool  # float64 outputs change with the seed: nothing can be compared
+    unfit: str | None  # why outputs cannot be compared, if so
 
 
 def prepare(subject: Subject, seed: int) -> Exam:
@@ -48,13 +58,17 @@ def prepare(subject: Subject, seed: int) -> Exam:
     with _default_dtype(torch.float64), torch.no_grad():
         answers = tuple(answer(fresh, seed) for fresh in inputs)
         again = answer(inputs[0], seed + 1)
-    return Exam(inputs, answers, seed, stochastic=worst_error(again, answers[0]) != 0.0)
+    unfit = None if answers[0] else NO_TENSORS
+    if worst_error(again, answers[0]) > REPEATABLE:
+        unfit = STOCHASTIC
+    return Exam(inputs, answers, seed, unfit)
 
 
 def examine(exam: Exam, subject: Subject, step: Step) -> float:
     """Worst relative RMS error of `step`, which reads `subject`, over outputs and fresh inputs.
 
-    Buffers and inputs are as before when it returns; inf where the outputs have another structure.
+    Buffers and inputs are as before when it returns; inf where the outputs have another structure,
+    nan where a value is not a number.
     """
     own = subject.inputs.map(torch.clone)
     errors = [
@@ -63,7 +77,7 @@ def examine(exam: Exam, subject: Subject, step: Step) -> float:
     ]
     with torch.no_grad():
         subject.inputs.assign(own)
-    return max(errors)
+    return _worst(errors)
 
 
 def accepted_error(eager_error: float, dtype: str) -> float:
@@ -78,10 +92,17 @@ def eager_is_sane(error: float, dtype: str) -> bool:
 
 def worst_error(outputs: Outputs, answers: Outputs) -> float:
     """Largest relative RMS error over the outputs; nan where a value is not a number."""
-    if [o.shape for o in outputs] != [a.shape for a in answers]:
+    if {place: o.shape for place, o in outputs.items()} != {
+        place: a.shape for place, a in answers.items()
+    }:
         return math.inf
-    errors = [_error(output, answer) for output, answer in zip(outputs, answers, strict=True)]
-    return math.nan if any(math.isnan(error) for error in errors) else max(errors, default=0.0)
+    return _worst(_error(outputs[place], answer) for place, answer in answers.items())
+
+
+def _worst(errors: Iterable[float]) -> float:
+    """The largest; nan if there is one, which `max` would lose or keep by its position."""
+    found = list(errors)
+    return math.nan if any(map(math.isnan, found)) else max(found, default=0.0)
 
 
 def _error(output: torch.Tensor, answer: torch.Tensor) -> float:
@@ -93,18 +114,29 @@ def _error(output: torch.Tensor, answer: torch.Tensor) -> float:
 
 
 def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Outputs:
-    """Outputs of `step` as float64 copies, from seeded random numbers and untouched buffers."""
-    buffers = [(buffer, buffer.clone()) for buffer in subject.module.buffers()]
+    """Outputs of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
     with torch.no_grad():
         subject.inputs.assign(fresh)
     torch.manual_seed(seed)
-    outputs = step()
-    leaves = [leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor)]
-    copies = [leaf.detach().to(torch.float64, copy=True) for leaf in leaves]
-    with torch.no_grad():
-        for buffer, before in buffers:
-            buffer.copy_(before)
-    return copies
+    with state_kept(subject.module):
+        return {place: _double(tensor) for place, tensor in _tensors(step())}
+
+
+def _tensors(outputs: object) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor in `outputs` and its place: in tuples, lists, dicts and dataclasses."""
+    for path, leaf in pytree.tree_flatten_with_path(outputs)[0]:
+        place = pytree.keystr(path)
+        if isinstance(leaf, torch.Tensor):
+            yield place, leaf
+        elif dataclasses.is_dataclass(leaf):
+            parts = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
+            yield from ((place + inner, tensor) for inner, tensor in _tensors(parts))
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    """A float64 copy; a complex number becomes two real ones."""
+    real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return real.detach().to(torch.float64, copy=True)
 
 
 @contextmanager

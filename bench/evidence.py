@@ -10,8 +10,9 @@ import torch
 from torch._dynamo.utils import counters
 
 from bench.devices import Hardware, Step
-from bench.modes import DTYPES, Built, in_contexts, weight_dtype
+from bench.modes import DTYPES, Built, weight_dtype
 from bench.records import Mode, Variant
+from bench.subject import state_kept
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -36,10 +37,15 @@ class Seen:
 class Compiled:
     """What the compiler has done so far in this process."""
 
-    frames: int
+    frames: int  # pieces of code looked at; torch counts none under fullgraph
     graphs: int
     breaks: int
     autotuned: int
+
+    @property
+    def compilations(self) -> int:
+        """How often the compiler was called; frames and graphs each miss some."""
+        return max(self.frames, self.graphs)
 
     def since(self, earlier: Compiled) -> Compiled:
         """What came on top of `earlier`."""
@@ -61,15 +67,20 @@ def compiled_so_far() -> Compiled:
     )
 
 
-def observe(built: Built, variant: Variant, device: Hardware) -> Seen:
-    """Calls the built target once through the same contexts, with a witness in between."""
+def observe(built: Built, device: Hardware) -> Seen:
+    """Calls the built step once (where it is a replay: what was captured), with a witness inside.
+
+    The witness is a hook on what the step calls, so it stands outside of compiled code and is gone
+    afterwards without a trace.
+    """
     witnessed: list[Seen] = []
 
-    def witness(*args: Any, **kwargs: Any) -> Any:
+    def witness(target: torch.nn.Module, args: Any) -> None:
         witnessed.append(_look(built.subject.module, device.type))
-        return built.target(*args, **kwargs)
 
-    in_contexts(witness, built.subject.inputs, variant, device.type)()
+    hook = built.target.register_forward_pre_hook(witness)
+    with hook, state_kept(built.subject.module):
+        built.live()
     return witnessed[0]
 
 

@@ -30,16 +30,14 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; all others compute fp32 in full."""
 
-Target = Callable[..., Any]
-
-
 @dataclass(frozen=True)
 class Built:
     """A variant ready to run."""
 
     subject: Subject  # its own weights and inputs
-    target: Target  # what the step calls: the module, compiled or not
-    step: Step  # what is timed
+    target: torch.nn.Module  # what a call goes to: the module, compiled or not
+    live: Step  # a call that really calls the target
+    step: Step  # what is timed: `live`, or a replay of it
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:
@@ -53,11 +51,13 @@ def build(subject: Subject, variant: Variant, fullgraph: bool, device: Hardware)
     Captures if the mode says so, which runs the step; compiles with the first call otherwise.
     """
     target = _compiled(subject.module, variant.mode.compile, fullgraph)
-    step = in_contexts(target, subject.inputs, variant, device.type)
-    return Built(subject, target, device.capture(step) if variant.mode.graph else step)
+    live = _in_contexts(target, subject.inputs, variant, device.type)
+    return Built(subject, target, live, device.capture(live) if variant.mode.graph else live)
 
 
-def in_contexts(target: Target, inputs: Inputs, variant: Variant, device_type: str) -> Step:
+def _in_contexts(
+    target: torch.nn.Module, inputs: Inputs, variant: Variant, device_type: str
+) -> Step:
     """Calls `target` as a user writes it: the contexts are entered anew with every call."""
     args, kwargs = inputs.args, inputs.kwargs
 
@@ -71,10 +71,11 @@ def in_contexts(target: Target, inputs: Inputs, variant: Variant, device_type: s
     return _under(grad, step) if grad else step
 
 
-def _compiled(module: torch.nn.Module, mode: str, fullgraph: bool) -> Target:
+def _compiled(module: torch.nn.Module, mode: str, fullgraph: bool) -> torch.nn.Module:
     if mode == "none":
         return module
-    compiled: Target = torch.compile(module, mode=mode, fullgraph=fullgraph)
+    compiled = torch.compile(module, mode=mode, fullgraph=fullgraph)
+    assert isinstance(compiled, torch.nn.Module)
     return compiled
 
 

@@ -191,6 +191,8 @@ class Attempt:
     reason: str | None = column("why the status is not ok, in one sentence")
     duration_s: float | None = column("wall time of the whole attempt")
     command: str = column("command that measures this case again")
+    order: str | None = column("order of the sweep's cases: random (by seed) or given", default=None)
+    position: int | None = column("place in that order, from 0; null for a single case", default=None)
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,8 @@ class Environment:
     git_commit: str | None = column("commit of modescope")
     git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
     variables: str | None = column("environment variables that change how torch runs, JSON")
+    source_id: str | None = column("hash of the source of bench/ and models/", default=None)
+    model_source_id: str | None = column("hash of a custom model's source file", default=None)
 
 
 @dataclass(frozen=True)
@@ -316,6 +320,26 @@ class Findings:
     )
     latency_calls_s: tuple[float, ...] | None = column(
         "single calls of the case in order, thinned to a few thousand", default=None
+    )
+    host_rounds_s: tuple[float, ...] | None = column(
+        "per block: how long the host is busy with one call whose result nobody waits for",
+        default=None,
+    )
+    pipelined_rounds_s: tuple[float, ...] | None = column(
+        "per block: time that one further call adds when calls follow each other without waiting",
+        default=None,
+    )
+    device_rounds_s: tuple[float, ...] | None = column(
+        "per block: device time of one call, launches queued ahead of a held device; null on a CPU",
+        default=None,
+    )
+    device_note: str | None = column("why device_rounds_s is null", default=None)
+    dispatch_rounds_s: tuple[float, ...] | None = column(
+        "per block: host time of the same call on an empty batch, which does no work", default=None
+    )
+    dispatch_note: str | None = column("why dispatch_rounds_s is null", default=None)
+    synchronize_s: float | None = column(
+        "cost of a synchronise when the device has nothing to do", default=None
     )
     timer_resolution_s: float | None = column("smallest step of the clock seen", default=None)
     timer_cost_s: float | None = column("cost of one reading of the clock", default=None)

@@ -11,7 +11,7 @@ from bench.devices import Hardware, find
 from bench.isolation import Progress, one_line
 from bench.records import Case, Findings, Plan, Result, Variant
 from bench.rounds import Rounds, paired, warm_up
-from bench.subject import Subject, build
+from bench.subject import Subject, build, state_kept
 from bench.timers import reading_cost, resolution
 
 OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
@@ -26,9 +26,10 @@ class _Ended(Exception):
 
 
 def run(progress: Progress, case: Case, plan: Plan) -> Result:
-    """Measures `case` as `plan` says; whatever goes wrong becomes the result's status and reason.
+    """Measures `case` as `plan` says; what the case itself gets wrong becomes status and reason.
 
-    UsageError alone passes through: it is the user's to mend.
+    Any other exception passes through: UsageError is the user's to mend, the rest is recorded by
+    who started this process.
     """
     try:
         return _measure(progress, case, plan)
@@ -57,12 +58,8 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
         timer_resolution_s=resolution(device.clock),
         timer_cost_s=reading_cost(device.clock),
     )
-    if exam.stochastic:
-        reason = (
-            "the model draws random numbers in forward, so its outputs cannot be checked; "
-            "switch them off in eval()"
-        )
-        raise _Ended("failed", reason, findings)
+    if exam.unfit:
+        raise _Ended("failed", exam.unfit, findings)
     eager_error = _eager_error(exam, subject, case, device)
 
     progress("first call")
@@ -70,7 +67,7 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
     candidate, first_call_s = _first_call(subject, case.variant, case, device)
     compiled = evidence.compiled_so_far().since(before)
     progress("check")
-    seen = evidence.observe(candidate, case.variant, device)
+    seen = evidence.observe(candidate, device)
     findings = replace(
         findings,
         first_call_s=first_call_s,
@@ -132,15 +129,18 @@ def _first_call(
 ) -> tuple[modes.Built, float]:
     """The variant on its own copy of `subject`, and how long its first call took.
 
-    Copying and casting weights come before; compiling, autotuning and capturing are included.
+    Copying and casting weights come before; compiling, autotuning and capturing are included. The
+    module's buffers stay as they were, for the check that follows.
     """
     own = subject.cast(modes.weight_dtype(variant))
-    device.synchronize()
-    start = device.clock()
-    built = modes.build(own, variant, case.model.fullgraph, device)
-    built.step()
-    device.synchronize()
-    return built, device.clock() - start
+    with state_kept(own.module):
+        device.synchronize()
+        start = device.clock()
+        built = modes.build(own, variant, case.model.fullgraph, device)
+        built.step()
+        device.synchronize()
+        first_call_s = device.clock() - start
+    return built, first_call_s
 
 
 def _judge(findings: Findings, case: Case) -> None:
@@ -185,7 +185,7 @@ def _time(
         plan.seed,
         warmth.per_call_s,
     )
-    recompiles = evidence.compiled_so_far().since(before).frames
+    recompiles = evidence.compiled_so_far().since(before).compilations
     findings = _with_rounds(findings, rounds)
     findings = replace(findings, warmup_s=warmth.seconds, recompiles=recompiles)
     if not warmth.steady:

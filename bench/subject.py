@@ -7,13 +7,15 @@ import hashlib
 import importlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from bench.isolation import one_line
 from bench.records import Model, UsageError
 
 
@@ -49,19 +51,40 @@ class Subject:
     inputs: Inputs
 
     def cast(self, dtype: torch.dtype) -> Subject:
-        """A copy of its own whose floating weights, buffers and inputs have `dtype`."""
+        """A copy of its own whose floating weights, buffers and inputs have `dtype`.
+
+        Not `Module.to(dtype)`: that would take the imaginary part from complex weights.
+        """
+
+        def converted(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
         return Subject(
-            copy.deepcopy(self.module).to(dtype),
-            self.inputs.map(
-                lambda tensor: (
-                    tensor.to(dtype, copy=True) if tensor.is_floating_point() else tensor.clone()
-                )
-            ),
+            copy.deepcopy(self.module)._apply(converted),
+            self.inputs.map(lambda tensor: converted(tensor.clone())),
         )
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
         return Subject(self.module.to(device), self.inputs.map(lambda t: t.to(device)))
+
+
+@contextmanager
+def state_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Undoes what calls do to the module's buffers: changed in place or replaced by others."""
+    before = [
+        (owner, name, buffer, None if buffer is None else buffer.clone())
+        for owner in module.modules()
+        for name, buffer in owner._buffers.items()
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for owner, name, buffer, value in before:
+                if buffer is not None and value is not None:
+                    buffer.copy_(value)  # in place, because a captured graph knows its address
+                setattr(owner, name, buffer)
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
@@ -74,7 +97,7 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     arguments = {**shape, **json.loads(model.args_json)}
     try:
         inspect.signature(function).bind(**arguments)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: it has no signature
         raise UsageError(
             f"{model.target} cannot be called with {arguments}: {error}; set model.kwargs"
         ) from error
@@ -84,24 +107,31 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
         raise UsageError(f"{model.target} refuses {arguments}: {error}") from error
     if not (isinstance(built, tuple) and len(built) == 2):
         raise UsageError(_wrong(model, built))
-    module, inputs = built
-    if not isinstance(module, torch.nn.Module):
+    module, example = built
+    inputs = _inputs(example)
+    if inputs is None or not isinstance(module, torch.nn.Module):
         raise UsageError(_wrong(model, built))
-    return Subject(module.eval(), _inputs(model, inputs))
+    return Subject(module.eval(), inputs)
 
 
 def find(target: str) -> Callable[..., Any]:
     """The function called "module:name"; raises UsageError where it cannot be imported."""
     module_name, _, name = target.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), name)
+        module = importlib.import_module(module_name)
     except ImportError as error:
         raise UsageError(
             f"model.target={target}: cannot import {module_name} ({error}); install it or put its "
             "folder on PYTHONPATH"
         ) from error
-    except AttributeError as error:
-        raise UsageError(f"model.target={target}: {module_name} has no {name}") from error
+    except Exception as error:
+        raise UsageError(
+            f"model.target={target}: importing {module_name} fails ({one_line(error)}); mend it so "
+            f'that python -c "import {module_name}" works'
+        ) from error
+    found = getattr(module, name, None)
+    if found is None:
+        raise UsageError(f"model.target={target}: {module_name} has no function '{name}'")
     if not callable(found):
         raise UsageError(f"model.target={target}: {name} is no function")
     result: Callable[..., Any] = found
@@ -114,15 +144,17 @@ def source_hash(target: str) -> str:
     return hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest()[:16]
 
 
-def _inputs(model: Model, inputs: object) -> Inputs:
-    if isinstance(inputs, torch.Tensor):
-        inputs = (inputs,)
-    args = tuple(inputs) if isinstance(inputs, (tuple, list)) else ()
-    kwargs = dict(inputs) if isinstance(inputs, dict) else {}
+def _inputs(example: object) -> Inputs | None:
+    """The arguments as tensors without history; None unless there are tensors and nothing else."""
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    args = tuple(example) if isinstance(example, (tuple, list)) else ()
+    kwargs = dict(example) if isinstance(example, dict) else {}
     tensors = [*args, *kwargs.values()]
-    if not tensors or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-        raise UsageError(_wrong(model, (None, inputs)))
-    return Inputs(args, kwargs)
+    named = all(isinstance(name, str) for name in kwargs)
+    if not (tensors and named and all(isinstance(each, torch.Tensor) for each in tensors)):
+        return None
+    return Inputs(args, kwargs).map(torch.Tensor.detach)
 
 
 def _wrong(model: Model, built: object) -> str:
@@ -136,17 +168,18 @@ def _wrong(model: Model, built: object) -> str:
 
 
 def _kind(part: Any) -> str:
-    inside = part.values() if isinstance(part, dict) else part
     if isinstance(part, (tuple, list, dict)):
-        return f"{type(part).__name__} of {sorted({type(item).__name__ for item in inside})}"
-    return "module" if part is None else type(part).__name__
+        inside = part.values() if isinstance(part, dict) else part
+        kinds = ", ".join(sorted({type(item).__name__ for item in inside}))
+        return f"{type(part).__name__} of {kinds or 'nothing'}"
+    return type(part).__name__
 
 
 def redraw(inputs: Inputs, seed: int) -> Inputs:
     """Fresh inputs like the given ones: floats drawn anew, integers and booleans permuted.
 
     Floats keep mean, spread and range of the example, so that a model that needs, say, positive
-    values still gets them.
+    values still gets them; a constant keeps its sign. What is infinite stays (attention masks).
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -155,9 +188,17 @@ def redraw(inputs: Inputs, seed: int) -> Inputs:
             order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
             return tensor.flatten()[order].view(tensor.shape)
         noise = torch.randn(tensor.shape, generator=generator).to(tensor)
-        mean, spread = tensor.mean(), tensor.std(correction=0)
-        if tensor.numel() < 2 or spread == 0:
-            return tensor + noise * tensor.abs().clamp(min=1)
-        return (mean + spread * noise).clamp(tensor.min(), tensor.max())
+        return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
 
     return inputs.map(fresh)
+
+
+def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Standard normal `noise` with the mean, spread and range of the tensor's finite values."""
+    known = tensor[tensor.isfinite()]
+    if known.numel() == 0:
+        return tensor
+    low, high = known.aminmax()
+    if low == high:  # no spread to take over: zero becomes noise, another value is scaled
+        return noise if low == 0 else tensor * noise.exp()
+    return (known.mean() + known.std(correction=0) * noise).clamp(low, high)
