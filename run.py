@@ -6,6 +6,7 @@ Composing collects requests; measuring starts once all of them are known to be v
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,38 +21,50 @@ from bench.records import UsageError
 
 register()
 
-_requests: list[Request] = []
-_problems: list[str] = []
+CONF = str(Path(__file__).resolve().parent / "conf")
 
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="config")
-def compose(config: DictConfig) -> None:
-    """One composed job, from Hydra."""
-    try:
-        _requests.append(request(config, HydraConfig.get()))
-    except UsageError as problem:
-        _problems.append(str(problem))
+OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
+"""How an override begins; what begins otherwise is an option of Hydra's or belongs to one."""
 
 
 def main() -> int:
-    """Exit status: 0 all ok or skipped, 1 any other status, 2 nothing was measured."""
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # exceptions reach us; explain() shortens them
-    flags = [argument for argument in sys.argv[1:] if argument in ("-m", "--multirun")]
-    rest = [argument for argument in sys.argv[1:] if argument not in flags]
-    sys.argv[1:] = flags + rest  # argparse wants flags before the first override
+    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing was measured, 130 interrupted."""
     try:
-        compose()
-        if _problems:
-            raise UsageError("\n".join(dict.fromkeys(_problems)))
-        return measure(_requests) if _requests else 0  # none: --help, --cfg and the like
+        requests = composed()
+        return measure(requests) if requests else 0  # none: --help, --cfg and the like
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
-    except CONFIGURATION_ERRORS as error:
-        print(f"error: {explain(error)}", file=sys.stderr)
     except OSError as error:  # Hydra makes its folders under results_dir before it calls us
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         print(f"error: {reason}; results_dir must be a folder that can be written", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("stopped; the cases that are done are kept, a sweep goes on from there")
+        return 130
     return 2
+
+
+def composed() -> list[Request]:
+    """The jobs that the command line asks for; raises one UsageError that names all culprits."""
+    requests: list[Request] = []
+    problems: list[str] = []
+
+    @hydra.main(version_base="1.3", config_path=CONF, config_name="config")
+    def compose(config: DictConfig) -> None:
+        try:
+            requests.append(request(config, HydraConfig.get()))
+        except UsageError as problem:
+            problems.append(str(problem))
+
+    # argparse wants options before the first override
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: bool(OVERRIDE.match(argument)))
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions reach us; explain() shortens them
+    try:
+        compose()
+    except CONFIGURATION_ERRORS as error:
+        raise UsageError(explain(error, sys.argv[1:])) from error
+    if problems:
+        raise UsageError("\n".join(dict.fromkeys(problems)))
+    return requests
 
 
 def measure(requests: Sequence[Request]) -> int:
@@ -62,12 +75,7 @@ def measure(requests: Sequence[Request]) -> int:
     if not requests[0].sweep and jobs[0].objection:
         raise UsageError(f"mode={jobs[0].case.variant.mode.name}: {jobs[0].objection}")
     print(sweep.heading(jobs))
-    run_ids = []
-    try:
-        run_ids = list(sweep.run(jobs, resume=requests[0].resume))
-    except KeyboardInterrupt:
-        print("stopped; the cases that are done are kept, the same command goes on from there")
-        return 130
+    run_ids = list(sweep.run(jobs, resume=requests[0].resume))
     return show(jobs[0].study_folder, run_ids, is_sweep=requests[0].sweep)
 
 

@@ -11,37 +11,73 @@ from analysis.words import Row
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a readable table; `optional`: left out where no row has anything to say."""
+    """A column of a readable table.
+
+    `optional`: left out where no row has anything to say. `spare`: left out of a table that is too
+    wide for its place, the highest first; those of 0 never are.
+    """
 
     title: str
     cell: Callable[[Row], str]
     align: str = "<"  # < | >
     optional: bool = False
+    spare: int = 0
 
+
+def _clock(name: str, spare: int) -> Column:
+    return Column(name, lambda row: words.duration(row[f"{name}_s"]), ">", True, spare)
+
+
+def _host_of_cuda(row: Row) -> str:
+    """On a CPU it is the latency once more."""
+    on_cuda = row["device"].startswith("cuda")
+    return words.duration(row["host_s"]) if on_cuda else words.UNKNOWN
+
+
+SPEEDUP = Column("speedup [95 %]", words.speedup)
+SAME_GRAD = Column(
+    "same grad", lambda row: words.factor(row["speedup_same_grad"]), ">", optional=True, spare=2
+)
+VERDICT = Column("verdict", lambda row: row["verdict"] or words.UNKNOWN)
+FIRST_CALL = Column("first call", words.first_call, ">", spare=6)
+PAYS_AFTER = Column("pays after", words.break_even, ">")
+ERROR = Column("error", lambda row: words.error(row["error"]), ">", spare=4)
 
 # What is said of a run that ended ok; any other has its reason in place of these.
 MEASURED = (
-    Column("latency [95 %]", words.latency),
-    Column("speedup [95 %]", words.speedup),
-    Column("verdict", lambda row: row["verdict"] or words.UNKNOWN),
-    Column("first call", words.first_call, align=">"),
-    Column("pays after", words.break_even, align=">"),
-    Column("error", lambda row: words.error(row["error"]), align=">"),
+    Column("latency", lambda row: words.duration(row["latency_s"]), ">"),
+    SPEEDUP,
+    SAME_GRAD,
+    VERDICT,
+    _clock("dispatch", spare=1),
+    _clock("device", spare=3),
+    Column("host", _host_of_cuda, ">", optional=True, spare=5),
+    FIRST_CALL,
+    PAYS_AFTER,
+    ERROR,
     Column("remarks", words.remarks, optional=True),
 )
 
 # Where there is room for more.
 DETAILED = (
-    *MEASURED[:3],
-    Column("mde", lambda row: words.percent(row["mde"]), align=">"),
-    Column("p95", lambda row: words.duration(row["latency_p95_s"]), align=">"),
-    *MEASURED[3:6],
-    Column("rounds", lambda row: words.calls(row["rounds"]), align=">"),
+    Column("latency [95 %]", words.latency),
+    SPEEDUP,
+    VERDICT,
+    SAME_GRAD,
+    Column("mde", lambda row: words.percent(row["mde"]), ">"),
+    Column("p95", lambda row: words.duration(row["latency_p95_s"]), ">"),
+    *(_clock(name, spare=0) for name in ("host", "device", "pipelined", "dispatch")),
+    FIRST_CALL,
+    PAYS_AFTER,
+    ERROR,
+    Column("rounds", lambda row: words.calls(row["rounds"]), ">"),
+    Column("between processes", words.process_spread, ">", optional=True),
     Column("remarks", words.all_remarks, optional=True),
 )
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
-    """`columns` without the optional ones that would be empty in every row that ended ok."""
+    """`columns` without the optional ones that would say nothing in every row that ended ok."""
     ok = [row for row in rows if row["status"] == "ok"]
-    return [c for c in columns if not c.optional or any(c.cell(row) for row in ok)]
+    silent = ("", words.UNKNOWN)
+    return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]

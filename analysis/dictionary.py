@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from analysis.metrics import METRICS
-from analysis.rows import ADDED
+from analysis.replicates import ADDED
 from bench.records import PARTS, SCHEMA_VERSION
 from bench.store import SCHEMA
 
@@ -47,6 +47,11 @@ row of the column is null.
 From a shell: `python -m analysis.table results/main --csv`.
 """
 
+_WHICH = """\
+One row per case and environment, made of the newest run of each of its processes. Added by
+`analysis.rows.latest` and `analysis.replicates.combined`.
+"""
+
 _DERIVED = """\
 Computed by `analysis.metrics` from the stored columns, never stored; null unless the status is
 `ok`. Unit 1 is a ratio. Better says which way an improvement moves the figure.
@@ -67,7 +72,7 @@ def text() -> str:
         "## Stored columns\n",
         _table(("column", "type", "meaning"), stored),
         "## Which row counts\n",
-        "Added by `analysis.rows.latest`, which keeps one row per case and environment.\n",
+        _WHICH,
         _table(("column", "meaning"), added),
         "## Derived columns\n",
         _DERIVED,

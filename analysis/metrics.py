@@ -1,19 +1,17 @@
-"""Derived columns: each a function of the table, with its unit and which way is better."""
+"""Derived columns: their table, each with its unit and which way is better."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
+from analysis import formulas
+from analysis.formulas import Formula, column, part
 from analysis.load import load
+from analysis.replicates import combined
 from analysis.rows import latest
-from bench import stats
-
-MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer it is an outlier's report
 
 
 @dataclass(frozen=True)
@@ -21,132 +19,97 @@ class Metric:
     """A derived column and its entry in the data dictionary."""
 
     name: str
-    function: Callable[[pd.DataFrame], pd.Series]
+    function: Formula
     unit: str
     better: str  # lower | higher | neither
     doc: str
 
 
 def derived(study_folder: str | Path) -> pd.DataFrame:
-    """What a study says: the row that counts of each case, with every metric."""
+    """What a study says: one row per case and environment, with every metric."""
     return derive(latest(load(study_folder)))
 
 
-def derive(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` with every metric of METRICS as a further column; null where unknown."""
-    table = rows.assign(
-        _latency=_estimate(rows, _latency_of),
-        _baseline=_estimate(rows, _baseline_of),
-        _ratio=_estimate(rows, _ratio_of),
-    )
+def derive(processes: pd.DataFrame) -> pd.DataFrame:
+    """The cases of `rows.latest`, with every metric of METRICS as a column; null where unknown.
+
+    Replicate processes of a case become one row (`replicates.combined`). `flags` holds those that
+    were stored and those that only the derived figures show.
+    """
+    table = combined(processes)
     for metric in METRICS:
         table[metric.name] = metric.function(table)
-    return table.drop(columns=["_latency", "_baseline", "_ratio"])
+    return table.drop(columns=[name for name in table if str(name).startswith("_")])
 
 
-def _latency_of(case: pd.Series) -> stats.Estimate | None:
-    return stats.median_interval(case["latency_rounds_s"])
-
-
-def _baseline_of(case: pd.Series) -> stats.Estimate | None:
-    return stats.median_interval(case["baseline_latency_rounds_s"])
-
-
-def _ratio_of(case: pd.Series) -> stats.Estimate | None:
-    return stats.speedup(case["latency_rounds_s"], case["baseline_latency_rounds_s"])
-
-
-def _estimate(
-    rows: pd.DataFrame, question: Callable[[pd.Series], stats.Estimate | None]
-) -> pd.Series:
-    """One estimate per row, None where the run did not end ok: its times mean nothing."""
-    answers = [question(case) if case["status"] == "ok" else None for _, case in rows.iterrows()]
-    return pd.Series(answers, index=rows.index, dtype="object")
-
-
-def _part(estimates: str, part: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """The function that takes `value`, `low` or `high` out of a column of estimates."""
-
-    def take(rows: pd.DataFrame) -> pd.Series:
-        parts = [None if answer is None else getattr(answer, part) for answer in rows[estimates]]
-        return pd.Series(parts, index=rows.index, dtype="float64")
-
-    return take
-
-
-def latency_p95_s(rows: pd.DataFrame) -> pd.Series:
-    """The latency that one call in twenty exceeds."""
-
-    def percentile(status: str, calls: np.ndarray | None) -> float:
-        enough = status == "ok" and calls is not None and len(calls) >= MIN_CALLS_P95
-        return float(np.quantile(calls, 0.95)) if enough and calls is not None else np.nan
-
-    values = map(percentile, rows["status"], rows["latency_calls_s"])
-    return pd.Series(list(values), index=rows.index, dtype="float64")
-
-
-def verdict(rows: pd.DataFrame) -> pd.Series:
-    """Faster than the baseline, slower, equivalent, or inconclusive?"""
-    words = [
-        None if budget == "smoke" else stats.verdict(ratio)
-        for budget, ratio in zip(rows["budget"], rows["_ratio"], strict=True)
-    ]
-    return pd.Series(words, index=rows.index, dtype="object")
-
-
-def mde(rows: pd.DataFrame) -> pd.Series:
-    """How small a change could these rounds have shown?"""
-    return pd.Series([stats.mde(r) for r in rows["_ratio"]], index=rows.index, dtype="float64")
-
-
-def break_even_calls(rows: pd.DataFrame) -> pd.Series:
-    """After how many calls is the dearer first call paid back?"""
-    extra_s = (rows["first_call_s"] - rows["baseline_first_call_s"]).clip(lower=0)
-    gain_s = (rows["baseline_latency_s"] - rows["latency_s"]).where(lambda gain: gain > 0)
-    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive") & extra_s.notna()
-    gains = rows["speedup_ci_low"] > 1
-    return (extra_s / gain_s).where(gains, np.inf).where(judged).astype("float64")
-
-
-def rounds(rows: pd.DataFrame) -> pd.Series:
-    """How many rounds stand behind the latency?"""
-    return pd.Series(
-        [None if times is None else len(times) for times in rows["latency_rounds_s"]],
-        index=rows.index,
-        dtype="float64",
-    ).where(rows["status"] == "ok")
+def _clock(name: str, doc: str) -> tuple[Metric, ...]:
+    """A clock's median and the ends of its interval."""
+    return (
+        Metric(f"{name}_s", part(f"_{name}", "value"), "s", "lower", doc),
+        Metric(f"{name}_ci_low_s", part(f"_{name}", "low"), "s", "lower",
+               f"lower end of the 95 % interval of {name}_s; null below 12 values"),
+        Metric(f"{name}_ci_high_s", part(f"_{name}", "high"), "s", "lower",
+               "upper end of that interval"),
+    )  # fmt: skip
 
 
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
-    Metric("latency_s", _part("_latency", "value"), "s", "lower",
-           "median over rounds of the latency a caller sees who waits for each call"),
-    Metric("latency_ci_low_s", _part("_latency", "low"), "s", "lower",
-           "lower end of the 95 % interval of latency_s within this process; null below 12 rounds"),
-    Metric("latency_ci_high_s", _part("_latency", "high"), "s", "lower",
-           "upper end of that interval"),
-    Metric("latency_p95_s", latency_p95_s, "s", "lower",
+    *_clock("latency", "median over rounds of the latency a caller sees who waits for each call"),
+    Metric("latency_p95_s", part("_p95", "value"), "s", "lower",
            "95th percentile over single calls; null below 100 calls, where fewer than five lie "
            "beyond it"),
-    Metric("baseline_latency_s", _part("_baseline", "value"), "s", "neither",
+    Metric("baseline_latency_s", part("_baseline", "value"), "s", "neither",
            "median over the same rounds of the baseline's latency"),
-    Metric("speedup", _part("_ratio", "value"), "1", "higher",
+    Metric("speedup", part("_ratio", "value"), "1", "higher",
            "median over rounds of baseline ÷ case, both timed in that round; above 1 is faster"),
-    Metric("speedup_ci_low", _part("_ratio", "low"), "1", "higher",
+    Metric("speedup_ci_low", part("_ratio", "low"), "1", "higher",
            "lower end of the 95 % interval of speedup; null below 12 rounds"),
-    Metric("speedup_ci_high", _part("_ratio", "high"), "1", "higher",
+    Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
            "upper end of that interval"),
-    Metric("verdict", verdict, "", "neither",
+    Metric("speedup_same_grad", formulas.speedup_same_grad, "1", "higher",
+           "this row's speedup ÷ that of plain eager (nothing compiled, captured or autocast) with "
+           "the same grad axis, work, place and baseline, at the baseline's dtype; null where no "
+           "such row can be trusted, and for that row itself, where it would be 1 by definition"),
+    Metric("verdict", formulas.verdict, "", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else "
            "inconclusive; null without an interval and for budget=smoke"),
-    Metric("mde", mde, "1", "neither",
+    Metric("mde", formulas.mde, "1", "neither",
            "smallest true change (0.02: 2 %) whose interval would have excluded 1 in 80 % of such "
            "runs"),
-    Metric("break_even_calls", break_even_calls, "calls", "lower",
+    Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
            "first call beyond the baseline's (at least 0) ÷ time gained per call; inf where the "
            "interval of speedup does not lie above 1: it never pays; null where unknown or the "
            "verdict is inconclusive"),
-    Metric("rounds", rounds, "rounds", "neither", "paired rounds behind latency_s and speedup"),
+    Metric("rounds", column("_rounds"), "rounds", "neither",
+           "paired rounds behind latency_s and speedup; of the process with the fewest"),
+    *_clock("host", "median over blocks of how long the host is busy issuing one call"),
+    *_clock("device", "median over blocks of the device time of one call, launches queued ahead; "
+            "null on a CPU"),
+    *_clock("pipelined", "median over blocks of the time per further call when calls follow each "
+            "other without waiting"),
+    *_clock("dispatch", "median over blocks of the same call on an empty batch, which does no "
+            "work: Python, dispatcher, autograd, guards, allocation"),
+    Metric("launch_s", formulas.launch_s, "s", "lower",
+           "host_s less dispatch_s, at least 0: what the host does for a call beyond dispatch; "
+           "null on a CPU"),
+    Metric("work_s", formulas.work_s, "s", "lower",
+           "device_s; on a CPU latency_s less dispatch_s, at least 0"),
+    Metric("host_wait_s", formulas.host_wait_s, "s", "neither",
+           "latency_s less host_s, at least 0: the host waits for the device; null on a CPU"),
+    Metric("device_idle_s", formulas.device_idle_s, "s", "neither",
+           "latency_s less device_s, at least 0: the device waits for the host; null on a CPU"),
+    Metric("bound_by", formulas.bound_by, "", "neither",
+           "overhead or work: which of host_s and device_s is longer; on a CPU whether dispatch_s "
+           "is more or less than half of latency_s; undecided where the intervals overlap"),
+    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
+           "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
+           "below two"),
+    Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
+           "the same of latency_s"),
+    Metric("flags", column("_flags"), "", "neither",
+           "the stored flags of all processes of the case, and broken_invariant, not_isolable "
+           "where their clocks show it (see analysis.flags)"),
 )  # fmt: skip
 
 # The columns that other programs may rely on, in their order; those that exist are printed.

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import pandas as pd
 from markupsafe import Markup, escape
 
-from analysis import cli, plots, verdicts, words
-from analysis.columns import DETAILED, Column, wanted
-from analysis.rows import GROUP, SECTION, ordered, parts
-from analysis.surroundings import surroundings
-from bench.stats import ALPHA, MARGIN
-
-NAMING = (Column("mode", lambda row: row["mode"]), Column("dtype", lambda row: row["dtype"]))
+from analysis import cli, pictures, sections
 
 
 def write(study: Path) -> Path:
@@ -30,81 +22,16 @@ def write(study: Path) -> Path:
     rows = cli.study(study)
     folder = study / "report"
     folder.mkdir(exist_ok=True)
-    for old in folder.glob("speedup-*.svg"):  # a section may be gone since
-        old.unlink()
-    context = _context(rows, study.resolve().name)
-    for section in context["sections"]:
-        if section["figure"] is not None:
-            (folder / section["file"]).write_text(section["figure"], encoding="utf-8")
+    for kind in pictures.KINDS:
+        for old in folder.glob(f"{kind}-*.svg"):  # a section may be gone since
+            old.unlink()
+    context = sections.context(rows, study.resolve().name)
+    for picture in sections.every_picture(context):
+        (folder / picture.file).write_text(picture.svg, encoding="utf-8")
     for page, engine in _engines().items():
         text = engine.get_template(f"{page}.j2").render(context)
         (folder / page).write_text(text, encoding="utf-8")
     return folder / "index.html"
-
-
-def _context(rows: pd.DataFrame, study: str) -> dict[str, Any]:
-    """Everything the templates print, in words already."""
-    rows = ordered(rows)
-    letter = rows["environment"].nunique() > 1
-    counts = Counter(rows["status"])
-    return {
-        "study": study,
-        "runs": f"{len(rows)} cases: {', '.join(f'{n} {s}' for s, n in counts.most_common())}",
-        "period": (rows["started_at"].min(), rows["started_at"].max()),
-        "sections": [
-            _section(part, number, letter)
-            for number, part in enumerate(parts(rows, SECTION), start=1)
-        ],
-        "surroundings": surroundings(rows),
-        "confidence": f"{1 - ALPHA:.0%}".replace("%", " %"),
-        "margin": f"±{MARGIN:.0%}".replace("%", " %"),
-    }
-
-
-def _section(frame: pd.DataFrame, number: int, letter: bool) -> dict[str, Any]:
-    """One work on one machine: its verdicts, figure and table."""
-    rows = words.as_rows(frame)
-    columns = wanted(DETAILED, rows)
-    figure = plots.forest(frame)
-    return {
-        "anchor": f"section-{number}",
-        "work": words.work(rows[0]),
-        "place": words.place(rows[0], letter),
-        "groups": [
-            {"dtype": group["dtype"].iloc[0], "verdict": verdicts.verdict(group)}
-            for group in parts(frame, GROUP)
-        ],
-        "controls": verdicts.controls(frame),
-        "figure": None if figure is None else plots.svg(figure, inline=False),
-        "inline": None if figure is None else Markup(plots.svg(figure, inline=True)),
-        "file": f"speedup-{number}.svg",
-        "reading": verdicts.reading(frame),
-        "columns": [*NAMING, *columns],
-        "rows": [_line(row, columns) for row in rows],
-        "left_out": _left_out(rows),
-    }
-
-
-def _left_out(rows: Sequence[words.Row]) -> dict[str, list[str]]:
-    """Reason -> the variants that are neither charted nor recommended for it."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        if why := words.why_left_out(row):
-            found.setdefault(why, []).append(words.variant(row))
-    return found
-
-
-def _line(row: words.Row, columns: Sequence[Column]) -> dict[str, Any]:
-    ok = row["status"] == "ok"
-    return {
-        "names": [column.cell(row) for column in NAMING],
-        "cells": [column.cell(row) for column in columns] if ok else [],
-        "reason": None if ok else words.why_left_out(row),
-        "counts": words.why_left_out(row) is None,
-        "variant": words.variant(row),
-        "command": row["command"],
-        "run_id": row["run_id"],
-    }
 
 
 def _engines() -> dict[str, jinja2.Environment]:
@@ -119,6 +46,7 @@ def _engines() -> dict[str, jinja2.Environment]:
     html = jinja2.Environment(autoescape=True, **common)
     markdown = jinja2.Environment(autoescape=False, finalize=_markdown, **common)
     markdown.filters["code"] = lambda text: Markup(" ".join(str(text).split()))
+    markdown.filters["made"] = Markup  # by a macro, whose values are escaped already
     return {"index.html": html, "report.md": markdown}
 
 

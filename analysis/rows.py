@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from string import ascii_uppercase
+from typing import Any
 
 import pandas as pd
 
-# The same work on the same machine: what a reader compares modes within.
+# The same work on the same machine, at any size ...
+FAMILY = ("environment", "device", "threads", "model", "model_args", "phase")
+# ... at one size: what a reader compares modes within.
 SECTION = ("environment", "device", "threads", "model", "model_args", "shape", "phase")
 # ... at one output precision against one baseline: what speedups may be ranked within.
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
@@ -17,25 +21,19 @@ ADDED = {
     "ended before its environment was read has that of the run before it on the same device",
     "measured_times": "how many runs of this case, environment and replicate there are; the "
     "newest one counts, whatever its status",
-    "replicates": "in how many replicate processes the case was measured; the row shown is that "
-    "of the lowest replicate, never a pool of them",
 }
 
 
 def latest(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per case and environment, out of all runs of a study; adds the columns `ADDED`.
+    """One row per process (case, environment and replicate), out of all runs of a study.
 
-    The newest run of a case counts even where it failed and an older one did not.
+    The newest run counts even where it failed and an older one did not. Adds the columns `ADDED`.
     """
     runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
     runs = runs.assign(environment=_environment_letter(runs))
-    case = ["case_id", "environment"]
-    process = [*case, "replicate"]
+    process = ["case_id", "environment", "replicate"]
     runs["measured_times"] = runs.groupby(process)["run_id"].transform("size").astype("int64")
-    runs["replicates"] = runs.groupby(case)["replicate"].transform("nunique").astype("int64")
-    newest = runs.drop_duplicates(process, keep="last")
-    shown = newest.sort_values("replicate", kind="stable").drop_duplicates(case, keep="first")
-    return shown.sort_index().reset_index(drop=True)
+    return runs.drop_duplicates(process, keep="last").reset_index(drop=True)
 
 
 def _environment_letter(runs: pd.DataFrame) -> pd.Series:
@@ -50,9 +48,20 @@ def _environment_letter(runs: pd.DataFrame) -> pd.Series:
 
 
 def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
-    """`rows` split by the columns `by` (SECTION or GROUP), in the order of their values."""
-    for _, part in rows.groupby(list(by), dropna=False, sort=True):
+    """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
+    found = rows.groupby(list(by), dropna=False, sort=False)
+    for _, part in sorted(found, key=lambda item: _natural(by, item[0])):
         yield part
+
+
+def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key: shapes by their numbers, batch 8 before batch 64, and what is null last."""
+    named = zip(by, values, strict=True)
+    return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)
+
+
+def _order(name: str, value: Any) -> Any:
+    return tuple(json.loads(value).items()) if name == "shape" else value
 
 
 def trusted(rows: pd.DataFrame) -> pd.DataFrame:

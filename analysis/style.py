@@ -45,6 +45,36 @@ MARKERS = {
     "cuda-graph": "P",
 }
 OTHER_MARKER = "X"
+# preset -> dash pattern of its line, which sets it apart within its family; others are solid
+DASHES: dict[str, tuple[float, ...]] = {
+    "no_grad": (4, 2),
+    "inference_mode": (1, 1.5),
+    "max-autotune-no-cudagraphs": (1, 1.5),
+    "amp-compile": (4, 2),
+    "max-autotune": (4, 2),
+    "compile-cuda-graph": (1, 1.5),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """A part of a stacked bar; `fill` None is an outline."""
+
+    name: str
+    fill: str | None
+    hatch: str = ""
+
+
+# Overhead stands out, work is quiet, waiting is empty; hatches tell them apart without colour.
+OVERHEAD = "#a6409a"
+LOOKS = {
+    "dispatch": Look("dispatch", OVERHEAD),
+    "launch": Look("launching", OVERHEAD, "////"),
+    "host": Look("host, not split", OVERHEAD, "...."),
+    "work": Look("work", FADED),
+    "wait": Look("waiting", None),
+    "unsplit": Look("not split", None, "////"),
+}
 
 RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -73,6 +103,23 @@ def family(row: Row) -> Family:
     return COMPILE_GRAPHS if graphs else COMPILE
 
 
+def order(row: Row) -> tuple[int, int]:
+    """A sorting key: by family, then in the order of MARKERS."""
+    preset, presets = _preset(row), list(MARKERS)
+    place = presets.index(preset) if preset in MARKERS else len(presets)
+    return FAMILIES.index(family(row)), place
+
+
+def linestyle(row: Row) -> Any:
+    """The preset's line in matplotlib's terms."""
+    pattern = DASHES.get(_preset(row))
+    return "-" if pattern is None else (0, pattern)
+
+
 def marker(row: Row) -> str:
     """The marker of the preset, whatever axes were overridden."""
-    return MARKERS.get(row["mode"].partition("[")[0], OTHER_MARKER)
+    return MARKERS.get(_preset(row), OTHER_MARKER)
+
+
+def _preset(row: Row) -> str:
+    return str(row["mode"]).partition("[")[0]

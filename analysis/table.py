@@ -10,7 +10,8 @@ import pandas as pd
 
 from analysis import cli, terminal
 from analysis.metrics import CONTRACT, METRICS
-from analysis.rows import ADDED, ordered
+from analysis.replicates import ADDED
+from analysis.rows import ordered
 from bench.records import UsageError
 from bench.store import SCHEMA
 

@@ -12,7 +12,7 @@ from analysis.columns import MEASURED, Column, wanted
 from analysis.rows import SECTION, ordered, parts
 from analysis.words import Row
 
-WIDTH = 110  # a reason is cut to it; names and numbers never are
+WIDTH = 132  # spare columns are left out to keep to it, and reasons cut; numbers never are
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "
 
@@ -28,9 +28,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
         Column("dtype", lambda row: row["dtype"]),
         *(() if shared else (Column("against", words.baseline),)),
     )
-    measured = wanted(MEASURED, every)
-    columns = (*naming, *measured)
-    widths = [_width(column, every if column in naming else _ok(every)) for column in columns]
+    columns, widths = _fitting(naming, wanted(MEASURED, every), every)
     result = [_join([column.title for column in columns], columns, widths)]
     letter = len({row["environment"] for row in every}) > 1
     for block in blocks:
@@ -41,6 +39,21 @@ def lines(frame: pd.DataFrame) -> list[str]:
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} not in effect: {note}", WIDTH, subsequent_indent="  ")
     return result
+
+
+def _fitting(
+    naming: Sequence[Column], measured: Sequence[Column], every: Sequence[Row]
+) -> tuple[list[Column], list[int]]:
+    """The columns that fit into WIDTH, without as many of the spare ones as it takes; widths."""
+    columns = [*naming, *measured]
+    widths = [_width(column, every if column in naming else _ok(every)) for column in columns]
+    while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
+        spare = [column.spare for column in columns]
+        if max(spare) == 0:
+            break
+        place = spare.index(max(spare))
+        del columns[place], widths[place]
+    return columns, widths
 
 
 def _ok(rows: Iterable[Row]) -> list[Row]:

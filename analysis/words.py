@@ -9,6 +9,8 @@ from typing import Any
 
 import pandas as pd
 
+from bench.stats import Estimate
+
 UNKNOWN = "–"
 Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
@@ -31,6 +33,12 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     scale, unit = _unit(seconds)
     return f"{_digits(seconds / scale, 3)} {unit}"
+
+
+def tick(seconds: float) -> str:
+    """`0.5 ms`: a round number without trailing zeros, for an axis."""
+    scale, unit = _unit(seconds)
+    return f"{seconds / scale:g} {unit}" if seconds else "0"
 
 
 def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -78,6 +86,21 @@ def latency(row: Row) -> str:
     return duration_interval(row["latency_s"], row["latency_ci_low_s"], row["latency_ci_high_s"])
 
 
+def estimate(value: Estimate | None) -> str:
+    """A duration with its interval, from an estimate in seconds."""
+    return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """`81 %`."""
+    return UNKNOWN if part is None or whole is None else f"{part / whole:.0%}".replace("%", " %")
+
+
+def factor(value: float | None) -> str:
+    """`1.23×`."""
+    return UNKNOWN if value is None else f"{value:.2f}×"
+
+
 def first_call(row: Row) -> str:
     """`7.20 s`, marked where the compiler's cache was not emptied before."""
     text = duration(row["first_call_s"])
@@ -104,6 +127,14 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else f"{share * 100:.2g} %"
 
 
+def process_spread(row: Row) -> str:
+    """`0.4 % (latency 2.1 %)`: how far the speedup differs between processes of the case."""
+    ratio, latency_too = row["speedup_process_spread"], row["latency_process_spread"]
+    if latency_too is None:
+        return UNKNOWN
+    return f"{percent(ratio)} (latency {percent(latency_too)})"
+
+
 def error(value: float | None) -> str:
     """`2.1e-7`."""
     return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
@@ -118,8 +149,13 @@ def sizes(shape: str) -> str:
 
 def work(row: Row) -> str:
     """`transformer, batch 4, seq 64, inference`: what is computed."""
+    return work_at(row, row["shape"])
+
+
+def work_at(row: Row, shape: str) -> str:
+    """The same with the sizes of `shape` alone, canonical JSON."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
-    parts = (row["model"], arguments, sizes(row["shape"]), row["phase"])
+    parts = (row["model"], arguments, sizes(shape), row["phase"])
     return ", ".join(part for part in parts if part)
 
 
@@ -166,7 +202,9 @@ def remarks(row: Row) -> str:
     found = ["budget=smoke"] if row["budget"] == "smoke" else []
     found += flags(row)
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
-    found += [f"first of {row['replicates']} replicates"] if row["replicates"] > 1 else []
+    found += [f"{row['replicates']} replicates"] if row["replicates"] > 1 else []
+    lost = row["replicates_not_ok"] if row["replicates"] else 0  # else its status says it
+    found += [f"{lost} more not ok"] if lost else []
     return ", ".join(found)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -128,9 +129,17 @@ def _tensors(outputs: object) -> Iterator[tuple[str, torch.Tensor]]:
         place = pytree.keystr(path)
         if isinstance(leaf, torch.Tensor):
             yield place, leaf
-        elif dataclasses.is_dataclass(leaf):
-            parts = {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
+        elif parts := _parts(leaf):
             yield from ((place + inner, tensor) for inner, tensor in _tensors(parts))
+
+
+def _parts(leaf: object) -> dict[Any, object]:
+    """What is inside a leaf that pytree does not know: a dict of a kind of its own, a dataclass."""
+    if isinstance(leaf, Mapping):
+        return dict(leaf)
+    if dataclasses.is_dataclass(leaf):
+        return {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
+    return {}
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:

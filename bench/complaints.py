@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
-CONFIGURATION_ERRORS = (HydraException, OmegaConfBaseException)
+CONFIGURATION_ERRORS = (HydraException, OmegaConfBaseException, ValueError)
+"""What composing a configuration raises; ValueError is Hydra's answer to `group=null`."""
 
 
-def explain(error: BaseException) -> str:
-    """What came, what is allowed, and what to do, on at most two lines."""
+def explain(error: BaseException, arguments: Sequence[str]) -> str:
+    """What came (among `arguments`), what is allowed, and what to do, on at most two lines."""
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
         return f"{group}={option}: no such option{_nearest(option, error.options)}"
@@ -21,11 +22,16 @@ def explain(error: BaseException) -> str:
     message = str(cause or error)
     unknown = re.search(r"Key '([^']+)' (?:is not in struct|not in '[^']+')", message)
     key = re.search(r"full_key: (\S+)", message)
+    if unknown and key and key[1].startswith("model.kwargs."):
+        return f"{key[1]}: no such key yet; put a + before model.kwargs to add it"
     if unknown and key:
         return (
             f"{key[1]}: no such key; python run.py --cfg job shows those there are, with the "
             "sizes of the chosen model under shape"
         )
+    nulls = [argument for argument in arguments if argument.endswith("=null")]
+    if nulls and type(error) is ValueError:
+        return f"{nulls[0]}: a group cannot be null; name one of its options, or leave it out"
     first = message.splitlines()[0] if message else type(error).__name__
     return f"{key[1]}: {first}" if key else " ".join(message.split())
 

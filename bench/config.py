@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class BudgetConfig:
     max_rounds: int = MISSING
     half_width: float = MISSING
     timed_max_s: float = MISSING
+    clock_rounds: int = MISSING
 
 
 @dataclass
@@ -112,6 +113,13 @@ CHOICES = {
     "compile_cache": ("cold", "warm"),
 }
 
+SECTIONS: dict[str, type] = {
+    "model": ModelConfig,
+    "mode": ModeConfig,
+    "budget": BudgetConfig,
+    "baseline": BaselineConfig,
+}
+
 LEAST = {
     "threads": 1,
     "seed": 0,
@@ -124,10 +132,16 @@ LEAST = {
     "budget.max_rounds": 1,
     "budget.half_width": 1e-6,
     "budget.timed_max_s": 1e-3,
+    "budget.clock_rounds": 1,
 }
+
+MOST = 2**31 - 1
+"""Largest number that any setting takes: torch, the system and the files can still hold it."""
 
 NOT_OF_A_CASE = ("experiment=", "resume=")
 """Overrides that a command for a single case leaves out."""
+
+TARGET = re.compile(r"\w+(\.\w+)*:\w+")
 
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
 
@@ -137,8 +151,19 @@ def register() -> None:
     ConfigStore.instance().store(name="schema", node=Config)
 
 
-def check_results_dir(folder: Path) -> None:
-    """Raises UsageError unless files can be created under `folder`."""
+def check_keys(config: DictConfig) -> None:
+    """Raises UsageError for keys added with + that mean nothing, and for keys taken away with ~."""
+    nodes = [("", Config, config), *((f"{k}.", c, config.get(k)) for k, c in SECTIONS.items())]
+    for prefix, schema, node in nodes:
+        known = [f.name for f in fields(schema)]
+        for key in set(node) - set(known):
+            raise UsageError(f"{prefix}{key}: no such key; known are {', '.join(known)}")
+
+
+def check_results_dir(folder: Path, study: str) -> None:
+    """Raises UsageError unless files can be created under `folder`, in a folder called `study`."""
+    if study != Path(study).name or study in ("", ".."):
+        raise UsageError(f"study={study}: must be the plain name of a folder in results_dir")
     nearest = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     if not nearest.is_dir():
         raise UsageError(f"results_dir={folder}: {nearest} is a file; name a folder")
@@ -146,13 +171,17 @@ def check_results_dir(folder: Path) -> None:
         raise UsageError(f"results_dir={folder}: {nearest} cannot be written; name another folder")
 
 
-def preset(name: str) -> dict[str, Any]:
-    """The axes in conf/mode/<name>.yaml (or the user's own, from --config-dir)."""
+def preset(name: str, key: str) -> dict[str, Any]:
+    """The axes in conf/mode/<name>.yaml (or the user's own, from --config-dir).
+
+    Raises UsageError, which says that `key` named it, where there is no such file.
+    """
     repository = GlobalHydra.instance().config_loader().repository  # type: ignore[attr-defined]
     found = repository.load_config(f"mode/{name}")
     if found is None:
         known = ", ".join(sorted(repository.get_group_options("mode")))
-        raise UsageError(f"baseline.mode={name}: no such mode; known are {known}, none")
+        also = ", none" if key == "baseline.mode" else ""
+        raise UsageError(f"{key}={name}: no such mode; known are {known}{also}")
     axes = OmegaConf.to_container(found.config, resolve=True)
     assert isinstance(axes, dict)
     return {str(key): value for key, value in axes.items()}
@@ -165,7 +194,7 @@ class Request:
     config: dict[str, Any]
     preset: dict[str, Any]
     baseline_preset: dict[str, Any] | None
-    overrides: tuple[str, ...]  # as typed, or as the sweep chose them
+    overrides: tuple[str, ...]  # as typed, or as the sweep chose them; --config-dir before them
     sweep: bool  # under -m
 
     @property
@@ -182,6 +211,9 @@ def request(config: DictConfig, job: HydraConf) -> Request:
         raise UsageError(
             f"experiment={experiment} is a sweep: add -m (python run.py -m experiment={experiment})"
         )
+    for key in sorted(OmegaConf.missing_keys(config)):
+        raise UsageError(f"{key}: nothing is chosen; name a value, as in {key}=...")
+    check_keys(config)
     for key, allowed in CHOICES.items():
         value = OmegaConf.select(config, key)
         if value not in allowed:
@@ -189,19 +221,29 @@ def request(config: DictConfig, job: HydraConf) -> Request:
             raise UsageError(f"{key}={value}: allowed are {names}")
     for key, least in LEAST.items():
         value = OmegaConf.select(config, key)
-        if not least <= value < math.inf:
-            raise UsageError(f"{key}={value}: must be at least {least}")
-    check_results_dir(Path(config.results_dir))
+        if not least <= value <= MOST:
+            raise UsageError(f"{key}={value}: must be from {least} to {MOST}")
+    check_results_dir(Path(config.results_dir), config.study)
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
     baseline = config.baseline.mode
     return Request(
         config={str(key): value for key, value in plain.items()},
-        preset=preset(config.mode.name),
-        baseline_preset=None if baseline == "none" else preset(baseline),
-        overrides=tuple(o for o in job.overrides.task if not o.startswith(NOT_OF_A_CASE)),
+        preset=preset(config.mode.name, "mode.name"),
+        baseline_preset=None if baseline == "none" else preset(baseline, "baseline.mode"),
+        overrides=(*_own_configuration(job), *_of_case(job.overrides.task)),
         sweep=job.mode == RunMode.MULTIRUN,
     )
+
+
+def _own_configuration(job: HydraConf) -> list[str]:
+    """--config-dir, where the user gave one."""
+    sources = job.runtime.config_sources
+    return [f"--config-dir={s.path}" for s in sources if s.provider == "command-line"]
+
+
+def _of_case(overrides: Sequence[str]) -> list[str]:
+    return [o for o in overrides if not o.lstrip("+").startswith(NOT_OF_A_CASE)]
 
 
 def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Case, Plan]:
@@ -260,12 +302,11 @@ def _baseline(asked: Request, mode: Mode, dtype: str, phase: str) -> Variant | N
 
 def _model(config: dict[str, Any]) -> Model:
     target = config["target"]
-    if not target or ":" not in target:
+    if not TARGET.fullmatch(target or ""):
         came = f"model.target={target}" if target else f"model={config['name']} has no target"
         raise UsageError(f"{came}; name a function as model.target=my_package.my_module:build")
-    name = config["name"]
     return Model(
-        name=f"custom:{target}" if name == "custom" else name,
+        name=config["name"] if target.startswith("models.") else f"custom:{target}",
         target=target,
         args_json=canonical_json(config["kwargs"]),
         fullgraph=config["fullgraph"],
@@ -274,16 +315,18 @@ def _model(config: dict[str, Any]) -> Model:
 
 
 def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
-    size = shape["size"]
+    size, name = shape["size"], model["name"]
     overrides = {k: v for k, v in shape.items() if k != "size" and v is not None}
-    if not model["sizes"] and size == "default":
-        return {}
-    if size not in model["sizes"]:
-        known = ", ".join(model["sizes"]) or "none: give it what it needs in model.kwargs"
-        raise UsageError(f"shape={size}: the sizes of model={model['name']} are {known}")
-    sizes = dict(model["sizes"][size][device_type])
+    if model["sizes"] and size not in model["sizes"]:
+        raise UsageError(f"shape={size}: the sizes of model={name} are {', '.join(model['sizes'])}")
+    if not model["sizes"] and size != "default":
+        raise UsageError(f"shape={size}: model={name} has no sizes; set model.kwargs")
+    sizes = dict(model["sizes"][size][device_type]) if model["sizes"] else {}
     for key, value in overrides.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise UsageError(f"shape.{key}={value}: must be a whole number of at least 1")
+        if key not in sizes:
+            known = ", ".join(sizes) or "none; set what it has in model.kwargs"
+            raise UsageError(f"shape.{key}={value}: the sizes of model={name} are {known}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+            raise UsageError(f"shape.{key}={value}: must be a whole number from 1 to {MOST}")
         sizes[key] = value
     return sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,7 @@ class Hardware(Device, Protocol):
 
     torch_device: torch.device
     activities: Activities
+    nvidia_id: str | None  # what nvidia-smi calls it, whatever CUDA_VISIBLE_DEVICES hides
 
     def facts(self) -> DeviceFacts:
         """What it is and can do."""
@@ -72,6 +74,7 @@ class Cpu:
     synchronize = staticmethod(_nothing)
     torch_device = torch.device("cpu")
     activities: Activities = (torch.profiler.ProfilerActivity.CPU,)
+    nvidia_id: str | None = None
 
     def facts(self) -> DeviceFacts:
         """Name from the kernel, as far as it says one."""
@@ -124,6 +127,8 @@ class Cuda:
     def __init__(self, index: int) -> None:
         self.torch_device = torch.device("cuda", index)
         torch.cuda.set_device(index)
+        uuid = torch.cuda.get_device_properties(self.torch_device).uuid
+        self.nvidia_id: str | None = f"GPU-{uuid}"
         self.synchronize: Callable[[], None] = torch.cuda.synchronize
         self._cycles_per_s: float | None = None
 
@@ -182,19 +187,20 @@ def find(name: str) -> Hardware:
     """
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return Cpu()
-    kind, _, index = name.partition(":")
-    if kind not in ("cuda", "auto") or not (index.isdigit() or name == kind):
+    known = re.fullmatch("auto|cuda(?::([0-9]+))?", name)
+    if not known:
         raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+    index = int(known[1] or 0)
     if not torch.cuda.is_available():
         raise UsageError(
             f"device={name}: torch {torch.__version__} finds no CUDA GPU here; use device=cpu, or "
             "install a CUDA build of torch and check nvidia-smi"
         )
-    if int(index or 0) >= torch.cuda.device_count():
+    if index >= torch.cuda.device_count():
         raise UsageError(
             f"device={name}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0"
         )
-    return Cuda(int(index or 0))
+    return Cuda(index)
 
 
 def cpu_name() -> str | None:

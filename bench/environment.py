@@ -28,8 +28,9 @@ def read(progress: Progress, device_name: str) -> Host:
 
     Raises UsageError where there is no such device.
     """
-    device = find(device_name).facts()
-    driver, power_limit_w = _nvidia(device_name) if device.type == "cuda" else (None, None)
+    hardware = find(device_name)
+    device = hardware.facts()
+    driver, power_limit_w = _nvidia(hardware.nvidia_id) if hardware.nvidia_id else (None, None)
     return Host(
         device,
         Environment(
@@ -76,11 +77,10 @@ def _identity(device: DeviceFacts, driver: str | None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _nvidia(device_name: str) -> tuple[str | None, float | None]:
+def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
     """Driver version and power limit in watts, as nvidia-smi has them; None where it does not."""
-    index = device_name.partition(":")[2] or "0"
     query = "--query-gpu=driver_version,power.limit"
-    answer = _output("nvidia-smi", "-i", index, query, "--format=csv,noheader,nounits")
+    answer = _output("nvidia-smi", "-i", nvidia_id, query, "--format=csv,noheader,nounits")
     if answer is None or "," not in answer:
         return None, None
     driver, limit = (part.strip() for part in answer.splitlines()[0].split(",", 1))

@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing import connection, get_context
+from multiprocessing import connection, forkserver, get_context
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -29,6 +29,9 @@ PRELOAD = ["torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy", "hyd
 """Imported once in the forkserver. None of these starts a thread, a process or CUDA."""
 
 EXIT_TIMEOUT_S = 5.0
+
+LONGEST_WAIT_S = 3600.0
+"""poll(2) counts milliseconds in an int: longer waits are made of several."""
 
 Progress = Callable[[str], None]
 
@@ -85,14 +88,32 @@ def _context(method: str) -> BaseContext:
         context = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
+            with _deaf_to_interrupts():
+                forkserver.ensure_running()
         _contexts[method] = context
     return _contexts[method]
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started within ignore Ctrl-C, which reaches them too: this one ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change what signals do
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _wait(pipe: Any, child: BaseProcess, deadline: float, on_progress: Progress) -> Outcome | None:
     """Blocks until the child has answered or died; None when the deadline comes first."""
     while True:
-        ready = connection.wait([pipe, child.sentinel], max(0.0, deadline - time.monotonic()))
+        left_s = deadline - time.monotonic()
+        ready = connection.wait([pipe, child.sentinel], max(0.0, min(left_s, LONGEST_WAIT_S)))
+        if not ready and left_s > LONGEST_WAIT_S:
+            continue
         if not ready:
             return None
         if pipe not in ready:
@@ -112,9 +133,15 @@ def _cause_of_death(child: BaseProcess, kills_before: int | None, log: Path | No
     code = child.exitcode or 0
     if code == -signal.SIGKILL and kills_before is not None and _oom_kills() != kills_before:
         return Outcome("oom", reason="the kernel's out-of-memory killer ended the process")
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
     where = f"; its output is in {log}" if log else ""
-    return Outcome("crashed", reason=f"the process ended {how}{where}")
+    return Outcome("crashed", reason=f"the process ended {_how(code)}{where}")
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"with exit status {code}"
+    names = {int(known): known.name for known in signal.Signals}  # not all real-time signals
+    return f"by {names.get(-code, f'signal {-code}')}"
 
 
 def _oom_kills() -> int | None:
@@ -130,9 +157,10 @@ def _oom_kills() -> int | None:
 def _end_group(child: BaseProcess) -> None:
     """Kills what is left of the child's process group, itself included."""
     assert child.pid is not None
-    for kill in (os.killpg, os.kill):  # os.kill: it may not have reached setsid yet
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(child.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    if child.is_alive():  # it may not have reached setsid yet
+        child.kill()
     child.join()
 
 

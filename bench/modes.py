@@ -30,6 +30,7 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; all others compute fp32 in full."""
 
+
 @dataclass(frozen=True)
 class Built:
     """A variant ready to run."""

@@ -14,16 +14,17 @@ Rule = Callable[[Variant, DeviceFacts], bool]
 RULES: tuple[tuple[Rule, str], ...] = (
     (
         lambda variant, device: variant.mode.graph and device.type != "cuda",
-        "a CUDA graph needs an NVIDIA GPU, and this runs on {device}; on a CPU try mode=compile",
+        "a CUDA graph needs an NVIDIA GPU, and this runs on {device}; there, try {of}mode=compile",
     ),
     (
         lambda variant, device: variant.mode.graph and variant.mode.compile in CAPTURING,
         "compile mode {compile} captures CUDA graphs by itself; drop mode.graph=true, or capture "
-        "another one by hand with mode=compile-cuda-graph",
+        "another one by hand with {of}mode=compile-cuda-graph",
     ),
     (
         lambda variant, device: variant.mode.autocast and variant.dtype in ("fp32", "tf32"),
-        "autocast to {dtype} casts nothing; use dtype=bf16 or dtype=fp16, or mode.autocast=false",
+        "autocast to {dtype} casts nothing; use {of}dtype=bf16 or {of}dtype=fp16, or a mode "
+        "without autocast",
     ),
     (
         lambda variant, device: (
@@ -31,7 +32,7 @@ RULES: tuple[tuple[Rule, str], ...] = (
             and (device.capability is None or device.capability < TF32_CAPABILITY)
         ),
         "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer, and this runs on {device}; "
-        "use dtype=fp32",
+        "use {of}dtype=fp32",
     ),
 )
 
@@ -43,10 +44,10 @@ MIXED_TF32 = (
 
 def objection(case: Case, device: DeviceFacts) -> str | None:
     """Why `case` cannot be measured on `device` as what it is called, and what to do instead."""
-    reason = _of_variant(case.variant, device)
+    reason = _of_variant(case.variant, device, of="")
     if reason or case.baseline is None:
         return reason
-    reason = _of_variant(case.baseline, device)
+    reason = _of_variant(case.baseline, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
     if "tf32" in (case.variant.dtype, case.baseline.dtype) and (
@@ -56,10 +57,10 @@ def objection(case: Case, device: DeviceFacts) -> str | None:
     return None
 
 
-def _of_variant(variant: Variant, device: DeviceFacts) -> str | None:
+def _of_variant(variant: Variant, device: DeviceFacts, of: str) -> str | None:
     for applies, reason in RULES:
         if applies(variant, device):
             return reason.format(
-                device=device.name, dtype=variant.dtype, compile=variant.mode.compile
+                device=device.name, dtype=variant.dtype, compile=variant.mode.compile, of=of
             )
     return None

@@ -142,6 +142,7 @@ class Budget:
     max_rounds: int
     half_width: float  # relative half-width of the speedup's interval that is aimed at
     timed_max_s: float  # cap on the paired rounds
+    clock_rounds: int  # blocks of each further clock: host, device, pipelined, dispatch
 
 
 @dataclass(frozen=True)

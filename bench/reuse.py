@@ -44,7 +44,14 @@ class Earlier:
 def _usable(path: Path) -> list[dict[str, Any]]:
     """The file's row if it is ours and ok; what cannot be read is measured again."""
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=COLUMNS).to_pylist()
-    except (pa.ArrowException, OSError, KeyError):
+        rows: list[dict[str, Any]] = pq.ParquetFile(path).read(columns=COLUMNS).to_pylist()
+    except (pa.ArrowException, OSError):
         return []
-    return [row for row in rows if row.keys() >= set(COLUMNS) and row["status"] == "ok"]
+    return [row for row in rows if _is_ours(row) and row["status"] == "ok"]
+
+
+def _is_ours(row: dict[str, Any]) -> bool:
+    """Whether the row has the columns, and in them what we write there."""
+    return row.keys() >= set(COLUMNS) and all(
+        isinstance(row[name], int if name == "budget_rank" else str) for name in COLUMNS
+    )

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 
 import torch
+from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from bench import accuracy, evidence, modes
+from bench import accuracy, clocks, empty, evidence, modes
 from bench.devices import Hardware, find
 from bench.isolation import Progress, one_line
 from bench.records import Case, Findings, Plan, Result, Variant
 from bench.rounds import Rounds, paired, warm_up
 from bench.subject import Subject, build, state_kept
-from bench.timers import reading_cost, resolution
+from bench.timers import reading_cost, resolution, synchronize_cost
 
-OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
-"""What torch's CPU allocator and the CUDA driver say in a plain RuntimeError."""
+OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+)
+"""What torch's CPU allocator, the CUDA driver, cuBLAS and cuDNN say in a plain RuntimeError."""
+
+
+GAVE_UP = (
+    "torch.compile compiled the same code over and over and gave up: something that differs from "
+    "call to call, such as a number kept in the module, is built into the compiled code"
+)
 
 
 class _Ended(Exception):
@@ -35,6 +48,8 @@ def run(progress: Progress, case: Case, plan: Plan) -> Result:
         return _measure(progress, case, plan)
     except _Ended as ended:
         return ended.result
+    except FailOnRecompileLimitHit:
+        return Result("failed", GAVE_UP, Findings())
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -57,6 +72,7 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
         matmul_precision=torch.get_float32_matmul_precision(),
         timer_resolution_s=resolution(device.clock),
         timer_cost_s=reading_cost(device.clock),
+        synchronize_s=synchronize_cost(device),
     )
     if exam.unfit:
         raise _Ended("failed", exam.unfit, findings)
@@ -95,6 +111,7 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
     del exam, subject
 
     findings = _time(progress, candidate, baseline, device, plan, findings)
+    findings = _read_clocks(progress, candidate, case, device, plan, findings)
     progress("evidence")
     launches = evidence.graph_launches(candidate.step, device)
     facts = evidence.Facts(
@@ -112,6 +129,7 @@ def _settle(case: Case, plan: Plan) -> None:
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
     torch.manual_seed(plan.seed)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # instead of eager without a word
 
 
 def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware) -> float:
@@ -194,6 +212,33 @@ def _time(
         reason = f"torch compiled {recompiles} more time(s) while the case was timed"
         raise _Ended("failed", reason, findings)
     return findings
+
+
+def _read_clocks(
+    progress: Progress,
+    candidate: modes.Built,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    progress("clocks")
+    assert findings.latency_rounds_s
+    expected_s = median(findings.latency_rounds_s)
+    read = clocks.read(candidate.step, device, plan.budget, plan.seed, expected_s)
+    progress("dispatch")
+    dispatch = empty.dispatch(
+        candidate.subject, case.variant, case.model, device, plan.budget
+    )
+    return replace(
+        findings,
+        host_rounds_s=read.host_s,
+        pipelined_rounds_s=read.pipelined_s,
+        device_rounds_s=read.device_s,
+        device_note=read.device_note,
+        dispatch_rounds_s=dispatch.samples_s or None,
+        dispatch_note=dispatch.reason,
+    )
 
 
 def _with_rounds(findings: Findings, rounds: Rounds) -> Findings:

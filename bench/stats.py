@@ -1,4 +1,4 @@
-"""What can be said from paired rounds: intervals, speedup, verdict, detectable effect.
+"""What can be said from rounds (intervals, speedup, verdict) and from several rows (slopes).
 
 Pure functions on numbers (numpy only). What cannot be said is None: too few rounds for an
 interval, a value that is missing, infinite or not a duration.
@@ -31,7 +31,10 @@ Samples = Sequence[float] | NDArray[np.float64] | None
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median and its interval; `low` and `high` are None below MIN_ROUNDS values."""
+    """A value and its interval; `low` and `high` are None where there is none.
+
+    Of a median: below MIN_ROUNDS values.
+    """
 
     value: float
     low: float | None
@@ -112,6 +115,95 @@ def mde(ratio: Estimate | None) -> float | None:
     """
     half_width = None if ratio is None else _log_half_width(ratio)
     return None if half_width is None else math.expm1(DETECTABLE_HALF_WIDTHS * half_width)
+
+
+def slope(x: Samples, y: Samples, alpha: float = ALPHA) -> Estimate | None:
+    """By how much does y grow with each further unit of x?
+
+    Weighted least squares with weights 1 / y**2, which are right where noise is proportional to y,
+    as that of durations is; the interval is the t-interval of the slope with n - 2 degrees of
+    freedom, its spread taken from the residuals (Draper and Smith, Applied Regression Analysis,
+    3rd ed., chapters 1 and 9). Unit: that of y per unit of x. None below three distinct x, as two
+    points have no residual, and where a y is not a positive duration. Raises ValueError if the
+    two lengths differ.
+    """
+    if x is not None and y is not None and len(x) != len(y):
+        raise ValueError(f"got {len(x)} x and {len(y)} y; a line needs one y for each x")
+    places, values = _finite(x), _finite(y)
+    if places is None or values is None or len(set(places.tolist())) < 3 or values.min() <= 0:
+        return None
+    weights = values**-2 / np.sum(values**-2)
+    middle = np.sum(weights * places)
+    moment = np.sum(weights * (places - middle) ** 2)
+    per_unit = float(np.sum(weights * (places - middle) * values) / moment)
+    residuals = values - np.sum(weights * values) - per_unit * (places - middle)
+    freedom = len(values) - 2
+    error = math.sqrt(np.sum(weights * residuals**2) / freedom / moment)
+    half_width = student_quantile(freedom, alpha) * error
+    return Estimate(per_unit, per_unit - half_width, per_unit + half_width)
+
+
+def combine(estimates: Sequence[Estimate | None], alpha: float = ALPHA) -> Estimate | None:
+    """What do replicate processes of one case say together?
+
+    Rounds of one process share its memory layout and its threads' places, so they are never
+    pooled: each process counts once, by its value. One process speaks for itself. Of several, the
+    geometric mean is returned; its interval is the t-interval of the mean of ln(value) with K - 1
+    degrees of freedom for K >= 3, so it holds what varies between processes. Two have a spread
+    with one degree of freedom, whose t-interval is 12.7 standard errors wide: the hull of both
+    intervals is returned instead, which is no more than the range of what was seen. Where a
+    process has no interval of its own, nor has the combination. Processes that say nothing (None)
+    are left out; None where none is left, or where one of several values is not positive.
+    """
+    known = [estimate for estimate in estimates if estimate is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    if min(estimate.value for estimate in known) <= 0:
+        return None
+    logs = np.log([estimate.value for estimate in known])
+    middle = float(logs.mean())
+    lows = [estimate.low for estimate in known if estimate.low is not None]
+    highs = [estimate.high for estimate in known if estimate.high is not None]
+    if min(len(lows), len(highs)) < len(known):
+        return Estimate(math.exp(middle), None, None)
+    if len(known) == 2:
+        return Estimate(math.exp(middle), min(lows), max(highs))
+    error = float(logs.std(ddof=1)) / math.sqrt(len(known))
+    half_width = student_quantile(len(known) - 1, alpha) * error
+    return Estimate(math.exp(middle), math.exp(middle - half_width), math.exp(middle + half_width))
+
+
+def relative_spread(values: Samples) -> float | None:
+    """The standard deviation of ln(value), which is relative (0.02: 2 %); None below two values."""
+    numbers = _finite(values)
+    if numbers is None or len(numbers) < 2 or numbers.min() <= 0:
+        return None
+    return float(np.log(numbers).std(ddof=1))
+
+
+@cache
+def student_quantile(freedom: int, alpha: float) -> float:
+    """The t that |T| exceeds with probability `alpha`, for a whole number of degrees of freedom.
+
+    Bisects the exact distribution (Abramowitz and Stegun, Handbook of Mathematical Functions,
+    26.7.3 and 26.7.4): with t = sqrt(freedom) * tan(angle) it is a finite sum of cosines.
+    """
+    low, high = 0.0, math.pi / 2
+    for _ in range(64):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _student_inside(angle, freedom) < 1 - alpha else (low, angle)
+    return math.sqrt(freedom) * math.tan((low + high) / 2)
+
+
+def _student_inside(angle: float, freedom: int) -> float:
+    """P(|T| <= sqrt(freedom) * tan(angle)): a sum over every second power of the cosine."""
+    odd = freedom % 2
+    term, total = math.cos(angle) if odd else 1.0, 0.0
+    for place in range(2 + odd, freedom + 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (place - 1) / place
+    inside = math.sin(angle) * total
+    return (angle + inside) * 2 / math.pi if odd else inside
 
 
 def rounds_needed(

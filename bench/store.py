@@ -64,7 +64,19 @@ def write(record: Record, folder: Path) -> Path:
             pq.write_table(table, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
-        os.link(partial, path)  # unlike a rename, a link never overwrites
+        _publish(partial, path)
     finally:
         partial.unlink(missing_ok=True)
     return path
+
+
+def _publish(partial: Path, path: Path) -> None:
+    """Gives the complete file its name; raises FileExistsError where that is taken."""
+    try:
+        os.link(partial, path)  # unlike a rename, a link never overwrites
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, as on many memory cards and network drives
+        if path.exists():
+            raise FileExistsError(path) from None
+        partial.rename(path)

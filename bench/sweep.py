@@ -81,6 +81,9 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
             problems.append(str(problem))
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
+    studies = dict.fromkeys(str(job.study_folder) for job in jobs)
+    if len(studies) > 1:
+        raise UsageError(f"a sweep fills one study, not {', '.join(studies)}; run it for each")
     return jobs
 
 
@@ -168,7 +171,6 @@ def measure(job: Job, progress: Progress) -> str:
     )
     store.write(record, job.study_folder / "runs")
     return run_id
-    return record
 
 
 def _in_child(job: Job, run_id: str, progress: Progress) -> Result:
@@ -209,13 +211,12 @@ def _compiler_cache(temperature: str) -> Iterator[dict[str, str]]:
 
 def heading(jobs: Sequence[Job]) -> str:
     """What will be measured, where, and where the results go: one line."""
-    first = jobs[0]
-    around = first.environment
-    what = f"{len(jobs)} cases" if len(jobs) > 1 else label(first)
-    cores = f", {first.case.threads} of {around.cpu_cores} cores"
-    return f"{what} on {around.device_name}{cores}, torch {around.torch_version} → " + str(
-        first.study_folder
-    )
+    around = jobs[0].environment
+    what = f"{len(jobs)} cases" if len(jobs) > 1 else label(jobs[0])
+    devices = " and ".join(dict.fromkeys(str(job.environment.device_name) for job in jobs))
+    threads = " or ".join(dict.fromkeys(str(job.case.threads) for job in jobs))
+    where = f"{devices}, {threads} of {around.cpu_cores} cores, torch {around.torch_version}"
+    return f"{what} on {where} → {jobs[0].study_folder}"
 
 
 def label(job: Job) -> str:
@@ -228,18 +229,16 @@ def label(job: Job) -> str:
 
 def run(jobs: Sequence[Job], resume: bool) -> Iterator[str]:
     """Measures the jobs in order, each to its end; yields the run ids that speak for them."""
-    earlier = {job.study_folder: Earlier(job.study_folder / "runs") for job in jobs}
-    reused = {
-        job: run_id
-        for job in jobs
-        if resume and (run_id := earlier[job.study_folder].run_id(job.needed))
-    }
-    if reused:
-        print(f"reusing {len(reused)} of {len(jobs)} cases measured before (resume=false: anew)")
-    with tqdm(total=len(jobs) - len(reused), unit="case", disable=None, leave=False) as bar:
-        for job in jobs:
-            if job in reused:
-                yield reused[job]
+    earlier = Earlier(jobs[0].study_folder / "runs")
+    reused = [earlier.run_id(job.needed) if resume else None for job in jobs]
+    missing = reused.count(None)
+    if missing < len(jobs):
+        found = len(jobs) - missing
+        print(f"reusing {found} of {len(jobs)} cases measured before (resume=false: anew)")
+    with tqdm(total=missing, unit="case", disable=None, leave=False) as bar:
+        for job, run_id in zip(jobs, reused, strict=True):
+            if run_id is not None:
+                yield run_id
                 continue
             yield measure(job, partial(_show_phase, bar, label(job)))
             bar.update()

@@ -23,6 +23,7 @@ HOLD_GROWTH = 4.0
 GATE_TRIES = 4  # the last hold is 64 times as long as the first
 CLOCK_READINGS = 10_000
 COST_BATCHES = 10
+SYNCHRONISE_CALLS = 101
 TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.01 %
 
 
@@ -148,6 +149,17 @@ def reading_cost(clock: Clock) -> float:
     The median of several means, as an interruption would spoil a single one.
     """
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
+
+
+def synchronize_cost(device: Device) -> float:
+    """How long does a synchronise take when the device has nothing to do? In seconds."""
+    device.synchronize()
+    costs_s = []
+    for _ in range(SYNCHRONISE_CALLS):
+        start = device.clock()
+        device.synchronize()
+        costs_s.append(device.clock() - start)
+    return statistics.median(costs_s)
 
 
 def _mean_cost(clock: Clock) -> float:

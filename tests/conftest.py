@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+
 import pytest
+
+from bench.config import Request
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -10,3 +15,44 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU, and torch sees none here")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What compile_cache=warm finds: empty at first, then shared by the whole session.
+
+    Set before the first test, because children inherit the environment of the forkserver, which
+    starts with the first of them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("inductor")
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
+        patch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
+        yield
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Types a command line: `python run.py` with these arguments."""
+
+    def type_(*arguments: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+
+    return type_
+
+
+@pytest.fixture
+def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """What a command line asks for; results would go to a temporary folder."""
+    import run
+
+    folder = tmp_path_factory.mktemp("asked")
+
+    def requests(*arguments: str) -> list[Request]:
+        typed(f"results_dir={folder}", *arguments)
+        return run.composed()
+
+    return requests
+
+
+Ask = Callable[..., list[Request]]

@@ -119,6 +119,41 @@ def record(
     return _assemble(values | columns)
 
 
+def blocks(middle_s: float, count: int = 12, spread: float = 0.01) -> tuple[float, ...]:
+    """Values spread evenly around `middle_s`; of 12 the interval is +-`spread` * 7 / 11."""
+    return tuple((middle_s * (1 + np.linspace(-spread, spread, count))).tolist())
+
+
+def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01) -> dict[str, Any]:
+    """The clocks of a CPU, where nothing runs ahead; no dispatch time: as under autocast."""
+    unread = "autocast casts every weight on an empty batch too"
+    return {
+        "host_rounds_s": blocks(latency_s, spread=spread),
+        "pipelined_rounds_s": blocks(latency_s, spread=spread),
+        "device_note": "a CPU has no queue of its own",
+        "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s, spread=spread),
+        "dispatch_note": unread if dispatch_s is None else None,
+        "synchronize_s": 0.0,
+    }
+
+
+def cuda_clocks(
+    host_s: float, device_s: float | None, dispatch_s: float | None = None
+) -> dict[str, Any]:
+    """The clocks of a GPU whose calls follow each other at the pace of the slower of both."""
+    return {
+        "device": "cuda",
+        "device_name": "NVIDIA H200",
+        "host_rounds_s": blocks(host_s),
+        "device_rounds_s": None if device_s is None else blocks(device_s),
+        "device_note": "the queue ran empty" if device_s is None else None,
+        "pipelined_rounds_s": blocks(max(host_s, device_s or 0.0)),
+        "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s),
+        "dispatch_note": "the captured graph is empty" if dispatch_s is None else None,
+        "synchronize_s": 4e-6,
+    }
+
+
 def not_measured(mode: str, status: str, reason: str, **columns: Any) -> Record:
     """A run that ended without times."""
     nothing = {field.name: None for field in fields(Findings) if field.name != "flags"}
@@ -179,3 +214,77 @@ def cpu_sweep(model: str = "transformer", **columns: Any) -> Sequence[Record]:
         record("amp-compile", 700e-6, 0.668, error=3.4e-3, first_call_s=8.9, flags=("drift",),
                **same),
     )  # fmt: skip
+
+
+# mode -> planted dispatch per operator and per call, planted work per element, all in seconds
+SERIES = {
+    "eager": (1.8e-6, 3e-6),
+    "no_grad": (1.2e-6, 3e-6),
+    "inference_mode": (0.9e-6, 2e-6),
+    "compile": (0.01e-6, 12e-6),
+}
+
+
+def dispatch_series(
+    ops: Sequence[int] = (4, 8, 16, 32, 64), noise: float = 0.01, **columns: Any
+) -> Sequence[Record]:
+    """A chain of operators: dispatch = fixed + slope x ops, off by `noise` from size to size."""
+    records = []
+    for mode, (per_op_s, fixed_s) in SERIES.items():
+        for place, count_ in enumerate(ops):
+            wobble = 1 + noise * (-1) ** place
+            dispatch_s = (fixed_s + per_op_s * count_) * wobble
+            latency_s = dispatch_s + 0.25e-6 * count_
+            eager_s = 3e-6 + (1.8e-6 + 0.25e-6) * count_
+            records.append(
+                record(mode, latency_s, eager_s / latency_s, model="pointwise", seq=None, batch=8,
+                       shape=canonical_json({"batch": 8, "ops": count_, "width": 64}),
+                       **(cpu_clocks(latency_s, dispatch_s) | columns))
+            )  # fmt: skip
+    return records
+
+
+def batch_series(batches: Sequence[int] = (1, 4, 16, 64, 256), **columns: Any) -> Sequence[Record]:
+    """A transformer over its batch: dispatch stays, work is 1 us per row of the batch.
+
+    So dispatch is half of the call where the batch is dispatch / 1 us.
+    """
+    records = []
+    for mode, dispatch_s in {"eager": 50e-6, "inference_mode": 33e-6, "compile": 10e-6}.items():
+        for batch in batches:
+            latency_s, eager_s = dispatch_s + batch * 1e-6, 50e-6 + batch * 1e-6
+            shape = canonical_json({"batch": batch, "seq": 64})
+            clocks = cpu_clocks(latency_s, dispatch_s) | columns
+            records.append(
+                record(mode, latency_s, eager_s / latency_s, shape=shape, batch=batch, **clocks)
+            )
+    return records
+
+
+def replicates(
+    count_: int,
+    latency_s: float = 357e-6,
+    speedup: float = 1.25,
+    between: float = 0.02,
+    seed: int = 0,
+    **columns: Any,
+) -> Sequence[Record]:
+    """Fresh processes of one case: latency off by `between`, speedup by a fifth of that (sd)."""
+    source = np.random.default_rng(seed)
+    return [
+        record("compile", latency_s * float(np.exp(source.normal(0, between))),
+               speedup * float(np.exp(source.normal(0, between / 5))), replicate=number, **columns)
+        for number in range(count_)
+    ]  # fmt: skip
+
+
+def cuda_sweep(**columns: Any) -> Sequence[Record]:
+    """Modes on a GPU: eager waits for the host, graphs for the device, one cannot be isolated."""
+    return (
+        record("eager", 132e-6, 1.0, **(cuda_clocks(120e-6, 40e-6, 70e-6) | columns)),
+        record("inference_mode", 112e-6, 1.18, **(cuda_clocks(100e-6, 40e-6, 50e-6) | columns)),
+        record("compile", 72e-6, 1.83, **(cuda_clocks(60e-6, 25e-6, 20e-6) | columns)),
+        record("reduce-overhead", 45e-6, 2.93, **(cuda_clocks(15e-6, 28e-6) | columns)),
+        record("cuda-graph", 52e-6, 2.54, **(cuda_clocks(8e-6, 41e-6) | columns)),
+        record("max-autotune", 50e-6, 2.64, **(cuda_clocks(14e-6, None) | columns)),
+    )

@@ -11,7 +11,7 @@ from analysis.load import load
 from analysis.metrics import METRICS, Metric, derive, derived
 from analysis.rows import latest
 from bench.records import Record
-from tests.analysis.studies import not_measured, record, save
+from tests.analysis.studies import cpu_clocks, cuda_clocks, not_measured, record, save
 
 
 def _row(tmp_path: Path, one: Record) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_break_even(
 @pytest.mark.parametrize("status", ["failed", "wrong_result", "oom", "timeout", "crashed"])
 def test_only_ok_rows_get_figures(tmp_path: Path, status: str) -> None:
     row = _row(tmp_path, record(status=status, reason="it went wrong"))
-    assert all(pd.isna(row[metric.name]) for metric in METRICS)
+    assert [m.name for m in METRICS if m.name != "flags" and pd.notna(row[m.name])] == []
 
 
 def test_smoke_rows_get_figures_but_no_verdict(tmp_path: Path) -> None:
@@ -99,22 +99,145 @@ def test_without_a_baseline_there_is_latency_and_no_speedup(tmp_path: Path) -> N
     assert pd.isna(row["speedup"])
 
 
+def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
+    """Two processes of a compiled mode on a GPU, all clocks `factor` long, and its reference."""
+    clocks = cuda_clocks(0.4e-3 * factor, 0.9e-3 * factor, 0.1e-3 * factor)
+    return [
+        record("compile", 1e-3 * factor, speedup * off, replicate=number, **clocks)
+        for number, off in enumerate((1 - spread, 1 + spread))
+    ] + [record("inference_mode", 1.2e-3, 1.0, **cuda_clocks(0.5e-3, 1e-3, 0.2e-3))]
+
+
+_NO_WAY_IS_BETTER = {
+    "baseline_latency_s", "verdict", "mde", "rounds", "host_wait_s", "device_idle_s", "bound_by",
+    "flags",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_better_agrees_with_being_faster(tmp_path: Path, metric: Metric) -> None:
     # The same work at 1.2 and at 1.5 times the baseline's speed (the baseline takes 1.2 ms).
-    slow = _row(tmp_path / "slow", record(latency_s=1e-3, speedup=1.2))
-    fast = _row(tmp_path / "fast", record(latency_s=0.8e-3, speedup=1.5))
-    if metric.better == "lower":
+    slow, fast = (
+        derived(save(_scaled(*how), tmp_path / name)).set_index("mode").loc["compile"]
+        for name, how in (("slow", (1.0, 1.2, 0.02)), ("fast", (0.8, 1.5, 0.01)))
+    )
+    if metric.name == "latency_process_spread":  # both of the same latency in this study
+        assert metric.better == "lower"
+    elif metric.better == "lower":
         assert fast[metric.name] < slow[metric.name]
     elif metric.better == "higher":
         assert fast[metric.name] > slow[metric.name]
     else:
-        assert metric.name in ("baseline_latency_s", "verdict", "mde", "rounds")
+        assert metric.name in _NO_WAY_IS_BETTER
+
+
+def test_clocks_are_medians_with_their_intervals(tmp_path: Path) -> None:
+    clocks = cuda_clocks(120e-6, 40e-6, 70e-6)
+    row = _row(tmp_path, record("eager", 132e-6, 1.0, **clocks))
+    assert row["host_s"] == pytest.approx(120e-6)
+    assert row["host_ci_low_s"] == pytest.approx(120e-6 * (1 - 0.01 * 7 / 11))  # 3rd of 12
+    assert row["host_ci_high_s"] == pytest.approx(120e-6 * (1 + 0.01 * 7 / 11))
+    assert row["device_s"] == pytest.approx(40e-6)
+    assert row["pipelined_s"] == pytest.approx(120e-6)
+    assert row["dispatch_s"] == pytest.approx(70e-6)
+    few = _row(tmp_path / "few", record(host_rounds_s=(1e-6, 3e-6)))
+    assert few["host_s"] == pytest.approx(2e-6)
+    assert math.isnan(few["host_ci_low_s"])
+
+
+def test_a_call_on_cuda_is_split_between_host_and_device(tmp_path: Path) -> None:
+    row = _row(tmp_path, record("eager", 132e-6, 1.0, **cuda_clocks(120e-6, 40e-6, 70e-6)))
+    split = {name: row[f"{name}_s"] * 1e6 for name in ("launch", "work", "host_wait")}
+    assert split == pytest.approx({"launch": 50, "work": 40, "host_wait": 12}, rel=1e-3)
+    assert row["device_idle_s"] == pytest.approx(92e-6, rel=1e-3)
+    odd = _row(tmp_path / "odd", record("eager", 132e-6, **cuda_clocks(60e-6, 40e-6, 70e-6)))
+    assert odd["launch_s"] == 0
+
+
+def test_a_call_on_a_cpu_is_dispatch_and_work(tmp_path: Path) -> None:
+    row = _row(tmp_path, record(latency_s=357e-6, **cpu_clocks(357e-6, 50e-6)))
+    assert row["work_s"] == pytest.approx(307e-6, rel=1e-3)
+    for name in ("launch_s", "host_wait_s", "device_idle_s", "device_s"):
+        assert math.isnan(row[name])
+    unread = _row(tmp_path / "unread", record(**cpu_clocks(357e-6, None)))
+    assert math.isnan(unread["work_s"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (cpu_clocks(100e-6, 55e-6), "overhead"),
+        (cpu_clocks(100e-6, 45e-6), "work"),
+        (cpu_clocks(100e-6, 50.2e-6), "undecided"),  # 49.9 to 50.5 around half of 99.7 to 100.3
+        (cpu_clocks(100e-6, None), None),
+        (cuda_clocks(80e-6, 40e-6), "overhead"),
+        (cuda_clocks(40e-6, 80e-6), "work"),
+        (cuda_clocks(80e-6, 80.5e-6), "undecided"),
+        (cuda_clocks(80e-6, None), None),
+    ],
+)
+def test_what_bounds_a_call_is_decided_on_intervals(
+    tmp_path: Path, columns: dict[str, Any], expected: str | None
+) -> None:
+    told = _row(tmp_path, record("eager", 100e-6, 1.0, **columns))["bound_by"]
+    assert pd.isna(told) if expected is None else told == expected
+
+
+def _same_grad(tmp_path: Path, *records: Record) -> dict[str, float]:
+    rows = derived(save(records, tmp_path))
+    return dict(zip(rows["mode"], rows["speedup_same_grad"], strict=True))
+
+
+def test_a_mode_is_not_credited_with_its_grad_axis(tmp_path: Path) -> None:
+    found = _same_grad(
+        tmp_path,
+        record("eager", speedup=1.0),
+        record("no_grad", speedup=1.1),
+        record("inference_mode", speedup=1.25),
+        record("compile", speedup=1.5),
+        record("amp", speedup=2.0),
+        record("compile[grad=no_grad]", speedup=1.32, grad="no_grad"),
+    )
+    assert found["compile"] == pytest.approx(1.5 / 1.25)
+    assert found["amp"] == pytest.approx(2.0 / 1.25)  # bf16, against fp32 as its baseline is
+    assert found["compile[grad=no_grad]"] == pytest.approx(1.32 / 1.1)
+    for itself in ("eager", "no_grad", "inference_mode"):
+        assert math.isnan(found[itself])
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"model": "mlp"},
+        {"model_args": '{"width":8}'},
+        {"shape": '{"batch":5}'},
+        {"phase": "train"},
+        {"device": "cuda"},
+        {"threads": 2},
+        {"environment_id": "env-2"},
+        {"baseline_mode": "no_grad"},
+        {"baseline_dtype": "bf16", "dtype": "bf16"},
+        {"dtype": "bf16"},
+        {"grad": "no_grad"},
+        {"in_effect": False},
+        {"budget": "smoke"},
+        {"status": "wrong_result", "reason": "why"},
+        {"rounds": 5},
+    ],
+    ids=lambda differs: next(iter(differs)),
+)
+def test_only_a_trusted_row_of_the_same_work_is_the_reference(
+    tmp_path: Path, differs: dict[str, Any]
+) -> None:
+    other = record("inference_mode", speedup=1.25, **differs)
+    assert math.isnan(_same_grad(tmp_path, record("compile", speedup=1.5), other)["compile"])
 
 
 def test_deriving_leaves_the_stored_columns_as_they_were(tmp_path: Path) -> None:
     runs = latest(load(save([record(), not_measured("amp", "skipped", "why")], tmp_path)))
-    before = runs.copy(deep=True)
+    before = runs.copy(deep=True).drop(columns="flags")
     rows = derive(runs)
     pd.testing.assert_frame_equal(rows[before.columns], before)
-    assert set(rows.columns) - set(before.columns) == {metric.name for metric in METRICS}
+    added = set(rows.columns) - set(before.columns)
+    assert added == {"replicates", "replicates_not_ok", *(metric.name for metric in METRICS)}
+    assert [list(raised) for raised in rows["flags"]] == [[], []]

@@ -1,17 +1,36 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from analysis import plots, style
 from analysis.metrics import derived
+from analysis.plots.canvas import MOST_ROWS
+from analysis.plots.forest import _ticks
+from analysis.series import series
 from bench.records import Record
-from tests.analysis.studies import MODES, cpu_sweep, not_measured, record, save
+from tests.analysis.studies import (
+    MODES,
+    batch_series,
+    cpu_clocks,
+    cpu_sweep,
+    cuda_clocks,
+    cuda_sweep,
+    dispatch_series,
+    not_measured,
+    record,
+    save,
+)
+
+Draw = Callable[[pd.DataFrame], Figure | None]
 
 
 def _names(axes: Axes) -> list[str]:
@@ -30,18 +49,24 @@ def test_a_panel_per_precision_with_rows_by_family(tmp_path: Path) -> None:
     assert _names(fp32) == ["eager", "no_grad", "inference_mode", "compile"]
 
 
-def test_what_does_not_count_is_not_charted(tmp_path: Path) -> None:
-    hidden = [
-        record("no_grad", budget="smoke"),
-        record("reduce-overhead", in_effect=False),
-        record("max-autotune", in_effect=None),
-        record("inference_mode", rounds=5),
+def _hidden(**columns: Any) -> list[Record]:
+    """A row for each reason not to be charted."""
+    return [
+        record("no_grad", budget="smoke", **columns),
+        record("reduce-overhead", in_effect=False, **columns),
+        record("max-autotune", in_effect=None, **columns),
+        record("inference_mode", rounds=5, **columns),
         not_measured("amp", "failed", "why", dtype="fp32"),
-        record("cuda-graph", status="wrong_result", reason="why"),
+        record("cuda-graph", status="wrong_result", reason="why", **columns),
     ]
-    (axes,) = _forest([record("compile"), *hidden], tmp_path / "some").axes
-    assert _names(axes) == ["compile"]
-    assert plots.forest(derived(save(hidden, tmp_path / "none"))) is None
+
+
+@pytest.mark.parametrize("draw", [plots.forest, plots.latency, plots.overhead])
+def test_what_does_not_count_is_not_charted(tmp_path: Path, draw: Draw) -> None:
+    clocks = cpu_clocks(357e-6, 100e-6)
+    figure = draw(derived(save([record("compile", **clocks), *_hidden(**clocks)], tmp_path / "a")))
+    assert [name.split()[0] for name in _names(figure.axes[0])] == ["compile"]
+    assert draw(derived(save(_hidden(**clocks), tmp_path / "none"))) is None
 
 
 def test_markers_stand_at_the_speedup_and_fill_says_decided(tmp_path: Path) -> None:
@@ -66,14 +91,14 @@ def test_markers_stand_at_the_speedup_and_fill_says_decided(tmp_path: Path) -> N
 def test_ticks_are_plain_numbers_that_include_one(
     low: float, high: float, expected: list[float]
 ) -> None:
-    assert plots._ticks(low, high) == pytest.approx(expected)
+    assert _ticks(low, high) == pytest.approx(expected)
 
 
 def test_a_figure_is_limited_and_says_what_is_left_out(tmp_path: Path) -> None:
     many = [record(dtype=dtype, case_id=f"{dtype}{n}") for dtype in ("bf16", "fp32") for n in
             range(40)]  # fmt: skip
     figure = _forest(many, tmp_path)
-    assert sum(len(_names(axes)) for axes in figure.axes) == plots.MOST_ROWS
+    assert sum(len(_names(axes)) for axes in figure.axes) == MOST_ROWS
     assert any("20 more rows" in text.get_text() for text in figure.texts)
 
 
@@ -111,3 +136,88 @@ def test_an_overridden_preset_is_shown_as_what_it_is() -> None:
     row = {"mode": "eager[autocast=true]", "autocast": True, "compile": "none", "graph": False}
     assert style.family(row) is style.AMP
     assert style.marker(row) == style.MARKERS["eager"]
+
+
+def _bars(axes: Axes) -> list[tuple[float, float]]:
+    """(start, length) of each bar in microseconds, in the order of drawing."""
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    return [(bar.get_x() * 1e6, bar.get_width() * 1e6) for bar in bars]
+
+
+def test_latencies_stand_at_their_median_on_a_scale_that_suits(tmp_path: Path) -> None:
+    near = plots.latency(derived(save([record("eager", 2e-4), record(latency_s=1e-4)], tmp_path)))
+    (axes,) = near.axes
+    assert axes.get_xscale() == "linear"
+    points = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
+    assert [np.ravel(p.get_xdata())[0] for p in points] == pytest.approx([2e-4, 1e-4])
+    assert [text.get_text() for text in axes.texts] == [
+        "200.0 µs [199.3, 200.7]", "100.0 µs [99.7, 100.3]",
+    ]  # fmt: skip
+    far = derived(save([record("eager", 2e-3), record(latency_s=1e-4)], tmp_path / "far"))
+    assert plots.latency(far).axes[0].get_xscale() == "log"
+
+
+def test_a_call_on_a_cpu_is_dispatch_and_then_work(tmp_path: Path) -> None:
+    rows = derived(save([
+        record("eager", 300e-6, 1.0, **cpu_clocks(300e-6, 200e-6)),
+        record("amp", 500e-6, 0.6, **cpu_clocks(500e-6, None)),
+    ], tmp_path))  # fmt: skip
+    (axes,) = plots.overhead(rows).axes
+    eager_dispatch, eager_work, amp = _bars(axes)
+    assert eager_dispatch == pytest.approx((0, 200))
+    assert eager_work == pytest.approx((200, 100))
+    assert amp == pytest.approx((0, 500), rel=1e-3)
+    assert np.ravel(axes.patches[2].get_facecolor())[3] == 0  # an outline
+    assert [text.get_text() for text in axes.texts] == [
+        "dispatch 200 µs, 67 %", "500 µs, split unknown",
+    ]  # fmt: skip
+
+
+def test_on_cuda_host_and_device_have_a_bar_each(tmp_path: Path) -> None:
+    rows = derived(save([
+        record("eager", 132e-6, 1.0, **cuda_clocks(120e-6, 40e-6, 70e-6)),
+        record("cuda-graph", 52e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
+    ], tmp_path))  # fmt: skip
+    (axes,) = plots.overhead(rows).axes
+    assert np.round(_bars(axes), 1).tolist() == [
+        [0, 70], [70, 50], [120, 12],  # eager: dispatch, launching, waiting
+        [0, 40], [40, 92],  # the device: work, waiting
+        [0, 8], [8, 44], [0, 41], [41, 11],  # the graph's host is not split
+    ]  # fmt: skip
+
+
+def test_without_any_split_there_is_no_figure_of_it(tmp_path: Path) -> None:
+    assert plots.overhead(derived(save(cpu_sweep(), tmp_path))) is None
+
+
+def test_a_line_per_mode_with_a_cross_where_dispatch_is_half(tmp_path: Path) -> None:
+    (found,) = series(derived(save(batch_series(), tmp_path)))
+    latency, dispatch = plots.scaling(found).axes
+    lines = [line for line in latency.lines if line.get_marker() != "x"]
+    crosses = [line for line in latency.lines if line.get_marker() == "x"]
+    assert [len(lines), len(crosses), len(dispatch.lines)] == [3, 3, 3]
+    assert latency.get_xscale() == latency.get_yscale() == "log"
+    assert latency.get_ylim() == dispatch.get_ylim()
+    assert np.ravel(lines[0].get_ydata()) * 1e6 == pytest.approx([51, 54, 66, 114, 306])
+    assert np.ravel(crosses[0].get_xdata())[0] == found.lines[0].crossing.size
+
+
+def test_lines_exclude_what_does_not_count(tmp_path: Path) -> None:
+    spoiled = batch_series(in_effect=False)[:5]  # all of eager
+    (found,) = series(derived(save([*batch_series()[5:], *spoiled], tmp_path)))
+    assert sorted(line.name for line in found.lines) == ["compile", "inference_mode"]
+
+
+def test_slopes_are_drawn_from_the_flattest_on(tmp_path: Path) -> None:
+    (chain,) = series(derived(save(dispatch_series(), tmp_path)))
+    (axes,) = plots.slopes(chain).axes
+    assert _names(axes) == ["compile", "inference_mode", "no_grad", "eager"]
+    unread = [record(shape=f'{{"ops":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
+    (silent,) = series(derived(save(unread, tmp_path / "unread")))
+    assert plots.slopes(silent) is None
+
+
+def test_figures_of_a_gpu_have_equal_bytes_every_time(tmp_path: Path) -> None:
+    rows = derived(save(cuda_sweep(), tmp_path))
+    for draw in (plots.latency, plots.overhead):
+        assert plots.svg(draw(rows), inline=True) == plots.svg(draw(rows), inline=True)

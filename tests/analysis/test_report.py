@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,7 +9,16 @@ from typing import Any
 import pytest
 
 from analysis import report
-from tests.analysis.studies import cpu_sweep, not_measured, record, save
+from tests.analysis.studies import (
+    batch_series,
+    cpu_clocks,
+    cpu_sweep,
+    cuda_sweep,
+    dispatch_series,
+    not_measured,
+    record,
+    save,
+)
 
 SCRIPT = "custom:net:build<script>alert(1)</script>"
 _VOID = {"meta", "br"}
@@ -67,7 +77,8 @@ def test_the_path_of_the_page_is_printed(study: Path, capsys: pytest.CaptureFixt
     assert report.main([str(study)]) == 0
     assert capsys.readouterr().out == f"{study}/report/index.html\n"
     assert sorted(path.name for path in (study / "report").iterdir()) == [
-        "index.html", "report.md", "speedup-1.svg", "speedup-2.svg",
+        "index.html", "latency-1.svg", "latency-2.svg", "report.md", "speedup-1.svg",
+        "speedup-2.svg",
     ]  # fmt: skip
 
 
@@ -95,9 +106,9 @@ def test_a_script_in_a_name_is_text(study: Path) -> None:
 
 
 def test_both_pages_say_the_verdict_and_what_was_left_out(study: Path) -> None:
-    html = " ".join("".join(_Page(report.write(study).read_text()).words).split())
+    page = " ".join("".join(_Page(report.write(study).read_text()).words).split())
     markdown = (study / "report" / "report.md").read_text()
-    for text in (html, markdown):
+    for text in (page, markdown):
         assert "compile is faster than eager fp32: 1.311× [1.302, 1.320]" in text
         assert "Noise floor: eager fp32 against itself" in text
         assert "no_grad fp32: oom: out of memory" in text
@@ -126,6 +137,56 @@ def test_environments_are_compared_and_never_ranked_against_each_other(tmp_path:
     text = report.write(study).read_text()
     assert "2 environments (A, B), which differ in environment_id, torch_version" in text
     assert text.count("compile is faster") == 2
+
+
+def _figures(study: Path) -> list[str]:
+    return sorted(path.name for path in (study / "report").glob("*.svg"))
+
+
+def test_a_series_comes_first_and_many_shapes_are_folded_away(tmp_path: Path) -> None:
+    study = save(dispatch_series(), tmp_path)
+    text = report.write(study).read_text()
+    page = _Page(text)
+    assert [name for name in page.ids if "-" in name] == [
+        "series-1-1", *(f"section-{n}" for n in range(1, 6)),
+    ]  # fmt: skip
+    assert _figures(study) == ["scaling-1-1.svg", "slope-1-1.svg"]
+    assert text.count("<figure>") == 2
+    assert "verdicts for each of 5 shapes" in text
+    words = " ".join("".join(page.words).split())
+    markdown = (study / "report" / "report.md").read_text()
+    for told in (words, html.unescape(markdown).replace("\\", "")):
+        assert "Dispatch per op: compile" in told
+        assert "Bound by overhead, as dispatch takes more than half of the call: eager" in told
+        assert "compile is faster than eager fp32: 4.67×" in told
+        assert told.index("over ops on") < told.index("ops 4, width 64, inference")
+
+
+def test_a_few_shapes_of_a_series_keep_their_figures(tmp_path: Path) -> None:
+    study = save(batch_series((1, 8, 64)), tmp_path)
+    report.write(study)
+    assert _figures(study) == sorted([
+        "scaling-1-1.svg",
+        *(f"{kind}-{n}.svg" for kind in ("latency", "overhead", "speedup") for n in (1, 2, 3)),
+    ])  # fmt: skip
+
+
+def test_figures_of_an_earlier_report_are_removed_and_other_files_kept(tmp_path: Path) -> None:
+    study = save([record(**cpu_clocks(357e-6, 50e-6))], tmp_path)
+    (study / "report").mkdir()
+    for name in ("slope-9.svg", "mine.svg"):
+        (study / "report" / name).touch()
+    report.write(study)
+    assert _figures(study) == ["latency-1.svg", "mine.svg", "overhead-1.svg", "speedup-1.svg"]
+
+
+def test_flags_are_explained_where_they_are_shown(tmp_path: Path) -> None:
+    study = save(cuda_sweep(), tmp_path)
+    page = report.write(study).read_text()
+    markdown = (study / "report" / "report.md").read_text()
+    for text in (page, markdown):
+        assert "launches could not be queued ahead" in text
+        assert "neighbouring rounds" not in text  # a flag that nobody raised
 
 
 def test_without_anything_to_chart_the_report_says_so(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analysis.load import load
 from analysis.metrics import derived
-from analysis.rows import latest, trusted
+from analysis.rows import SECTION, latest, parts, trusted
 from tests.analysis.studies import cpu_sweep, not_measured, record, save
 
 
@@ -45,11 +45,19 @@ def test_a_run_without_an_environment_belongs_to_the_one_before_it(tmp_path: Pat
     assert rows.loc["compile", "status"] == "crashed"
 
 
-def test_replicates_are_counted_and_not_pooled(tmp_path: Path) -> None:
-    study = save([record(latency_s=(n + 1) * 1e-3, replicate=n) for n in range(3)], tmp_path)
-    (row,) = derived(study).to_dict("records")
-    assert (row["replicates"], row["replicate"], row["measured_times"]) == (3, 0, 1)
-    assert row["rounds"] == 40
+def test_a_row_for_each_process(tmp_path: Path) -> None:
+    runs = [record(replicate=0), record(replicate=1), record(replicate=1)]
+    rows = latest(load(save(runs, tmp_path)))
+    assert list(rows["replicate"]) == [0, 1]
+    assert list(rows["measured_times"]) == [1, 2]
+
+
+def test_shapes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    batches = [record(shape=f'{{"batch":{n}}}', batch=n) for n in (64, 8, 256)]
+    rows = derived(save([*batches, record(shape='{"batch":8}', baseline_mode=None)], tmp_path))
+    assert [part["shape"].iloc[0] for part in parts(rows, SECTION)] == [
+        '{"batch":8}', '{"batch":64}', '{"batch":256}',
+    ]  # fmt: skip
 
 
 def test_only_runs_that_count_are_trusted(tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import pytest
 from analysis import table
 from analysis.metrics import derived
 from analysis.terminal import WIDTH
-from tests.analysis.studies import cpu_sweep, not_measured, record, save
+from tests.analysis.studies import (
+    cpu_clocks,
+    cpu_sweep,
+    cuda_sweep,
+    not_measured,
+    record,
+    save,
+)
 
 
 def test_one_row_reads_as_a_line(tmp_path: Path) -> None:
@@ -21,7 +28,7 @@ def test_one_row_reads_as_a_line(tmp_path: Path) -> None:
         "transformer, batch 4, seq 64, inference · AMD EPYC 9554, 1 thread · against eager fp32"
     )
     assert re.split(" {2,}", line.strip()) == [
-        "compile", "fp32", "357 µs [356, 358]", "1.250× [1.242, 1.258]", "faster", "7.20 s",
+        "compile", "fp32", "357 µs", "1.250× [1.242, 1.258]", "faster", "7.20 s",
         "80,600", "2.1e-7",
     ]  # fmt: skip
     assert titles.index("verdict") == line.index("faster")
@@ -68,6 +75,36 @@ def test_different_baselines_are_named_per_row(tmp_path: Path) -> None:
     text = table.text(rows)
     assert "against" in text.splitlines()[0]
     assert "eager bf16" in text
+
+
+def _titles(text: str) -> list[str]:
+    return re.split(" {2,}", text.splitlines()[0].strip())
+
+
+def test_dispatch_and_same_grad_are_shown_where_they_are_known(tmp_path: Path) -> None:
+    reference = record("inference_mode", speedup=1.0, **cpu_clocks(468e-6, 100e-6))
+    one = record(speedup=1.25, **cpu_clocks(357e-6, 60e-6))
+    text = table.text(derived(save([one, reference], tmp_path)))
+    assert "host" not in _titles(text)  # the latency once more
+    line = re.split(" {2,}", text.splitlines()[2].strip())
+    assert line[0] == "compile"
+    assert line[_titles(text).index("same grad")] == "1.25×"
+    assert line[_titles(text).index("dispatch")] == "60.0 µs"
+
+
+def test_spare_columns_give_way_to_the_width(tmp_path: Path) -> None:
+    narrow = table.text(derived(save([record("compile")], tmp_path / "narrow")))
+    assert "first call" in _titles(narrow)
+    wide = table.text(derived(save([*cuda_sweep(), *cpu_sweep("mlp")], tmp_path / "wide")))
+    assert max(map(len, wide.splitlines())) <= WIDTH
+    assert {"same grad", "dispatch", "verdict", "pays after"} <= set(_titles(wide))
+    assert not {"first call", "host"} & set(_titles(wide))
+
+
+def test_replicates_are_remarked(tmp_path: Path) -> None:
+    lost = record(replicate=2, status="crashed", reason="died")
+    rows = derived(save([record(replicate=0), record(replicate=1), lost], tmp_path))
+    assert table.text(rows).endswith("2 replicates, 1 more not ok")
 
 
 @pytest.mark.parametrize("limit", [6, 10, 40])

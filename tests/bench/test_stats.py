@@ -228,3 +228,128 @@ def test_drift_shared_by_a_round_needs_no_more_rounds() -> None:
 def test_a_pilot_that_says_nothing_asks_for_the_most() -> None:
     assert stats.rounds_needed([1.0] * 3, [1.0] * 3, 0.005, 20, 240) == 240
     assert stats.rounds_needed([1.0, 1.5, 1.1], None, 0.005, 3, 3) == 3
+
+
+@pytest.mark.parametrize(
+    ("freedom", "alpha", "t"),
+    [  # two-sided, as tabulated in Abramowitz and Stegun, table 26.10
+        (1, 0.05, 12.706),
+        (2, 0.05, 4.303),
+        (3, 0.05, 3.182),
+        (4, 0.05, 2.776),
+        (5, 0.05, 2.571),
+        (10, 0.05, 2.228),
+        (19, 0.05, 2.093),
+        (30, 0.05, 2.042),
+        (120, 0.05, 1.980),
+        (1, 0.01, 63.657),
+        (2, 0.01, 9.925),
+        (7, 0.01, 3.499),
+        (2, 0.5, 0.816),
+    ],
+)
+def test_student_quantile(freedom: int, alpha: float, t: float) -> None:
+    assert stats.student_quantile(freedom, alpha) == pytest.approx(t, abs=6e-4)
+
+
+def test_student_quantile_of_many_degrees_of_freedom_is_the_normal_one() -> None:
+    assert stats.student_quantile(20_000, 0.05) == pytest.approx(
+        NormalDist().inv_cdf(0.975), abs=2e-4
+    )
+
+
+def test_slope_by_hand() -> None:
+    # y = 1, 2, 2 at x = 1, 2, 3 with weights 1, 1/4, 1/4: middles x 1.5, y 4/3 (weights 4, 1, 1
+    # of 6); moment (4 * 0.25 + 0.25 + 2.25) / 6 = 7/12; sum w (x - 1.5) y = (-2 + 1 + 3) / 6 = 1/3;
+    # slope 4/7; residuals -1/21, 8/21, -4/21: sum w r**2 = 2/63; error sqrt(2/63 / 1 / (7/12)).
+    line = stats.slope([1, 2, 3], [1.0, 2.0, 2.0])
+    half_width = 12.7062 * math.sqrt(2 / 63 * 12 / 7)
+    assert line is not None
+    assert line.value == pytest.approx(4 / 7)
+    assert bounds(line) == pytest.approx((4 / 7 - half_width, 4 / 7 + half_width), rel=1e-5)
+
+
+def test_slope_of_a_perfect_line_has_no_width() -> None:
+    line = stats.slope([1, 2, 4, 8], [5e-6, 7e-6, 11e-6, 19e-6])
+    assert line is not None
+    assert (line.value, *bounds(line)) == pytest.approx((2e-6,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (None, None),
+        ([1, 2], [1.0, 2.0]),
+        ([1, 1, 2, 2], [1.0, 1.1, 2.0, 2.1]),  # two distinct x
+        ([1, 2, 3], [1.0, 0.0, 3.0]),
+        ([1, 2, 3], [1.0, math.nan, 3.0]),
+    ],
+)
+def test_no_slope_without_three_places_and_durations(
+    x: list[float] | None, y: list[float] | None
+) -> None:
+    assert stats.slope(x, y) is None
+
+
+def test_slope_of_unequal_lengths_is_an_error() -> None:
+    with pytest.raises(ValueError, match="got 3 x and 2 y"):
+        stats.slope([1, 2, 3], [1.0, 2.0])
+
+
+def test_planted_slope_lies_in_its_interval() -> None:
+    source = np.random.default_rng(4)
+    x = np.array([1, 4, 16, 64, 256], dtype=np.float64)
+    noisy = (3e-6 + 1e-6 * x) * source.lognormal(0, 0.02, (TRIALS, len(x)))
+    assert 0.93 <= np.mean([contains(stats.slope(x, y), 1e-6) for y in noisy]) <= 0.97
+
+
+def test_one_process_speaks_for_itself() -> None:
+    one = Estimate(1.2, 1.1, 1.3)
+    assert stats.combine([one]) == one
+    assert stats.combine([None, one, None]) == one
+    assert stats.combine([]) is None
+    assert stats.combine([None]) is None
+
+
+def test_two_processes_give_the_hull() -> None:
+    both = stats.combine([Estimate(1.0, 0.9, 1.05), Estimate(4.0, 3.9, 4.2)])
+    assert both is not None
+    assert both.value == pytest.approx(2.0)  # geometric
+    assert bounds(both) == (0.9, 4.2)
+
+
+def test_three_processes_give_the_interval_between_them() -> None:
+    # ln: -0.1, 0, 0.1: standard deviation 0.1; how sure each was of itself does not matter
+    each = [Estimate(math.exp(off), 0.99, 1.01) for off in (-0.1, 0.0, 0.1)]
+    together = stats.combine(each)
+    assert together is not None
+    assert together.value == pytest.approx(1.0)
+    half_width = 4.30265 * 0.1 / math.sqrt(3)
+    assert bounds(together) == pytest.approx((math.exp(-half_width), math.exp(half_width)))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_an_interval_that_is_missing_stays_missing(count: int) -> None:
+    together = stats.combine([Estimate(1.0, None, None)] + [Estimate(1.0, 0.9, 1.1)] * (count - 1))
+    assert together == Estimate(1.0, None, None)
+
+
+def test_what_is_not_positive_is_not_combined() -> None:
+    assert stats.combine([Estimate(1.0, 0.9, 1.1), Estimate(0.0, -1.0, 1.0)]) is None
+
+
+@pytest.mark.parametrize("processes", [3, 5, 10])
+def test_the_truth_is_covered_where_processes_differ_more_than_rounds(processes: int) -> None:
+    source = np.random.default_rng(processes)
+    values = 1.25 * source.lognormal(0, 0.02, (TRIALS, processes))
+    runs = [[Estimate(v, v * 0.999, v * 1.001) for v in trial] for trial in values]
+    covered = [contains(stats.combine(run), 1.25) for run in runs]
+    assert 0.93 <= np.mean(covered) <= 0.97
+    alone = [contains(run[0], 1.25) for run in runs]
+    assert np.mean(alone) < 0.1  # what one process believes of itself
+
+
+def test_relative_spread() -> None:
+    assert stats.relative_spread([math.exp(-0.02), 1.0, math.exp(0.02)]) == pytest.approx(0.02)
+    assert stats.relative_spread([1.0]) is None
+    assert stats.relative_spread([1.0, 0.0]) is None

@@ -1,9 +1,7 @@
-"""Figures from derived rows. Nothing is computed here: every number comes from the metrics."""
+"""Speedups with their intervals."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 
 import matplotlib
@@ -13,15 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import style, words
+from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
 from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import MARGIN
 
-MOST_ROWS = 60  # of one figure: about a page and a half
-_WIDTH, _LEFT, _RIGHT = 9.2, 2.3, 2.6  # inches; left are names, right are numbers
-_ROW, _TITLE, _TICKS, _FOOT = 0.27, 0.55, 0.3, 0.32
 _STEPS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 _DECIDED = ("faster", "slower")
+_FOOT = "speedup: right of 1× is faster; the band is ±1 %; filled markers: faster or slower"
 
 
 def forest(rows: pd.DataFrame) -> Figure | None:
@@ -31,19 +28,12 @@ def forest(rows: pd.DataFrame) -> Figure | None:
     are not. Filled markers are decided verdicts; the verdict also stands beside each row.
     """
     chart = trusted(rows)
-    panels = [sorted(words.as_rows(part), key=_by_family) for part in parts(chart, GROUP)]
+    panels = [sorted(words.as_rows(part), key=style.order) for part in parts(chart, GROUP)]
     shown = _first(panels, MOST_ROWS)
     if not shown:
         return None
     with matplotlib.rc_context(style.RC):
         return _forest(shown, len(chart) - sum(map(len, shown)))
-
-
-def _by_family(row: Row) -> tuple[int, int]:
-    preset = row["mode"].partition("[")[0]
-    order = list(style.MARKERS)
-    place = order.index(preset) if preset in order else len(order)
-    return style.FAMILIES.index(style.family(row)), place
 
 
 def _first(panels: Sequence[list[Row]], room: int) -> list[list[Row]]:
@@ -56,23 +46,15 @@ def _first(panels: Sequence[list[Row]], room: int) -> list[list[Row]]:
 
 
 def _forest(panels: Sequence[list[Row]], hidden: int) -> Figure:
-    heights = [_TITLE + _ROW * len(panel) + _TICKS for panel in panels]
-    height = sum(heights) + _FOOT
-    figure = Figure(figsize=(_WIDTH, height))
     limits = _limits([row for panel in panels for row in panel])
-    top = height
-    for panel, needed in zip(panels, heights, strict=True):
-        bottom, inner = top - needed + _TICKS, _ROW * len(panel)
-        box = (_LEFT / _WIDTH, bottom / height, 1 - (_LEFT + _RIGHT) / _WIDTH, inner / height)
-        axes = figure.add_axes(box)
+    named = [
+        (f"{words.work(panel[0])}, {words.contest(panel[0])}", [row["mode"] for row in panel])
+        for panel in panels
+    ]
+    figure, every = stacked(named, and_more(_FOOT, hidden))
+    for axes, panel in zip(every, panels, strict=True):
         _scale(axes, limits)
         _panel(axes, panel)
-        title = f"{words.work(panel[0])}, {words.contest(panel[0])}"
-        figure.text(0.01, (bottom + inner + 0.25) / height, title, weight="bold")
-        top -= needed
-    foot = "speedup: right of 1× is faster; the band is ±1 %; filled markers: faster or slower"
-    foot += f"; {hidden} more rows are in the table only" if hidden else ""
-    figure.text(0.01, 0.1 / height, foot, size=8)
     return figure
 
 
@@ -87,11 +69,7 @@ def _panel(axes: Axes, panel: Sequence[Row]) -> None:
         filled = row["verdict"] in _DECIDED
         axes.plot(row["speedup"], place, style.marker(row), markersize=6.5, color=colour,
                   markerfacecolor=colour if filled else "none", markeredgewidth=1.3)  # fmt: skip
-        numbers = f"{words.speedup(row)}  {row['verdict']}"
-        axes.text(1.03, place, numbers, transform=axes.get_yaxis_transform(), va="center")
-    axes.set_yticks(range(len(panel)), [row["mode"] for row in panel])
-    axes.set_ylim(len(panel) - 0.5, -0.5)
-    axes.tick_params(axis="y", length=0)
+        beside(axes, place, f"{words.speedup(row)}  {row['verdict']}")
 
 
 def _limits(rows: Sequence[Row]) -> tuple[float, float]:
@@ -117,22 +95,3 @@ def _ticks(low: float, high: float) -> list[float]:
         return [power for power in powers if low <= power <= high]
     step = next((step for step in _STEPS if (high - low) / step >= 4), _STEPS[-1])
     return [round(step * place, 6) for place in range(1, 1000) if low <= step * place <= high]
-
-
-def svg(figure: Figure, inline: bool) -> str:
-    """The figure as SVG with the same bytes every time.
-
-    `inline`: for a page that owns the colours: no prolog, no namespaces, ink is `currentColor`.
-    Otherwise a file of its own, on white.
-    """
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with matplotlib.rc_context(style.RC), io.StringIO() as buffer:
-        paper = "none" if inline else "white"
-        figure.savefig(buffer, format="svg", metadata=nothing, facecolor=paper)
-        text = buffer.getvalue()
-    if not inline:
-        return text
-    text = text[text.index("<svg") :]
-    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # several figures share a page, and ids are unique
-    return text.replace(style.INK, "currentColor")

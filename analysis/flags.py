@@ -1,0 +1,90 @@
+"""Diagnostics: what each flag means, and those that follow from a run's own clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from analysis.words import Row
+from bench.stats import Estimate
+
+TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are taken
+
+# flag -> what it means and what helps
+FLAGS = {
+    "drift": "round values rose or fell over the run: let the machine cool down or settle, and "
+    "measure again.",
+    "autocorrelated": "neighbouring rounds resemble each other, so the interval is too narrow: "
+    "measure longer (budget=thorough) or on a quieter machine.",
+    "bimodal": "rounds fall into two groups, such as two clock speeds: pin the clock, or read the "
+    "interval rather than the median.",
+    "order_effect": "a round's ratio depends on which of the two ran first: something carries "
+    "over between them; larger blocks (budget=thorough) help.",
+    "throttled": "the device lowered its clock for heat or power: cool it, or lower its power "
+    "limit before you measure.",
+    "contended": "something else used the processor or the device meanwhile: stop it and measure "
+    "again.",
+    "no_steady_state": "warm-up ended before times settled: give it longer (budget=thorough).",
+    "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
+    "another baseline.mode or baseline.dtype.",
+    "queue_full": "the device's queue was full, so the host waited within its own time: host_s is "
+    "too long; a larger shape has fewer launches per second.",
+    "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
+    "for the device within a call, or overfills its queue.",
+    "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
+    f"than {TOLERANCE:.0%}".replace("%", " %")
+    + ", so the split of a call is not to be trusted: the machine changed its pace between them; "
+    "measure again.",
+}
+
+
+def raised(run: Row) -> list[str]:
+    """The flags that a run's clocks give away: `broken_invariant`, `not_isolable`.
+
+    `run` has the estimates of its clocks as `_latency`, `_host`, `_device` and `_pipelined`.
+    """
+    if run["status"] != "ok" or run["_host"] is None:
+        return []
+    on_cuda = run["device"].startswith("cuda")
+    if on_cuda and run["_device"] is None:
+        return ["not_isolable"]
+    broken = any(_cuda_contradictions(run) if on_cuda else _cpu_contradictions(run))
+    return ["broken_invariant"] if broken else []
+
+
+def meanings(flags: Iterable[str]) -> dict[str, str]:
+    """The explained ones among `flags`, in the order of FLAGS."""
+    seen = set(flags)
+    return {name: meaning for name, meaning in FLAGS.items() if name in seen}
+
+
+def _cpu_contradictions(run: Row) -> Iterator[bool]:
+    """Nothing runs ahead on a CPU: a call takes the same time on every clock."""
+    clocks = (run["_latency"], run["_host"], run["_pipelined"])
+    for one, other in combinations([clock for clock in clocks if clock is not None], 2):
+        yield _exceeds(one, other) or _exceeds(other, one)
+
+
+def _cuda_contradictions(run: Row) -> Iterator[bool]:
+    """The longer of host and device sets the pace; both together bound the latency."""
+    latency, pipelined = run["_latency"], run["_pipelined"]
+    (host_low, host_high), (device_low, device_high) = _ends(run["_host"]), _ends(run["_device"])
+    slower = Estimate(host_low, max(host_low, device_low), max(host_high, device_high))
+    synchronise_s = run["synchronize_s"] or 0.0
+    both = host_high + device_high + synchronise_s
+    if pipelined is not None:
+        yield _exceeds(pipelined, slower) or _exceeds(slower, pipelined)
+    if latency is not None:
+        yield _exceeds(slower, latency)
+        yield _exceeds(latency, Estimate(both, both, both))
+
+
+def _exceeds(one: Estimate, other: Estimate) -> bool:
+    """Whether even the nearest ends of the intervals are further apart than TOLERANCE."""
+    return _ends(one)[0] > _ends(other)[1] * (1 + TOLERANCE)
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    """The interval, or the value twice where there is none."""
+    value, low, high = estimate.value, estimate.low, estimate.high
+    return (value if low is None else low), (value if high is None else high)

@@ -1,0 +1,140 @@
+"""How the derived columns are worked out: each a function of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from analysis import words
+from analysis.rows import SECTION, trusted
+from analysis.words import Row
+from bench import stats
+
+Formula = Callable[[pd.DataFrame], pd.Series]
+HALF = 0.5  # of a call: dispatch takes more than that where overhead is what counts
+
+# Two speedups are comparable where their baselines are the same work on the same machine.
+_SAME_BASELINE = [*SECTION, "baseline_mode", "baseline_dtype"]
+
+
+def column(name: str) -> Formula:
+    """The formula that is a column worked out before."""
+    return lambda rows: rows[name]
+
+
+def part(estimates: str, attribute: str) -> Formula:
+    """The formula that takes `value`, `low` or `high` out of a column of estimates."""
+
+    def take(rows: pd.DataFrame) -> pd.Series:
+        parts = [
+            None if answer is None else getattr(answer, attribute) for answer in rows[estimates]
+        ]
+        return pd.Series(parts, index=rows.index, dtype="float64")
+
+    return take
+
+
+def verdict(rows: pd.DataFrame) -> pd.Series:
+    """Faster than the baseline, slower, equivalent, or inconclusive?"""
+    told = [
+        None if budget == "smoke" else stats.verdict(ratio)
+        for budget, ratio in zip(rows["budget"], rows["_ratio"], strict=True)
+    ]
+    return pd.Series(told, index=rows.index, dtype="object")
+
+
+def mde(rows: pd.DataFrame) -> pd.Series:
+    """How small a change could these rounds have shown?"""
+    return pd.Series([stats.mde(r) for r in rows["_ratio"]], index=rows.index, dtype="float64")
+
+
+def break_even_calls(rows: pd.DataFrame) -> pd.Series:
+    """After how many calls is the dearer first call paid back?"""
+    extra_s = (rows["first_call_s"] - rows["baseline_first_call_s"]).clip(lower=0)
+    gain_s = (rows["baseline_latency_s"] - rows["latency_s"]).where(lambda gain: gain > 0)
+    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive") & extra_s.notna()
+    gains = rows["speedup_ci_low"] > 1
+    return (extra_s / gain_s).where(gains, np.inf).where(judged).astype("float64")
+
+
+def speedup_same_grad(rows: pd.DataFrame) -> pd.Series:
+    """What does the mode gain beyond its grad axis?
+
+    The ratio of two paired speedups over the same baseline: this row's and that of plain eager
+    with the same grad axis at the baseline's precision. Null for that row itself.
+    """
+    plain = (rows["compile"] == "none") & ~rows["graph"] & ~rows["autocast"]
+    is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
+    key = [*_SAME_BASELINE, "grad"]
+    reference = trusted(rows[is_reference]).drop_duplicates(key, keep="last")
+    found = rows[key].merge(reference[[*key, "speedup"]], how="left", on=key)["speedup"]
+    beyond: pd.Series = rows["speedup"] / found.to_numpy(dtype="float64")
+    return beyond.mask(is_reference)
+
+
+def launch_s(rows: pd.DataFrame) -> pd.Series:
+    """What does the host spend on a call beyond dispatch?"""
+    return (rows["host_s"] - rows["dispatch_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def work_s(rows: pd.DataFrame) -> pd.Series:
+    """How long is the work itself?"""
+    beyond_dispatch = (rows["latency_s"] - rows["dispatch_s"]).clip(lower=0)
+    return rows["device_s"].where(_on_cuda(rows), beyond_dispatch)
+
+
+def host_wait_s(rows: pd.DataFrame) -> pd.Series:
+    """How long does the host wait for the device within a call?"""
+    return (rows["latency_s"] - rows["host_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def device_idle_s(rows: pd.DataFrame) -> pd.Series:
+    """How long has the device nothing to do within a call?"""
+    return (rows["latency_s"] - rows["device_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def bound_by(rows: pd.DataFrame) -> pd.Series:
+    """What would have to shrink for a call to be shorter: overhead or work?"""
+    told = [_cuda_bound(row) if _cuda(row) else dispatch_side(row) for row in words.as_rows(rows)]
+    return pd.Series(told, index=rows.index, dtype="object")
+
+
+def dispatch_side(row: Row) -> str | None:
+    """`overhead` where dispatch takes more than HALF of the call, `work` where less.
+
+    `undecided` where the intervals allow both; None where one of them is unknown.
+    """
+    half = [_times(row[f"latency_ci_{end}_s"], HALF) for end in ("low", "high")]
+    return _longer((row["dispatch_ci_low_s"], row["dispatch_ci_high_s"]), (half[0], half[1]))
+
+
+def _cuda_bound(row: Row) -> str | None:
+    host, device = (
+        (row[f"{clock}_ci_low_s"], row[f"{clock}_ci_high_s"]) for clock in ("host", "device")
+    )
+    return _longer(host, device)
+
+
+_Ends = tuple[float | None, float | None]
+
+
+def _longer(overhead: _Ends, work: _Ends) -> str | None:
+    if overhead[0] is None or overhead[1] is None or work[0] is None or work[1] is None:
+        return None
+    if overhead[0] > work[1]:
+        return "overhead"
+    return "work" if overhead[1] < work[0] else "undecided"
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _cuda(row: Row) -> bool:
+    return str(row["device"]).startswith("cuda")
+
+
+def _on_cuda(rows: pd.DataFrame) -> pd.Series:
+    return rows["device"].str.startswith("cuda")

@@ -1,0 +1,56 @@
+"""Which figures a report has, each with the sentence beneath it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from analysis import plots, readings, verdicts
+from analysis.series import Series
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure, the name of its file, what it shows in words, and the sentence beneath it."""
+
+    file: str
+    alt: str
+    svg: str
+    inline: Markup
+    reading: str | None
+
+
+# kind, which names the file -> what draws the figure, what reads it, what it shows
+Kinds = dict[str, tuple[Callable[[Any], Figure | None], Callable[[Any], str | None], str]]
+_OF_SECTION: Kinds = {
+    "speedup": (plots.forest, verdicts.reading, "speedups with their intervals"),
+    "latency": (plots.latency, readings.latency, "latencies with their intervals"),
+    "overhead": (plots.overhead, readings.overhead, "where the time of one call goes"),
+}
+_OF_SERIES: Kinds = {
+    "scaling": (plots.scaling, readings.bounds, "latency and dispatch over a size"),
+}
+_OF_CHAIN: Kinds = {"slope": (plots.slopes, readings.slopes, "dispatch per operator")}
+KINDS = (*_OF_SECTION, *_OF_SERIES, *_OF_CHAIN)
+
+
+def of_section(section: pd.DataFrame, name: str) -> Iterator[Picture]:
+    """The figures of one SECTION; `name` sets their files apart."""
+    return _drawn(_OF_SECTION, section, name)
+
+
+def of_series(found: Series, name: str) -> Iterator[Picture]:
+    """The figures of one series."""
+    return _drawn(_OF_SERIES | (_OF_CHAIN if found.is_chain else {}), found, name)
+
+
+def _drawn(kinds: Kinds, subject: Any, name: str) -> Iterator[Picture]:
+    for kind, (draw, read, alt) in kinds.items():
+        if (figure := draw(subject)) is not None:
+            whole, inline = plots.svg(figure, inline=False), plots.svg(figure, inline=True)
+            yield Picture(f"{kind}-{name}.svg", alt, whole, Markup(inline), read(subject))

@@ -1,0 +1,78 @@
+"""Durations as points with intervals, one per row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from analysis import style, words
+from analysis.plots.canvas import beside, stacked
+from analysis.words import Row
+from bench.stats import Estimate
+
+WIDE = 10.0  # a range beyond this factor is drawn on a logarithmic axis
+DECADES = 100.0  # ... and beyond this one with a number for each decade only
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A named duration in seconds, drawn as its row's mode looks."""
+
+    name: str
+    row: Row
+    estimate: Estimate
+
+
+def dots(points: Sequence[Dot], title: str, foot: str) -> Figure:
+    """A row per point, in their order; logarithmic where the range is WIDE and all is positive."""
+    ends = [end for dot in points for end in _ends(dot.estimate)]
+    logarithmic = min(ends) > 0 and max(ends) / min(ends) > WIDE
+    with matplotlib.rc_context(style.RC):
+        foot += "; logarithmic axis" if logarithmic else ""
+        figure, (axes,) = stacked([(title, [dot.name for dot in points])], foot)
+        axes.set_xlim(*_room(min(ends), max(ends), logarithmic))
+        duration_axis(axes, logarithmic)
+        for place, dot in enumerate(points):
+            colour = style.family(dot.row).colour
+            axes.plot(_ends(dot.estimate), (place, place), color=colour, linewidth=2,
+                      solid_capstyle="butt")  # fmt: skip
+            axes.plot(dot.estimate.value, place, style.marker(dot.row), markersize=6.5,
+                      color=colour)  # fmt: skip
+            beside(axes, place, words.estimate(dot.estimate))
+    return figure
+
+
+def duration_axis(axes: Axes, logarithmic: bool) -> None:
+    """Gives x plain durations: from 0 on, or by decades."""
+    if logarithmic:
+        axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        steps = (1.0,) if high / low > DECADES else (1.0, 2.0, 5.0)
+        axes.xaxis.set_major_locator(LogLocator(subs=steps, numticks=12))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.axvline(0, color=style.INK, linewidth=0.8)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: words.tick(seconds)))
+
+
+def _room(low: float, high: float, logarithmic: bool) -> tuple[float, float]:
+    """A little more than the range, which holds 0 unless it is logarithmic."""
+    if logarithmic:
+        return low / 1.15, high * 1.15
+    low, high = min(low, 0.0), max(high, 0.0)
+    beyond = (high - low) * 0.04
+    return low - beyond, high + beyond
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    low, high = estimate.low, estimate.high
+    return (
+        estimate.value if low is None else low,
+        estimate.value if high is None else high,
+    )

@@ -1,0 +1,17 @@
+"""What each mode pays for one more operator."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from analysis.plots.dots import Dot, dots
+from analysis.series import Series, by_slope
+
+
+def slopes(chain: Series) -> Figure | None:
+    """Slopes of dispatch_s with their intervals, the flattest first; None where none is known."""
+    points = [Dot(line.name, line.rows[0], slope) for line, slope in by_slope(chain)]
+    if not points:
+        return None
+    foot = "slope of dispatch over all sizes, with its 95 % interval; left is cheaper"
+    return dots(points, f"dispatch per {chain.unit}", foot)

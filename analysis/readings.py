@@ -1,0 +1,147 @@
+"""One sentence under each figure: what it shows, decided on intervals, or that it cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import pandas as pd
+
+from analysis import style, words
+from analysis.formulas import dispatch_side
+from analysis.rows import trusted
+from analysis.series import Line, Series, by_slope
+from analysis.words import Row
+from bench.stats import Estimate
+
+ENOUGH_PROCESSES = 5  # latencies of fewer differ by more than their own intervals say
+
+
+def latency(section: pd.DataFrame) -> str | None:
+    """Which mode has the shortest latency? None where nothing is charted."""
+    rows = words.as_rows(trusted(section))
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: row["latency_ci_high_s"])
+    if len(rows) == 1:
+        return f"Only {words.variant(best)} is charted: {words.latency(best)}."
+    close = [
+        words.variant(row)
+        for row in rows
+        if row is not best and row["latency_ci_low_s"] <= best["latency_ci_high_s"]
+    ]
+    overlap = f"the intervals of {_and(close)} overlap it" if close else "no interval overlaps it"
+    return f"Shortest: {words.variant(best)}, {words.latency(best)}; {overlap}. {_caution(rows)}"
+
+
+def _caution(rows: Iterable[Row]) -> str:
+    if all(row["replicates"] >= ENOUGH_PROCESSES for row in rows):
+        return "Each interval is over fresh processes, so it holds for the next one too."
+    return (
+        "An interval holds within its processes, and others of the same code differ by more: "
+        "speedups, which are paired, are the safer comparison."
+    )
+
+
+def overhead(section: pd.DataFrame) -> str | None:
+    """Is it overhead or work that a call's time goes to? None where nothing is charted."""
+    rows = words.as_rows(trusted(section))
+    if not rows:
+        return None
+    told = [
+        f"{title}: {', '.join(found)}"
+        for side, title in _titles(rows[0]).items()
+        if (found := [_split(row) for row in rows if row["bound_by"] == side])
+    ]
+    if not told:
+        return f"This data cannot say where the time goes: {_why_unknown(rows)}."
+    unknown = [row for row in rows if row["bound_by"] is None]
+    told += [f"Cannot be said: {_why_unknown(unknown)}"] if unknown else []
+    return f"{'. '.join(told)}."
+
+
+def _titles(row: Row) -> dict[str, str]:
+    if row["device"].startswith("cuda"):
+        return {
+            "overhead": "The host is busy for longer than the device, so fewer launches help",
+            "work": "The device is busy for longer than the host, so only less work helps",
+            "undecided": "Host and device take as long as each other within their intervals",
+        }
+    return {
+        "overhead": "Dispatch is more than half of the call, so fewer operators help",
+        "work": "Dispatch is less than half of the call, so faster kernels help more",
+        "undecided": "Whether dispatch is more than half the intervals leave open",
+    }
+
+
+def _split(row: Row) -> str:
+    """`eager 81 %` on a CPU; `eager 120 µs against 40 µs` where host and device run in parallel."""
+    if row["device"].startswith("cuda"):
+        host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
+        return f"{words.variant(row)} (host {host}, device {device})"
+    return f"{words.variant(row)} ({words.share(row['dispatch_s'], row['latency_s'])})"
+
+
+def _why_unknown(rows: Iterable[Row]) -> str:
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        on_cuda = row["device"].startswith("cuda")
+        clock = "device" if on_cuda else "dispatch"
+        unread = f"no interval of the {clock} time" if row[f"{clock}_s"] else "not measured"
+        reasons.setdefault(row[f"{clock}_note"] or unread, []).append(words.variant(row))
+    return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+
+
+def slopes(chain: Series) -> str | None:
+    """In which order do the modes pay for an operator? None where no slope is known."""
+    known = by_slope(chain)
+    if not known:
+        return None
+    text = _slope(*known[0])
+    for (_, cheaper), (name, dearer) in pairwise(known):
+        text += f" {'<' if _apart(cheaper, dearer) else '≈'} {_slope(name, dearer)}"
+    overlaps = " (≈: the intervals overlap)" if "≈" in text else ""
+    return f"Dispatch per {chain.unit}: {text}{overlaps}."
+
+
+def _apart(lesser: Estimate, greater: Estimate) -> bool:
+    ends = lesser.high, greater.low
+    return ends[0] is not None and ends[1] is not None and ends[0] < ends[1]
+
+
+def _slope(line: Line, slope: Estimate) -> str:
+    return f"{line.name} {words.estimate(slope)}"
+
+
+def bounds(found: Series) -> str:
+    """At which sizes is each mode bound by overhead?"""
+    told: dict[str, list[str]] = {}
+    for line in sorted(found.lines, key=lambda line: style.order(line.rows[0])):
+        told.setdefault(bound(line, found.size), []).append(line.name)
+    listed = "; ".join(f"{', '.join(names)} {where}" for where, names in told.items())
+    return f"Bound by overhead, as dispatch takes more than half of the call: {listed}."
+
+
+def bound(line: Line, size: str) -> str:
+    """`up to about ops 49 (surely between 32 and 64)`: where dispatch is most of a call."""
+    if line.crossing is not None:
+        at, after, before = line.crossing.size, line.crossing.after, line.crossing.before
+        about = f"about {size} {float(f'{at:.2g}'):g}"  # two digits are all that a line allows
+        where = f"up to {about}" if line.crossing.falling else f"from {about} on"
+        sure = after is not None and before is not None
+        doubt = f"surely between {after} and {before}" if sure else "not certain by the intervals"
+        return f"{where} ({doubt})"
+    sides = {dispatch_side(row) for row in line.rows}
+    return _THROUGHOUT[sides.pop() if len(sides) == 1 else "undecided"]
+
+
+_THROUGHOUT = {
+    "overhead": "at every size",
+    "work": "at no size",
+    "undecided": "undecided by the intervals",
+    None: "unknown, for want of a dispatch time",
+}
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,78 @@
+"""How long is the host busy, the device busy, and how fast do calls follow each other?
+
+Three more readings of the step whose latency was timed, in blocks that take turns in random order.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from statistics import median
+
+from bench.devices import Device, Step
+from bench.records import Budget
+from bench.rounds import quiet_gc
+from bench.timers import Timing, calls_for, device_time, host, pipelined, reading_cost
+
+EVENT_BLOCK_S = 500e-6
+"""Length of a block between two device marks: CUDA events resolve about 0.5 µs."""
+
+PIPELINE_BLOCKS = 5  # a slope is a difference: it takes longer blocks to be as certain
+
+FEWER = 4  # a block that overfills the queue is tried again with a quarter of the calls
+
+Samples = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """One value per block and clock; what could not be had is None, with the reason."""
+
+    host_s: Samples
+    pipelined_s: Samples
+    device_s: Samples | None
+    device_note: str | None
+
+
+def read(step: Step, device: Device, budget: Budget, seed: int, latency_s: float) -> Clocks:
+    """Reads the clocks of a warm `step` whose calls take about `latency_s`.
+
+    Takes `budget.clock_rounds` blocks of each, fewer if they do not fit in `budget.timed_max_s`.
+    """
+    cost_s = reading_cost(device.clock)
+    calls = calls_for(budget.block_s, latency_s, cost_s)
+    in_a_row = calls_for(PIPELINE_BLOCKS * budget.block_s, latency_s, cost_s)
+    deadline = device.clock() + budget.timed_max_s
+    shuffle = random.Random(seed)
+    with quiet_gc():
+        isolated, note = _calls_that_fit(step, device, latency_s)
+        clocks = {
+            "host": lambda: Timing((median(host(step, device, calls).samples_s),)),
+            "pipelined": lambda: pipelined(step, device, in_a_row),
+        }
+        if isolated:
+            clocks["device"] = lambda: device_time(step, device, isolated)
+        samples: dict[str, list[float]] = {name: [] for name in ("host", "pipelined", "device")}
+        for _ in range(budget.clock_rounds):
+            for name in shuffle.sample(list(clocks), len(clocks)):
+                samples[name] += clocks[name]().samples_s
+            if device.clock() > deadline:
+                break
+    return Clocks(
+        tuple(samples["host"]),
+        tuple(samples["pipelined"]),
+        tuple(samples["device"]) or None,
+        note,
+    )
+
+
+def _calls_that_fit(step: Step, device: Device, latency_s: float) -> tuple[int | None, str | None]:
+    """The most calls that can be queued ahead of a held device, or why not even one can."""
+    calls = calls_for(EVENT_BLOCK_S, latency_s, 0.0) if device.queues else 1
+    while True:
+        timing = device_time(step, device, calls)
+        if timing.samples_s:
+            return calls, None
+        if calls == 1:
+            return None, timing.reason
+        calls = max(1, calls // FEWER)

@@ -1,0 +1,66 @@
+"""The same call on an empty batch: Python, dispatcher, guards and allocation, and no work.
+
+Every operator goes through all layers and finds nothing to compute, so what is timed is dispatch.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+import torch
+
+from bench import modes
+from bench.devices import Hardware
+from bench.isolation import one_line
+from bench.records import Budget, Model, Variant
+from bench.rounds import quiet_gc
+from bench.subject import Subject
+from bench.timers import Timing, calls_for, host, reading_cost
+
+WARM_UP_CALLS = 3
+
+
+def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
+    """Why an empty batch of this variant would not show dispatch alone, or None."""
+    if variant.mode.autocast:
+        return "autocast casts every weight on an empty batch too"
+    if variant.mode.graph or (variant.mode.uses_graphs and device.type == "cuda"):
+        return "the captured graph of an empty batch is empty"
+    if model.batch_dim is None:
+        return "the model has no batch dimension (model.batch_dim)"
+    return None
+
+
+def dispatch(
+    subject: Subject, variant: Variant, model: Model, device: Hardware, budget: Budget
+) -> Timing:
+    """Host time of a call on an empty batch, one sample per block.
+
+    A compiled mode compiles once more for the empty shape, so this comes after all timing of the
+    case itself. A forward that cannot take an empty batch gives no samples and the reason.
+    """
+    reason = objection(variant, device, model)
+    if reason:
+        return Timing((), reason)
+    assert model.batch_dim is not None
+    try:
+        emptied = _emptied(subject, model.batch_dim)
+        step = modes.build(emptied, variant, model.fullgraph, device).step
+        for _ in range(WARM_UP_CALLS):
+            step()
+    except Exception as error:
+        return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
+    per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
+    calls = calls_for(budget.block_s, per_call_s, reading_cost(device.clock))
+    with quiet_gc():
+        blocks = [host(step, device, calls).samples_s for _ in range(budget.clock_rounds)]
+    return Timing(tuple(median(block) for block in blocks))
+
+
+def _emptied(subject: Subject, batch_dim: int) -> Subject:
+    """The same module with inputs that have no rows."""
+
+    def no_rows(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(tensor.narrow(batch_dim, 0, 0))
+
+    return Subject(subject.module, subject.inputs.map(no_rows))

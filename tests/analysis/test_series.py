@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis import readings
+from analysis.metrics import derived
+from analysis.series import Line, Series, series
+from bench.records import Record
+from tests.analysis.studies import (
+    SERIES,
+    batch_series,
+    cpu_clocks,
+    dispatch_series,
+    record,
+    save,
+)
+
+
+def _series(folder: Path, *records: Record) -> Series:
+    (found,) = series(derived(save(records, folder)))
+    return found
+
+
+def _line(found: Series, name: str) -> Line:
+    (line,) = (line for line in found.lines if line.name == name)
+    return line
+
+
+def test_rows_that_differ_in_one_size_are_a_series(tmp_path: Path) -> None:
+    found = _series(tmp_path, *batch_series())
+    assert (found.size, found.others, found.is_chain) == ("batch", '{"seq":64}', False)
+    assert _line(found, "eager").sizes == (1, 4, 16, 64, 256)
+    assert len(found.lines) == 3
+
+
+def test_two_sizes_are_no_series(tmp_path: Path) -> None:
+    assert series(derived(save(batch_series((1, 64)), tmp_path))) == []
+
+
+def test_a_grid_has_a_series_for_each_choice_of_the_other_size(tmp_path: Path) -> None:
+    grid = [
+        record(shape=f'{{"batch":{batch},"ops":{ops}}}', batch=batch)
+        for batch in (1, 8)
+        for ops in (4, 16, 64)
+    ]
+    found = series(derived(save(grid, tmp_path)))
+    assert [(one.size, one.others) for one in found] == [
+        ("ops", '{"batch":1}'), ("ops", '{"batch":8}'),
+    ]  # fmt: skip
+
+
+def test_precisions_and_baselines_are_lines_of_their_own(tmp_path: Path) -> None:
+    bf16 = [
+        replace(one, work=replace(one.work, dtype="bf16", baseline_dtype="bf16"),
+                attempt=replace(one.attempt, case_id=one.attempt.case_id + "bf16"))
+        for one in batch_series()
+    ]  # fmt: skip
+    names = [line.name for line in _series(tmp_path, *batch_series(), *bf16).lines]
+    assert "eager fp32 against eager fp32" in names
+    assert "eager bf16 against eager bf16" in names
+    assert len(names) == 6
+
+
+def test_a_planted_cost_per_operator_lies_in_its_interval(tmp_path: Path) -> None:
+    chain = _series(tmp_path, *dispatch_series())
+    assert chain.is_chain
+    for mode, (per_op_s, _) in SERIES.items():
+        slope = _line(chain, mode).slope
+        assert slope.low <= per_op_s <= slope.high
+        assert slope.high - slope.low < max(0.1 * per_op_s, 30e-9)
+
+
+def test_the_crossing_is_interpolated_on_logarithmic_axes(tmp_path: Path) -> None:
+    found = _series(tmp_path, *batch_series())
+    # eager: shares 50/66 at 16 and 50/114 at 64; half of them is passed at ln(1.515) of the way
+    before, beyond = math.log(50 / 66 * 2), math.log(50 / 114 * 2)
+    way = before / (before - beyond)
+    crossing = _line(found, "eager").crossing
+    assert crossing.size == pytest.approx(16 * 4**way, rel=1e-4)
+    assert crossing.latency_s == pytest.approx(66e-6 * (114 / 66) ** way, rel=1e-4)
+    assert (crossing.falling, crossing.after, crossing.before) == (True, 16, 64)
+
+
+def test_the_planted_crossing_is_found_where_sizes_are_close(tmp_path: Path) -> None:
+    found = _series(tmp_path, *batch_series((8, 9, 10, 11, 12, 32, 33, 34, 48, 50, 52)))
+    planted = {"eager": 50, "inference_mode": 33, "compile": 10}
+    for mode, size in planted.items():
+        assert _line(found, mode).crossing.size == pytest.approx(size, rel=1e-2)
+
+
+def test_outside_the_measured_sizes_there_is_no_crossing(tmp_path: Path) -> None:
+    left = _series(tmp_path / "left", *batch_series((1, 2, 4)))
+    right = _series(tmp_path / "right", *batch_series((128, 256, 512)))
+    assert [line.crossing for line in (*left.lines, *right.lines)] == [None] * 6
+    assert readings.bound(_line(left, "eager"), "batch") == "at every size"
+    assert readings.bound(_line(right, "eager"), "batch") == "at no size"
+
+
+def test_an_unknown_dispatch_time_leaves_the_crossing_unknown(tmp_path: Path) -> None:
+    lines = [record("amp", shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
+    (line,) = _series(tmp_path, *lines).lines
+    assert (line.slope, line.crossing) == (None, None)
+    assert readings.bound(line, "batch").startswith("unknown")
+
+
+def test_a_share_that_wavers_around_half_has_no_crossing(tmp_path: Path) -> None:
+    shares = (0.6, 0.4, 0.6, 0.4)
+    wavering = [
+        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, share * 1e-4))
+        for n, share in enumerate(shares, start=1)
+    ]
+    (line,) = _series(tmp_path, *wavering).lines
+    assert line.crossing is None
+    assert readings.bound(line, "batch") == "undecided by the intervals"

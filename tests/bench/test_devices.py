@@ -1,0 +1,256 @@
+"""Finding a device, what it says of itself, and CUDA's sequences of calls on a pretended GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from bench import devices
+from bench.devices import Cpu, Cuda, CudaMark, Device, Hardware, Mark, find
+from bench.records import UsageError
+from tests.simulated import SimulatedDevice, SimulatedMark
+
+CYCLES_PER_S = 2e9
+LAUNCH_S = 3e-6
+
+
+class Gpu:
+    """Stands in for torch.cuda: a log of what is asked, and a queue in pretended seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        self.log: list[str] = []
+        self.now_s = 0.0
+        self.stream = "main"
+        gpu = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at_s = gpu.now_s
+
+            def query(self) -> bool:
+                return True
+
+            def elapsed_time(self, later: Event) -> float:
+                return (later.at_s - self.at_s) * 1e3  # milliseconds
+
+        class Stream:
+            def wait_stream(self, other: object) -> None:
+                gpu.log.append("side waits")
+
+        class Graph:
+            def replay(self) -> None:
+                gpu.log.append("replay")
+
+        @contextmanager
+        def on_stream(stream: Stream) -> Iterator[None]:
+            gpu.stream = "side"
+            yield
+            gpu.stream = "main"
+
+        @contextmanager
+        def capturing(graph: Graph) -> Iterator[None]:
+            gpu.stream = "capture"
+            yield
+            gpu.stream = "main"
+
+        def sleep(cycles: int) -> None:
+            gpu.now_s += LAUNCH_S + cycles / CYCLES_PER_S
+
+        properties = SimpleNamespace(
+            name="Pretended", major=9, minor=0, total_memory=2**30, uuid="0a-1b"
+        )
+        for name, value in {
+            "is_available": lambda: count > 0,
+            "device_count": lambda: count,
+            "set_device": lambda index: gpu.log.append(f"set {index}"),
+            "get_device_properties": lambda device: properties,
+            "synchronize": lambda: None,
+            "Event": Event,
+            "Stream": Stream,
+            "CUDAGraph": Graph,
+            "current_stream": lambda: SimpleNamespace(
+                wait_stream=lambda other: gpu.log.append("main waits")
+            ),
+            "stream": on_stream,
+            "graph": capturing,
+            "_sleep": sleep,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    return Gpu(monkeypatch, count=2)
+
+
+def names(protocol: type) -> set[str]:
+    """What a protocol asks for, attributes and methods, of those it inherits from too."""
+    return {
+        name
+        for each in protocol.__mro__[:-1]
+        if getattr(each, "_is_protocol", False)
+        for name in {*vars(each), *getattr(each, "__annotations__", {})}
+        if not name.startswith("_")
+    }
+
+
+def test_protocols_ask_for_what_is_expected() -> None:
+    assert names(Device) == {"type", "queues", "clock", "synchronize", "hold", "mark"}
+    assert names(Hardware) > names(Device) | {"torch_device", "facts", "capture"}
+
+
+def test_every_device_has_what_the_protocols_ask_for(gpu: Gpu) -> None:
+    for device in (Cpu(), Cuda(0)):
+        assert {name for name in names(Hardware) if not hasattr(device, name)} == set()
+    simulated = SimulatedDevice()
+    assert {name for name in names(Device) if not hasattr(simulated, name)} == set()
+    for mark in (CudaMark(), SimulatedMark(simulated, 0.0)):
+        assert {name for name in names(Mark) if not hasattr(mark, name)} == set()
+
+
+def test_a_cpu_is_always_there() -> None:
+    device = find("cpu")
+    assert isinstance(device, Cpu)
+    assert (device.type, device.queues, device.nvidia_id) == ("cpu", False, None)
+    assert device.torch_device == torch.device("cpu")
+    start = device.clock()
+    time.sleep(0.002)
+    device.synchronize()
+    assert 0.002 <= device.clock() - start < 1.0
+
+
+def test_facts_of_a_cpu() -> None:
+    facts = Cpu().facts()
+    assert (facts.type, facts.capability) == ("cpu", None)
+    assert facts.name
+    assert facts.memory_bytes is None or 2**27 < facts.memory_bytes < 2**50
+
+
+@pytest.mark.parametrize("text", [None, "", "processor : 0\n"])
+def test_unknown_facts_stay_unknown(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "info"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(devices, "Path", lambda name: file)
+    assert devices.cpu_name() is None
+    assert devices.host_memory_bytes() is None
+    assert Cpu().facts().name == "unknown CPU"
+
+
+def test_known_facts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "info"
+    file.write_text("model name\t: Some CPU: 3 GHz\nmodel name\t: Another\nMemTotal:  2048 kB\n")
+    monkeypatch.setattr(devices, "Path", lambda name: file)
+    assert devices.cpu_name() == "Some CPU: 3 GHz"
+    assert devices.host_memory_bytes() == 2**21
+
+
+@pytest.mark.parametrize("ask", ["hold", "mark", "capture"])
+def test_a_cpu_refuses_what_needs_a_queue(ask: str) -> None:
+    arguments = {"hold": (1.0,), "mark": (), "capture": (lambda: None,)}[ask]
+    with pytest.raises(AssertionError, match="a CPU"):
+        getattr(Cpu(), ask)(*arguments)
+
+
+def test_auto_takes_the_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpu(monkeypatch, count=0)
+    assert find("auto").type == "cpu"
+    Gpu(monkeypatch, count=1)
+    assert find("auto").type == "cuda"
+
+
+@pytest.mark.parametrize(("name", "index"), [("cuda", 0), ("cuda:0", 0), ("cuda:1", 1)])
+def test_a_gpu_by_its_index(name: str, index: int, gpu: Gpu) -> None:
+    device = find(name)
+    assert device.torch_device == torch.device("cuda", index)
+    assert gpu.log == [f"set {index}"]
+    assert device.queues
+    assert device.nvidia_id == "GPU-0a-1b"
+    facts = device.facts()
+    assert (facts.type, facts.name, facts.capability) == ("cuda", "Pretended", (9, 0))
+    assert facts.memory_bytes == 2**30
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpu",
+        "",
+        "CPU",
+        "cpu:0",
+        "auto:1",
+        "cuda:",
+        "cuda:-1",
+        "cuda:x",
+        "cuda:1:2",
+        "cuda:²",
+        "cuda1",
+    ],
+)
+@pytest.mark.parametrize("count", [0, 2])
+def test_other_names_are_refused(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpu(monkeypatch, count)
+    with pytest.raises(UsageError, match="allowed are auto, cpu, cuda and cuda:<index>") as refused:
+        find(name)
+    assert str(refused.value).startswith(f"device={name}: ")
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
+def test_a_gpu_without_cuda(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpu(monkeypatch, count=0)
+    with pytest.raises(UsageError, match=rf"device={name}: .* finds no CUDA GPU here"):
+        find(name)
+
+
+def test_a_gpu_too_many(gpu: Gpu) -> None:
+    with pytest.raises(UsageError, match=r"device=cuda:2: this machine has 2 GPU\(s\)"):
+        find("cuda:2")
+    assert gpu.log == []
+
+
+def test_marks_read_seconds(gpu: Gpu) -> None:
+    device = Cuda(0)
+    begin = device.mark()
+    gpu.now_s += 0.25
+    end = device.mark()
+    assert end.seconds_since(begin) == pytest.approx(0.25)
+    assert begin.reached()
+
+
+@pytest.mark.parametrize("seconds", [1e-4, 0.3])
+def test_hold_lasts_as_long_as_asked(seconds: float, gpu: Gpu) -> None:
+    """The clock rate is the slope between two spins, so a launch's cost is no part of it."""
+    device = Cuda(0)
+    device.hold(0.0)
+    before = gpu.now_s
+    device.hold(seconds)
+    assert gpu.now_s - before == pytest.approx(seconds + LAUNCH_S, rel=1e-6)
+
+
+def test_capture_warms_up_aside_and_replays(gpu: Gpu) -> None:
+    gpu.log.clear()
+    device = Cuda(0)
+    gpu.log.clear()
+
+    def step() -> str:
+        gpu.log.append(f"step on {gpu.stream}")
+        return "output"
+
+    replay = device.capture(step)
+    warm_ups = ["step on side"] * Cuda.CAPTURE_WARM_UPS
+    assert Cuda.CAPTURE_WARM_UPS >= 3
+    assert gpu.log == ["side waits", *warm_ups, "main waits", "step on capture"]
+    gpu.log.clear()
+    assert replay() == "output"
+    assert gpu.log == ["replay"]

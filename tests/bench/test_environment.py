@@ -1,0 +1,144 @@
+"""Where a run takes place: what is read, what is unknown, what makes rows comparable."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bench import environment
+from bench.records import DeviceFacts, Host, Model, UsageError
+from bench.subject import source_hash
+from tests.probes import model, scaled
+
+
+def read() -> Host:
+    return environment.read(lambda phase: None, "cpu")
+
+
+def test_what_is_read_here() -> None:
+    host = read()
+    found = host.environment
+    assert host.device.type == "cpu"
+    assert found.device_name == host.device.name
+    assert found.host == socket.gethostname()
+    assert found.cpu_cores == len(os.sched_getaffinity(0))
+    assert found.python_version == platform.python_version()
+    assert found.torch_version == torch.__version__
+    unknown = (found.driver_version, found.power_limit_w, found.load_1min)
+    assert unknown == (None, None, None)
+
+
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="device=tpu"):
+        environment.read(lambda phase: None, "tpu")
+
+
+def test_only_variables_that_change_torch_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "MY_SECRET"):
+        monkeypatch.setenv(name, "1")
+    kept = json.loads(read().environment.variables)
+    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"} <= set(kept)
+    assert "MY_SECRET" not in kept
+    assert "PATH" not in kept
+
+
+def identity(root: Path, monkeypatch: pytest.MonkeyPatch, **facts: Any) -> str:
+    monkeypatch.setattr(environment, "ROOT", root)
+    device = DeviceFacts(facts.pop("type", "cpu"), facts.pop("name", "Some CPU"))
+    return environment._identity(device, facts.pop("driver", None))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("bench/runner.py", "models/mlp.py", "analysis/table.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    return tmp_path
+
+
+@pytest.mark.parametrize("change", [{"type": "cuda"}, {"name": "Other"}, {"driver": "570"}])
+def test_identity_follows_the_device(
+    change: dict[str, str], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = identity(root, monkeypatch)
+    assert identity(root, monkeypatch) == before
+    assert identity(root, monkeypatch, **change) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("bench/runner.py", True), ("models/mlp.py", True), ("analysis/table.py", False)],
+)
+def test_identity_follows_what_is_measured(
+    name: str, counts: bool, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = identity(root, monkeypatch)
+    (root / name).write_text("2")
+    assert (identity(root, monkeypatch) != before) is counts
+
+
+def test_identity_follows_names_and_torch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identity(root, monkeypatch)
+    (root / "bench/runner.py").rename(root / "bench/renamed.py")
+    renamed = identity(root, monkeypatch)
+    assert renamed != before
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    assert identity(root, monkeypatch) != renamed
+
+
+@pytest.mark.parametrize(
+    ("answer", "facts"),
+    [
+        ("570.86.15, 700.00", ("570.86.15", 700.0)),
+        ("570.86.15, [N/A]", ("570.86.15", None)),
+        ("570.86.15, 350", ("570.86.15", 350.0)),
+        ("No devices were found", (None, None)),
+        ("", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_what_nvidia_smi_says(
+    answer: str | None,
+    facts: tuple[str | None, float | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def output(*command: str) -> str | None:
+        asked.extend(command)
+        return answer
+
+    monkeypatch.setattr(environment, "_output", output)
+    assert environment._nvidia("GPU-0a-1b") == facts
+    assert asked[:3] == ["nvidia-smi", "-i", "GPU-0a-1b"]
+
+
+@pytest.mark.parametrize(
+    "command", [("no-such-program",), ("false",), ("git", "no-such-command")], ids=str
+)
+def test_a_command_that_fails_says_nothing(command: tuple[str, ...]) -> None:
+    assert environment._output(*command) is None
+
+
+def test_outside_of_git_commit_and_changes_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    found = read().environment
+    assert found.git_commit is None
+    assert found.git_dirty is None
+
+
+def test_a_model_is_tried_before_anything_is_measured() -> None:
+    asked = model(scaled)
+    assert environment.try_model(lambda phase: None, asked, {}) == source_hash(asked.target)
+    with pytest.raises(UsageError, match="no function 'made_up'"):
+        environment.try_model(lambda phase: None, Model("m", "tests.probes:made_up"), {})

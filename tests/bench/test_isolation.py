@@ -1,0 +1,239 @@
+"""Whatever becomes of a child, the parent learns it, in time, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import isolation
+from bench.isolation import Outcome
+from tests import children
+from tests.processes import alive, marker, soon
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> Outcome:
+    return isolation.call(f"tests.children:{name}", *arguments, timeout_s=timeout_s, **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forkserver() -> None:
+    """Started, and done with its imports."""
+    assert call("adds", 1, 2, timeout_s=120) == Outcome("returned", 3)
+
+
+def test_a_value_comes_back() -> None:
+    assert call("adds", 40, 2) == Outcome("returned", 42)
+
+
+def test_every_call_has_a_process_of_its_own() -> None:
+    ids = {call("process_id").value for _ in range(2)}
+    assert len(ids | {os.getpid()}) == 3
+
+
+def test_phases_arrive_in_order() -> None:
+    phases: list[str] = []
+    call("adds", 1, 2, on_progress=phases.append)
+    assert phases == ["thinking", "adding"]
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("misuses", Outcome("usage", reason="shape.batch=0: must be at least 1")),
+        ("fails", Outcome("failed", reason="ValueError: first line second line")),
+        ("exits", Outcome("failed", reason="SystemExit: 3")),
+        ("needs_memory", Outcome("oom", reason="MemoryError: cannot have 1 PiB")),
+        ("aborts", Outcome("crashed", reason="the process ended by SIGABRT")),
+        ("leaves", Outcome("crashed", reason="the process ended with exit status 7")),
+    ],
+)
+def test_how_a_child_ended(name: str, outcome: Outcome) -> None:
+    assert call(name) == outcome
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGRTMIN + 5, f"signal {signal.SIGRTMIN + 5}")],
+)
+def test_a_crash_names_the_signal(number: int, name: str) -> None:
+    assert call("dies_of", int(number)).reason == f"the process ended by {name}"
+
+
+def test_a_crash_says_where_its_output_is(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert call("aborts", log=log).reason == f"the process ended by SIGABRT; its output is in {log}"
+
+
+def test_a_failure_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    call("fails", log=log)
+    assert "Traceback" in log.read_text()
+    assert "in fails" in log.read_text()
+
+
+def test_a_mistake_of_the_users_leaves_no_traceback(tmp_path: Path) -> None:
+    call("misuses", log=tmp_path / "log")
+    assert (tmp_path / "log").read_text() == ""
+
+
+def test_an_unknown_function_is_a_failure() -> None:
+    outcome = call("nothing_of_this_name")
+    assert outcome.kind == "failed"
+    assert "nothing_of_this_name" in outcome.reason
+
+
+def test_a_child_is_stopped_at_its_limit() -> None:
+    start = time.monotonic()
+    outcome = call("sleeps", timeout_s=0.5)
+    assert outcome == Outcome("timeout", reason="still running after timeout_s=0.5")
+    assert 0.5 <= time.monotonic() - start < 2.5
+
+
+def test_waits_may_be_longer_than_the_system_can_count() -> None:
+    assert call("adds", 1, 2, timeout_s=1e9).value == 3
+
+
+def test_a_long_wait_made_of_short_ones_keeps_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "LONGEST_WAIT_S", 0.1)
+    start = time.monotonic()
+    assert call("sleeps", timeout_s=0.6).kind == "timeout"
+    assert 0.6 <= time.monotonic() - start < 2.6
+
+
+def test_a_child_that_hangs_up_is_stopped_too() -> None:
+    start = time.monotonic()
+    assert call("hangs_up", timeout_s=0.5).kind in ("timeout", "crashed")  # as it takes it
+    assert time.monotonic() - start < 2.5
+
+
+def test_a_child_that_has_answered_may_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
+    start = time.monotonic()
+    assert call("lingers") == Outcome("returned", "done")
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("ending", children.ENDINGS)
+def test_no_grandchild_survives(ending: str) -> None:
+    sign = marker()
+    seen: list[list[int]] = []
+    outcome = call(
+        "with_grandchild",
+        sign,
+        ending,
+        timeout_s=1 if ending == "timeout" else 30,
+        on_progress=lambda phase: seen.append(alive(sign)),
+    )
+    assert outcome.kind == ending
+    assert len(seen[0]) == 1
+    assert soon(lambda: not alive(sign))
+
+
+def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
+    sign = marker()
+
+    def interrupted(phase: str) -> None:
+        assert soon(lambda: alive(sign))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call("with_grandchild", sign, "timeout", on_progress=interrupted)
+    assert soon(lambda: not alive(sign))
+
+
+PARENT = """
+import sys
+from bench import isolation
+isolation.PRELOAD.clear()
+print(isolation.call(
+    "tests.children:with_grandchild", sys.argv[1], "timeout", timeout_s=60,
+    on_progress=lambda phase: print(phase, flush=True),
+))
+"""
+
+
+def test_nothing_survives_a_killed_parent() -> None:
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, sign],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign},  # forkserver and child carry it too
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        assert parent.stdout.readline() == "started\n"
+        assert len(alive(sign)) >= 4  # parent, forkserver, child, grandchild
+        parent.kill()
+    assert soon(lambda: not alive(sign))
+
+
+def test_variables_are_set_before_the_function_is_imported() -> None:
+    assert call("sees_variable", variables={"MODESCOPE_TEST": "here"}).value == "here"
+    assert call("sees_variable").value is None
+    assert "MODESCOPE_TEST" not in os.environ
+
+
+def test_output_goes_to_the_log_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    call("talks", log=log)
+    assert sorted(log.read_text().splitlines()) == [
+        "complained",
+        "said by Python",
+        "said by a program",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_output_without_a_log_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
+    call("talks")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_parent_waits_without_working() -> None:
+    before = time.process_time()
+    call("sleeps", 1.0)
+    assert time.process_time() - before < 0.1
+
+
+def test_a_child_starts_fast() -> None:
+    start = time.monotonic()
+    call("adds", 1, 2)
+    assert time.monotonic() - start < 1.0
+
+
+def test_ctrl_c_still_reaches_the_parent_and_no_helper() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with isolation._deaf_to_interrupts():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_calls_work_from_another_thread() -> None:
+    found: list[Outcome] = []
+    thread = threading.Thread(target=lambda: found.append(call("adds", 1, 2)))
+    thread.start()
+    thread.join()
+    assert found == [Outcome("returned", 3)]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("a\n  b"), "ValueError: a b"),
+        (ValueError(), "ValueError"),
+        (ValueError("x" * 400), f"ValueError: {'x' * 287}…"),
+    ],
+)
+def test_an_exception_on_one_line(error: Exception, text: str) -> None:
+    assert isolation.one_line(error) == text

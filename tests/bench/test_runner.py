@@ -1,0 +1,458 @@
+"""Case -> Result, with the real parts, on tiny models that cheat in one way each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+import torch
+
+from bench import accuracy, evidence, modes, rounds, runner
+from bench.devices import Cpu, Step
+from bench.records import Case, Findings, Model, Result, UsageError, Variant
+from bench.rounds import Rounds, WarmUp
+from tests.probes import (
+    EAGER,
+    broken,
+    case,
+    counts,
+    endless_memory,
+    linear,
+    model,
+    normalises,
+    random,
+    remembers,
+    scaled,
+    smoke,
+    too_large_for_fp16,
+    variant,
+    wordless,
+    wrong_when_compiled,
+)
+
+COMPILE = variant(grad="inference_mode", compile="default")
+GRAPH = variant(grad="inference_mode", graph=True)
+NO_GRAD = variant(grad="no_grad")
+
+NULL_ON_A_CPU = {"in_effect_note", "device_rounds_s", "dispatch_note"}
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    """A run settles what is global in its process, which here goes on."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    gives_up = torch._dynamo.config.fail_on_recompile_limit_hit
+    yield
+    torch.compiler.reset()
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch._dynamo.config.fail_on_recompile_limit_hit = gives_up
+
+
+class Watch:
+    """Everything that a run builds, examines, warms up and times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.built: list[modes.Built] = []
+        self.examined: list[Step] = []
+        self.timed: tuple[Step, Step | None] | None = None
+        self.before_warm_up: Callable[[], None] = lambda: None
+        self.before_timing: Callable[[], None] = lambda: None
+        build, examine = modes.build, accuracy.examine
+
+        def watched_build(*arguments: Any) -> modes.Built:
+            self.built.append(build(*arguments))
+            return self.built[-1]
+
+        def watched_examine(exam: accuracy.Exam, subject: Any, step: Step) -> float:
+            self.examined.append(step)
+            return examine(exam, subject, step)
+
+        def watched_warm_up(*arguments: Any) -> WarmUp:
+            self.before_warm_up()
+            return rounds.warm_up(*arguments)
+
+        def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
+            self.timed = case, baseline
+            self.before_timing()
+            return rounds.paired(case, baseline, *others)
+
+        monkeypatch.setattr(modes, "build", watched_build)
+        monkeypatch.setattr(accuracy, "examine", watched_examine)
+        monkeypatch.setattr(runner, "warm_up", watched_warm_up)
+        monkeypatch.setattr(runner, "paired", watched_paired)
+
+    @property
+    def three(self) -> list[modes.Built]:
+        """The eager run that sets the accepted error, the candidate and the baseline."""
+        return self.built[:3]
+
+    @property
+    def candidate(self) -> modes.Built:
+        return self.three[1]
+
+    @property
+    def baseline(self) -> modes.Built:
+        return self.three[2]
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    return Watch(monkeypatch)
+
+
+def run(asked: Case, seed: int = 0, phases: list[str] | None = None) -> Result:
+    report = phases.append if phases is not None else lambda phase: None
+    return runner.run(report, asked, smoke(seed))
+
+
+def nulls(findings: Findings) -> set[str]:
+    return {name for name, value in asdict(findings).items() if value is None}
+
+
+@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+def test_an_ok_result_is_complete(asked: Variant) -> None:
+    phases: list[str] = []
+    result = run(case(model(linear), asked), phases=phases)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    assert nulls(found) == NULL_ON_A_CPU
+    assert found.in_effect is True
+    assert found.in_effect_note is None
+    assert found.error <= found.error_limit
+    assert found.error_limit == pytest.approx(3 * found.eager_error + 1e-5)
+    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s) >= 1
+    assert len(found.case_ran_first) == len(found.latency_rounds_s)
+    assert found.latency_calls_s
+    assert found.recompiles == found.graph_breaks == found.graph_launches == 0
+    assert found.graphs == (asked is COMPILE)
+    assert found.seen_grad == asked.mode.grad
+    assert (found.seen_autocast, found.seen_weight_dtype) == ("none", "float32")
+    assert min(found.first_call_s, found.baseline_first_call_s, found.timer_cost_s) > 0
+    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "evidence"]
+    assert [phase for phase in phases if phase in order] == order
+
+
+def test_without_a_baseline_the_case_runs_alone(watch: Watch) -> None:
+    result = run(case(model(scaled), NO_GRAD, baseline=None))
+    assert result.status == "ok"
+    assert watch.timed == (watch.candidate.step, None)
+    assert nulls(result.findings) - NULL_ON_A_CPU == {
+        "baseline_error",
+        "baseline_first_call_s",
+        "baseline_latency_rounds_s",
+        "case_ran_first",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        (variant(compile="reduce-overhead"), "CUDA graphs need a GPU"),
+        (variant(compile="max-autotune"), "autotuning found nothing to choose between"),
+    ],
+    ids=lambda value: value.mode.compile if isinstance(value, Variant) else "",
+)
+def test_what_a_cpu_cannot_give_is_not_in_effect(asked: Variant, note: str) -> None:
+    result = run(case(model(scaled), asked, baseline=None))
+    assert result.status == "ok"
+    assert result.findings.in_effect is False
+    assert note in result.findings.in_effect_note
+
+
+@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+def test_what_is_timed_is_what_was_examined(asked: Variant, watch: Watch) -> None:
+    run(case(model(scaled), asked))
+    eager, candidate, baseline = watch.three
+    assert watch.examined == [eager.step, candidate.step, baseline.step]
+    assert watch.timed == (candidate.step, baseline.step)
+    assert candidate.step is not baseline.step
+
+
+def test_what_is_examined_reads_its_own_inputs(watch: Watch) -> None:
+    run(case(model(scaled), COMPILE))
+    for built in watch.three:
+        before = torch.as_tensor(built.step()).clone()
+        built.subject.inputs.assign(built.subject.inputs.map(lambda tensor: 2 * tensor))
+        torch.testing.assert_close(torch.as_tensor(built.step()), 2 * before)
+
+
+def test_each_variant_is_built_as_asked(watch: Watch) -> None:
+    """Under autocast: weights stay fp32 in both, and the baseline computes in fp32."""
+    asked = case(model(linear), variant("bf16", autocast=True, grad="no_grad"))
+    found = run(asked).findings
+    assert (found.seen_grad, found.seen_autocast) == ("no_grad", "bfloat16")
+    assert found.seen_weight_dtype == "float32"
+    assert [torch.as_tensor(built.step()).dtype for built in watch.three] == [
+        torch.bfloat16,
+        torch.bfloat16,
+        torch.float32,
+    ]
+    assert not torch.as_tensor(watch.candidate.step()).requires_grad
+    assert torch.as_tensor(watch.baseline.step()).requires_grad
+    for built in watch.three:
+        assert {p.dtype for p in built.subject.module.parameters()} == {torch.float32}
+    assert found.error > 1e-4
+    assert found.baseline_error < 1e-6
+
+
+def test_a_low_precision_baseline_is_cast(watch: Watch) -> None:
+    found = run(case(model(linear), variant("bf16"), Variant(EAGER, "bf16"))).findings
+    assert found.seen_weight_dtype == "bfloat16"
+    for built in watch.three:
+        assert {p.dtype for p in built.subject.module.parameters()} == {torch.bfloat16}
+
+
+def test_wrong_only_when_compiled_is_a_wrong_result(watch: Watch) -> None:
+    result = run(case(model(wrong_when_compiled), COMPILE))
+    assert result.status == "wrong_result"
+    assert result.reason.startswith("relative error ")
+    assert "accepted is" in result.reason
+    assert result.findings.error > 0.1 > result.findings.error_limit
+    assert result.findings.eager_error < 1e-6
+    assert result.findings.latency_rounds_s is None
+    assert watch.timed is None
+
+
+def test_eager_that_is_wrong_itself_judges_nothing(watch: Watch) -> None:
+    result = run(case(model(too_large_for_fp16), variant("fp16"), Variant(EAGER, "fp16")))
+    assert result.status == "wrong_result"
+    assert result.reason.startswith("even eager at fp16 has a relative error of inf")
+    assert watch.timed is None
+
+
+def test_a_wrong_baseline_is_flagged_and_not_timed(watch: Watch) -> None:
+    result = run(case(model(too_large_for_fp16), NO_GRAD, Variant(EAGER, "fp16")))
+    assert result.status == "ok"
+    assert "baseline_wrong" in result.findings.flags
+    assert result.findings.baseline_error == float("inf")
+    assert result.findings.latency_rounds_s
+    assert result.findings.baseline_latency_rounds_s is None
+    assert watch.timed == (watch.candidate.step, None)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [(random, accuracy.STOCHASTIC), (wordless, accuracy.NO_TENSORS)],
+)
+def test_what_cannot_be_checked_is_not_timed(build: Any, reason: str, watch: Watch) -> None:
+    result = run(case(model(build), NO_GRAD))
+    assert (result.status, result.reason) == ("failed", reason)
+    assert watch.built == []
+
+
+def storages(built: modes.Built) -> set[int]:
+    module = built.subject.module
+    tensors = [*module.parameters(), *module.buffers(), *built.subject.inputs.tensors()]
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}
+
+
+@pytest.mark.parametrize("build", [normalises, counts])
+def test_case_and_baseline_share_nothing(build: Any, watch: Watch) -> None:
+    assert run(case(model(build), NO_GRAD)).status == "ok"
+    assert not storages(watch.candidate) & storages(watch.baseline)
+    assert watch.candidate.subject.module is not watch.baseline.subject.module
+    ours, theirs = (
+        [*built.subject.module.parameters(), *built.subject.inputs.tensors()]
+        for built in (watch.candidate, watch.baseline)
+    )
+    assert len(ours) == len(theirs) == 2
+    assert all(map(torch.equal, ours, theirs))
+
+
+@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+@pytest.mark.parametrize("in_place", [True, False], ids=["in place", "replaced"])
+def test_a_model_with_a_state_is_judged_and_timed_from_its_start(
+    asked: Variant, in_place: bool, watch: Watch
+) -> None:
+    """First calls, captures and checks leave no trace; each variant then counts its own calls."""
+    seen: list[float] = []
+
+    def states() -> list[float]:
+        pair = (watch.candidate, watch.baseline)
+        return [float(each.subject.module.get_buffer("calls")) for each in pair]
+
+    watch.before_warm_up = lambda: seen.extend(states())
+    result = run(case(model(counts, in_place=in_place), asked))
+    assert (result.status, result.reason) == ("ok", None)
+    assert seen == [1.0, 1.0]
+    ours, theirs = states()
+    watch.candidate.step()
+    assert states() == [ours + 1, theirs]
+
+
+def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
+    def change() -> None:
+        watch.candidate.subject.module.number = 1  # type: ignore[assignment]
+
+    watch.before_timing = change
+    result = run(case(model(remembers), COMPILE))
+    assert result.status == "failed"
+    assert result.reason == "torch compiled 1 more time(s) while the case was timed"
+    assert result.findings.recompiles == 1
+    assert result.findings.latency_rounds_s
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgraph: bool) -> None:
+    """Past its limit torch would go on in eager without a word where breaks are allowed."""
+    asked = model(remembers, fullgraph, counting=True)
+    plan = smoke()
+    patient = replace(plan, budget=replace(plan.budget, warmup_min_s=0.02, warmup_max_s=1.0))
+    result = runner.run(lambda phase: None, case(asked, COMPILE), patient)
+    assert (result.status, result.reason) == ("failed", runner.GAVE_UP)
+
+
+def test_breaks_are_counted_where_they_are_allowed() -> None:
+    result = run(case(model(broken, fullgraph=False), COMPILE))
+    assert result.status == "ok"
+    assert result.findings.graph_breaks >= 1
+    assert result.findings.graphs == 2
+
+
+def test_a_break_is_an_error_where_it_is_not_allowed() -> None:
+    with pytest.raises(Exception, match="graph_break"):
+        run(case(model(broken), COMPILE))
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_warm_up_without_end_is_flagged(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        runner, "warm_up", lambda steps, *others: WarmUp(0.25, steady, (1e-5,) * len(steps))
+    )
+    found = run(case(model(scaled), NO_GRAD)).findings
+    assert found.warmup_s == 0.25
+    assert ("no_steady_state" in found.flags) is not steady
+
+
+class Watched(Cpu):
+    """A CPU whose clock notes how many graphs were compiled at each reading, and which captures.
+
+    A capture takes five seconds of its time.
+    """
+
+    def __init__(self, replays: bool) -> None:
+        self.replays = replays
+        self.skipped_s = 0.0
+        self.readings: list[tuple[float, int]] = []
+        self.clock = self.read
+
+    def read(self) -> float:
+        now = time.perf_counter() + self.skipped_s
+        self.readings.append((now, evidence.compiled_so_far().graphs))
+        return now
+
+    def capture(self, step: Step) -> Step:
+        self.skipped_s += 5.0
+        output = step()
+        return step if self.replays else lambda: output
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, replays: bool = True) -> Watched:
+    device = Watched(replays)
+    monkeypatch.setattr(runner, "find", lambda name: device)
+    return device
+
+
+def test_the_first_call_includes_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = watched(monkeypatch)
+    result = run(case(model(scaled), COMPILE))
+    compiled = [
+        later[1] - earlier[1]
+        for earlier, later in zip(device.readings, device.readings[1:], strict=False)
+        if later[0] - earlier[0] == result.findings.first_call_s
+    ]
+    assert compiled == [1]
+
+
+def test_the_first_call_includes_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched(monkeypatch)
+    result = run(case(model(scaled), GRAPH))
+    assert result.status == "ok"
+    assert result.findings.first_call_s > 5
+    assert result.findings.baseline_first_call_s < 5
+    assert result.findings.in_effect is False  # no graph was launched here
+
+
+def test_a_replay_that_ignores_its_inputs_is_a_wrong_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched(monkeypatch, replays=False)
+    assert run(case(model(scaled), GRAPH)).status == "wrong_result"
+
+
+def test_seed_decides_weights_inputs_and_error(watch: Watch) -> None:
+    asked = case(model(linear), variant("bf16"), baseline=None)
+    errors: list[float] = []
+    drawn: list[list[torch.Tensor]] = []
+    for seed in (1, 1, 2):
+        watch.built.clear()
+        errors.append(run(asked, seed).findings.error)
+        subject = watch.candidate.subject
+        drawn.append([subject.module.get_parameter("weight"), subject.inputs.args[0]])
+    assert errors[0] == errors[1] != errors[2]
+    for first, same, other in zip(*drawn, strict=True):
+        assert torch.equal(first, same)
+        assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [("fp32", "highest"), ("tf32", "high"), ("bf16", "highest")]
+)
+def test_matmul_precision_is_settled(dtype: str, precision: str) -> None:
+    torch.set_float32_matmul_precision("medium")
+    found = run(case(model(linear), variant(dtype), baseline=None)).findings
+    assert found.matmul_precision == torch.get_float32_matmul_precision() == precision
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_are_settled(threads: int) -> None:
+    run(replace(case(model(scaled), NO_GRAD), threads=threads))
+    assert torch.get_num_threads() == threads
+
+
+def test_memory_that_is_not_there() -> None:
+    result = run(case(model(endless_memory), NO_GRAD))
+    assert result.status == "oom"
+    assert result.reason.startswith("RuntimeError: ")
+    assert "\n" not in result.reason
+
+
+def failing(error: Exception) -> Callable[..., Result]:
+    def measure(*arguments: Any) -> Result:
+        raise error
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+    ],
+    ids=lambda error: str(error)[:24],
+)
+def test_every_way_to_say_out_of_memory(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_measure", failing(error))
+    assert run(case(model(scaled), NO_GRAD)).status == "oom"
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("shapes do not match"), TypeError("no"), UsageError("yours")]
+)
+def test_other_errors_pass_through(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_measure", failing(error))
+    with pytest.raises(type(error), match=str(error)):
+        run(case(model(scaled), NO_GRAD))
+
+
+def test_a_model_that_cannot_be_built_is_the_user_s_to_mend() -> None:
+    with pytest.raises(UsageError, match="no_such_package"):
+        run(case(Model("custom:no_such_package:build", "no_such_package:build"), NO_GRAD))

@@ -1,0 +1,398 @@
+"""What only a GPU can show: graphs really launched, replays that follow, clocks that agree."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from analysis.load import load
+from bench import environment, evidence, isolation, modes, runner, timers
+from bench.accuracy import examine, prepare
+from bench.devices import Hardware, Step, find
+from bench.records import Findings, Mode, Model, Result, Variant
+from bench.subject import Subject, build
+from bench.timers import Timing
+from tests.probes import (
+    EAGER,
+    PRESETS,
+    Built,
+    case,
+    counts,
+    endless_memory,
+    inside,
+    linear,
+    model,
+    preset,
+    scaled,
+    smoke,
+    tells,
+    variant,
+)
+
+pytestmark = pytest.mark.cuda
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAD = ("enabled", "no_grad", "inference_mode")
+STATES = {"enabled": True, "no_grad": False, "inference_mode": False}
+WARM_UP = 4  # reduce-overhead: one call warms up, one records, the next replay
+SMALL_MLP = Model("mlp", "models.mlp:build")
+CHILD_TIMEOUT_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def device() -> Hardware:
+    return find("cuda")
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    precision = torch.get_float32_matmul_precision()
+    yield
+    torch.compiler.reset()
+    torch.set_float32_matmul_precision(precision)
+
+
+def subject_of(of: Model, device: Hardware, **shape: int) -> Subject:
+    torch.manual_seed(0)
+    return build(of, shape).to(device.torch_device)
+
+
+def built(
+    asked: Variant,
+    device: Hardware,
+    of: Callable[..., Built] = linear,
+    calls: int = WARM_UP,
+) -> modes.Built:
+    own = subject_of(model(of), device).cast(modes.weight_dtype(asked))
+    made = modes.build(own, asked, True, device)
+    for _ in range(calls):
+        made.step()
+    device.synchronize()
+    return made
+
+
+def returned(step: Step) -> Any:
+    return step()
+
+
+def output(made: modes.Built) -> Tensor:
+    copy: Tensor = returned(made.step).detach().clone()
+    return copy
+
+
+def median(
+    timer: Callable[[Step, Hardware, int], Timing], step: Step, device: Hardware, calls: int
+) -> float:
+    timings = [timer(step, device, calls) for _ in range(7)]
+    assert all(timing.samples_s for timing in timings), timings[0].reason
+    return statistics.median(timing.median_s for timing in timings)
+
+
+def test_facts_are_the_driver_s(device: Hardware) -> None:
+    facts = device.facts()
+    assert facts.type == "cuda"
+    assert facts.name == torch.cuda.get_device_name(0)
+    assert facts.capability == torch.cuda.get_device_capability(0)
+    assert facts.memory_bytes == pytest.approx(torch.cuda.mem_get_info(0)[1], rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
+def test_a_gpu_goes_by_several_names(name: str) -> None:
+    assert find(name).torch_device == torch.device("cuda", 0)
+
+
+def test_nvidia_smi_knows_the_device() -> None:
+    found = environment.read(lambda phase: None, "cuda").environment
+    assert found.driver_version
+    assert found.cuda_version == torch.version.cuda
+    assert found.power_limit_w is None or 10 < found.power_limit_w < 3000
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 1e-2, 1e-1])
+def test_hold_keeps_the_stream_for_about_as_long(seconds: float, device: Hardware) -> None:
+    device.hold(0.3)  # brings the clocks up
+    begin = device.mark()
+    device.hold(seconds)
+    end = device.mark()
+    device.synchronize()
+    assert end.seconds_since(begin) == pytest.approx(seconds, rel=0.2)
+
+
+def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> None:
+    device.synchronize()
+    first = device.mark()
+    device.hold(0.2)
+    last = device.mark()
+    assert not last.reached()
+    device.synchronize()
+    assert first.reached()
+    assert last.reached()
+    assert first.seconds_since(first) == 0.0
+    assert last.seconds_since(first) > 0.1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_mode_is_in_effect(name: str, tmp_path: Path) -> None:
+    """In a process of its own with empty caches, as run.py measures it."""
+    mode = preset(name)
+    dtype = "bf16" if mode.autocast else "fp32"
+    asked = replace(
+        case(SMALL_MLP, Variant(mode, dtype), device="cuda"),
+        shape_json='{"batch":64,"depth":2,"width":512}',
+    )
+    outcome = isolation.call(
+        "bench.runner:run",
+        asked,
+        smoke(),
+        timeout_s=CHILD_TIMEOUT_S,
+        variables={
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+            "TRITON_CACHE_DIR": str(tmp_path / "triton"),
+        },
+    )
+    assert outcome.kind == "returned", outcome.reason
+    result = outcome.value
+    assert isinstance(result, Result)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    check_launches(found, mode)
+    assert found.seen_grad == mode.grad
+    assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
+    assert found.seen_weight_dtype == "float32"
+    assert found.in_effect, found.in_effect_note
+    assert found.recompiles == 0
+    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s)
+
+
+def check_launches(found: Findings, mode: Mode) -> None:
+    if mode.uses_graphs:
+        assert found.graph_launches >= 1
+    else:
+        assert found.graph_launches == 0
+    assert (found.graphs > 0) == (mode.compile != "none")
+    if mode.autotunes:
+        assert found.autotuned > 0
+
+
+@pytest.mark.parametrize(
+    ("axes", "launches"),
+    [
+        ({}, 0),
+        ({"compile": "default"}, 0),
+        ({"graph": True}, 1),
+        ({"compile": "default", "graph": True}, 1),
+        ({"compile": "reduce-overhead"}, 1),
+    ],
+    ids=str,
+)
+def test_graph_launches_of_a_steady_call(
+    axes: dict[str, Any], launches: int, device: Hardware
+) -> None:
+    made = built(variant(grad="inference_mode", **axes), device)
+    assert evidence.graph_launches(made.step, device) == launches
+
+
+@pytest.mark.parametrize("grad", GRAD)
+@pytest.mark.parametrize(
+    ("autocast", "dtype"), [(False, "fp32"), (False, "bf16"), (True, "bf16"), (True, "fp16")]
+)
+def test_a_capture_keeps_its_contexts(
+    grad: str, autocast: bool, dtype: str, device: Hardware
+) -> None:
+    """`tells` makes a tensor from host numbers, so it is asked live; the capture is of `linear`."""
+    asked = variant(dtype, grad=grad, autocast=autocast)
+    y, code = returned(built(asked, device, of=tells, calls=0).step)
+    seen = inside(code)
+    assert (seen.grad, seen.autocast) == (STATES[grad], autocast)
+    assert seen.weight == (torch.float32 if autocast else modes.DTYPES[dtype])
+    assert y.dtype == seen.product == modes.DTYPES[dtype]
+
+    captured = built(replace(asked, mode=replace(asked.mode, graph=True)), device)
+    replayed = returned(captured.step)
+    assert replayed.dtype == modes.DTYPES[dtype]
+    assert replayed.requires_grad == (grad == "enabled")
+    assert replayed.is_inference() == (grad == "inference_mode")
+    torch.testing.assert_close(replayed.detach(), returned(captured.live).detach())
+
+
+REPLAYING = [
+    pytest.param({"graph": True}, id="cuda-graph"),
+    pytest.param({"compile": "default", "graph": True}, id="compile-cuda-graph"),
+    pytest.param({"compile": "reduce-overhead"}, id="reduce-overhead"),
+]
+
+
+@pytest.mark.parametrize("axes", REPLAYING)
+@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
+@pytest.mark.parametrize(("autocast", "dtype"), [(False, "fp32"), (True, "bf16")])
+def test_a_replay_follows_inputs_and_weights(
+    axes: dict[str, Any], grad: str, autocast: bool, dtype: str, device: Hardware
+) -> None:
+    """Under autocast a cached cast of the weights would go stale."""
+    made = built(variant(dtype, grad=grad, autocast=autocast, **axes), device)
+    module, inputs = made.subject.module, made.subject.inputs
+    before = output(made)
+    with torch.no_grad():
+        module.get_parameter("bias").zero_()
+    without_bias = output(made)
+    assert not torch.equal(without_bias, before)
+    inputs.assign(inputs.map(lambda tensor: 2 * tensor))
+    torch.testing.assert_close(output(made), 2 * without_bias)
+    with torch.no_grad():
+        module.get_parameter("weight").mul_(4)
+    torch.testing.assert_close(output(made), 8 * without_bias)
+
+
+@pytest.mark.parametrize("axes", REPLAYING)
+def test_a_replay_passes_the_check(axes: dict[str, Any], device: Hardware) -> None:
+    subject = subject_of(model(linear), device)
+    exam = prepare(subject, seed=0)
+    made = built(variant(grad="inference_mode", **axes), device)
+    before = output(made)
+    assert examine(exam, made.subject, made.step) < 1e-5
+    assert torch.equal(output(made), before)  # its inputs are as they were
+
+
+def test_a_captured_state_is_kept_while_checked(device: Hardware) -> None:
+    """Warm-up calls and replays change a buffer; the capture knows its address."""
+    asked = case(model(counts), variant(grad="no_grad", graph=True), device="cuda")
+    result = runner.run(lambda phase: None, asked, smoke())
+    assert (result.status, result.reason) == ("ok", None)
+
+
+def test_casts_and_baseline_on_the_gpu() -> None:
+    asked = case(model(linear), variant("bf16", autocast=True, grad="no_grad"), device="cuda:0")
+    found = runner.run(lambda phase: None, asked, smoke()).findings
+    assert (found.seen_grad, found.seen_autocast) == ("no_grad", "bfloat16")
+    assert found.error > 1e-4
+    assert found.baseline_error < 1e-5
+
+
+@pytest.fixture(scope="module")
+def device_bound(device: Hardware) -> Subject:
+    """Kernels of some hundred microseconds, so that gaps between them do not matter."""
+    return subject_of(SMALL_MLP, device, batch=4096, width=4096, depth=4)
+
+
+@pytest.fixture(scope="module")
+def host_bound(device: Hardware) -> Subject:
+    """Many kernels that each take less than their launch."""
+    pointwise = Model("pointwise", "models.pointwise:build")
+    return subject_of(pointwise, device, batch=1, width=64, ops=32)
+
+
+def step_of(subject: Subject, device: Hardware, graph: bool) -> Step:
+    asked = variant("bf16", grad="inference_mode", graph=graph)
+    step = modes.build(subject.cast(torch.bfloat16), asked, True, device).step
+    for _ in range(20):
+        step()
+    device.synchronize()
+    return step
+
+
+def test_the_gate_and_the_graph_prove_each_other(device: Hardware, device_bound: Subject) -> None:
+    """Queued ahead of a held device, eager takes what its captured graph takes."""
+    eager, captured = (step_of(device_bound, device, graph) for graph in (False, True))
+    ratios = []
+    for _ in range(9):  # in turns: the clocks of a warm GPU drift
+        eager_s = timers.device_time(eager, device, 10).median_s
+        graph_s = timers.device_time(captured, device, 10).median_s
+        ratios.append(eager_s / graph_s)
+    assert statistics.median(ratios) == pytest.approx(1.0, rel=0.05)
+    pipelined_s = median(timers.pipelined, captured, device, 10)
+    eager_s = median(timers.device_time, eager, device, 10)
+    assert pipelined_s == pytest.approx(eager_s, rel=0.05)
+
+
+@pytest.mark.parametrize("work", ["device_bound", "host_bound"])
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_the_clocks_agree(
+    work: str, graph: bool, device: Hardware, request: pytest.FixtureRequest
+) -> None:
+    step = step_of(request.getfixturevalue(work), device, graph)
+    host_s = median(timers.host, step, device, 20)
+    device_s = median(timers.device_time, step, device, 10)
+    latency_s = median(timers.latency, step, device, 20)
+    pipelined_s = median(timers.pipelined, step, device, 20)
+    idle_s = median(timers.latency, lambda: None, device, 100)  # a synchronise with nothing to do
+    if not graph:
+        assert (device_s > host_s) == (work == "device_bound")
+    slack_s = idle_s + 5e-6
+    assert 0.95 * max(host_s, device_s) <= latency_s <= 1.05 * (host_s + device_s) + slack_s
+    assert pipelined_s == pytest.approx(max(host_s, device_s), rel=0.15, abs=5e-6)
+
+
+def test_planted_device_work_is_device_time_alone(device: Hardware) -> None:
+    def step() -> None:
+        device.hold(2e-3)
+
+    step()
+    assert median(timers.device_time, step, device, 5) == pytest.approx(2e-3, rel=0.2)
+    assert median(timers.host, step, device, 5) < 2e-4
+    assert median(timers.latency, step, device, 5) == pytest.approx(2e-3, rel=0.25)
+
+
+def test_a_step_that_waits_for_the_device_has_no_device_time(device: Hardware) -> None:
+    x = torch.ones(8, device=device.torch_device)
+    timing = timers.device_time(lambda: x.sum().item(), device, 3)
+    assert timing.samples_s == ()
+    assert "the step waits for the device itself" in timing.reason
+
+
+def test_out_of_device_memory_is_an_oom() -> None:
+    asked = case(model(endless_memory), variant(grad="no_grad"), device="cuda")
+    result = runner.run(lambda phase: None, asked, smoke())
+    assert result.status == "oom"
+    assert "out of memory" in result.reason
+
+
+def test_tf32_is_in_effect_and_differs_from_fp32(device: Hardware) -> None:
+    if device.facts().capability < (8, 0):
+        pytest.skip("TF32 needs compute capability 8.0")
+    found = {}
+    for dtype in ("fp32", "tf32"):
+        asked = replace(
+            case(SMALL_MLP, variant(dtype), Variant(EAGER, dtype), device="cuda"),
+            shape_json='{"batch":1024,"depth":2,"width":1024}',
+        )
+        result = runner.run(lambda phase: None, asked, smoke())
+        assert result.status == "ok"
+        found[dtype] = result.findings
+    assert found["fp32"].matmul_precision == "highest"
+    assert found["tf32"].matmul_precision == "high"
+    assert found["tf32"].error > 10 * found["fp32"].error
+
+
+def test_what_moves_to_the_gpu(device: Hardware) -> None:
+    subject = subject_of(model(scaled), device)
+    own = subject.cast(torch.float16)
+    tensors = [*own.module.parameters(), *own.inputs.tensors()]
+    assert {tensor.device for tensor in tensors} == {torch.device("cuda", 0)}
+
+
+@pytest.mark.slow
+def test_all_modes_through_the_command_line(tmp_path: Path) -> None:
+    words = [
+        *("-m", "model=pointwise", "device=cuda", "budget=smoke"),
+        *(f"mode={','.join(PRESETS)}", f"results_dir={tmp_path}"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "run.py", *words], cwd=ROOT, capture_output=True, text=True, timeout=1800
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = load(tmp_path / "main")
+    assert set(rows["status"]) == {"ok"}
+    assert set(rows["device"]) == {"cuda"}
+    launched = {
+        mode: count > 0 for mode, count in zip(rows["mode"], rows["graph_launches"], strict=True)
+    }
+    assert launched == {name: preset(name).uses_graphs for name in PRESETS}

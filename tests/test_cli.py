@@ -1,0 +1,470 @@
+"""The command line from the outside: wrong inputs, single cases, sweeps, resuming, interrupting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import run
+from tests.processes import alive, marker, soon
+
+ROOT = Path(__file__).resolve().parents[1]
+THEIRS = Path(__file__).parent / "their_models.py"
+
+TINY = ["budget=smoke", "compile_cache=warm", "model=pointwise", "shape=small"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a user gets to see."""
+
+    status: int
+    out: str
+    err: str
+
+
+Row = dict[str, Any]
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
+    """`python run.py` in this process; what children print would be seen too."""
+
+    def call(*arguments: str) -> Answer:
+        typed(f"results_dir={results}", *arguments)
+        status = run.main()
+        return Answer(status, *capfd.readouterr())
+
+    return call
+
+
+def rows(results: Path, study: str = "main") -> list[Row]:
+    """Every stored row, oldest first; none may be unreadable."""
+    files = sorted((results / study / "runs").glob("*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Arguments for the models of their_models.py, which lie in a folder of the user's."""
+    folder = tmp_path / "their folder"
+    folder.mkdir()
+    shutil.copy(THEIRS, folder / "net.py")
+    monkeypatch.syspath_prepend(folder)
+    return lambda *names: [
+        "model=custom",
+        f"model.target={','.join(f'net:{name}' for name in names)}",
+        "budget=smoke",
+        "compile_cache=warm",
+    ]
+
+
+# Wrong inputs
+
+WRONG: list[tuple[list[str], str]] = [
+    (["mode=foo"], "mode=foo: no such option"),
+    (["mode=complie"], "did you mean compile?"),
+    (["mode=null"], "mode=null"),
+    (["~mode"], "mode: nothing is chosen"),
+    (["mode=eager,compile"], "--multirun"),
+    (["+mode=eager"], "mode"),
+    (["mode.grad=maybe"], "mode.grad=maybe: allowed are enabled, no_grad"),
+    (["mode.autocast=perhaps"], "mode.autocast"),
+    (["mode.name=foo"], "mode.name=foo: no such mode"),
+    (["mode.compil=none"], "mode.compil: no such key"),
+    (["+mode.extra=1"], "mode.extra: no such key"),
+    (["nokey=1"], "nokey: no such key"),
+    (["+nokey=1"], "nokey: no such key"),
+    (["+budget.extra=1"], "budget.extra: no such key"),
+    (["budget.rank=null"], "budget.rank"),
+    (["budget.max_rounds=0"], "budget.max_rounds=0: must be from 1"),
+    (["shape.nokey=1"], "shape.nokey: no such key"),
+    (["+shape.nokey=1"], "shape.nokey=1: the sizes of model=pointwise are batch, width, ops"),
+    (["shape.batch=0"], "shape.batch=0: must be a whole number from 1"),
+    (["shape.batch=-1"], "shape.batch=-1: must be a whole number from 1"),
+    (["shape.batch=two"], "shape.batch=two: must be a whole number from 1"),
+    (["shape.batch=2.5"], "shape.batch=2.5: must be a whole number from 1"),
+    (["shape.batch=true"], "shape.batch=True: must be a whole number from 1"),
+    (["shape.batch=99999999999999999999"], "shape.batch=99999999999999999999: must be"),
+    (["shape=huge"], "shape=huge: no such option; known are default, large, small"),
+    (["shape.size=huge"], "shape=huge: the sizes of model=pointwise are default, small, large"),
+    (["device=cuda"], "device=cuda: torch"),
+    (["device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
+    (["mode=cuda-graph"], "mode=cuda-graph: a CUDA graph needs an NVIDIA GPU"),
+    (["mode=cuda-graph"], "try mode=compile"),
+    (["dtype=tf32"], "use dtype=fp32"),
+    (["mode=amp", "dtype=fp32"], "mode=amp: autocast to fp32 casts nothing; use dtype=bf16"),
+    (["baseline.mode=amp"], "baseline.dtype=bf16"),
+    (["baseline.mode=foo"], "baseline.mode=foo: no such mode"),
+    (["baseline.dtype=fp8"], "baseline.dtype=fp8: allowed are fp32, tf32, bf16, fp16"),
+    (["phase=sleep"], "phase=sleep: no such option"),
+    (["threads=0"], "threads=0: must be from 1"),
+    (["threads=100000"], "threads=100000: this process may use"),
+    (["threads=many"], "threads"),
+    (["seed=-1"], "seed=-1: must be from 0"),
+    (["seed=99999999999999999999"], "seed=99999999999999999999: must be from 0"),
+    (["timeout_s=0"], "timeout_s=0"),
+    (["timeout_s=inf"], "timeout_s=inf: must be from 1"),
+    (["timeout_s=nan"], "timeout_s=nan: must be from 1"),
+    (["compile_cache=tepid"], "compile_cache=tepid: allowed are cold, warm"),
+    (["study="], "study=: must be the plain name of a folder"),
+    (["study=../elsewhere"], "study=../elsewhere: must be the plain name of a folder"),
+    (["experiment=modes"], "add -m"),
+    (["experiment=nothing"], "experiment=nothing: no such option; known are"),
+    (["experiment=null"], "experiment=null"),
+    (["model=custom"], "model.target=my_package.my_module:build"),
+    (["model.kwargs.depth=3"], "+"),
+    (["just words"], "just words"),
+    (["mode=[eager"], "[eager"),
+]
+
+
+def assert_refused(answer: Answer, culprit: str, results: Path) -> None:
+    assert answer.status == 2
+    assert culprit in answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.splitlines()) <= 3
+    assert answer.out == ""
+    assert not rows(results)
+
+
+@pytest.mark.parametrize(("arguments", "culprit"), WRONG, ids=[" ".join(a) for a, _ in WRONG])
+def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: str) -> None:
+    assert_refused(cli(*TINY, *arguments), culprit, results)
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "culprit"),
+    [
+        ("net", [], "model.target=net; name a function"),
+        (":positional", [], "model.target=:positional; name a function"),
+        (".net:positional", [], "model.target=.net:positional; name a function"),
+        ("not_there:build", [], "model.target=not_there:build: cannot import not_there"),
+        ("net:not_there", [], "model.target=net:not_there: net has no"),
+        ("net:WIDTH", [], "model.target=net:WIDTH: WIDTH is no function"),
+        ("net:alone", [], "net:alone returned Layer; it must return (torch.nn.Module, example"),
+        ("net:of_strings", [], "net:of_strings returned (Layer, list of str)"),
+        ("net:nothing", [], "net:nothing returned NoneType"),
+        ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
+        ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
+        ("net:picky", [], "net:picky refuses {}: batch must be odd"),
+        ("net:positional", ["shape=small"], "shape=small: model=custom has no sizes"),
+        ("net:positional", ["+shape.batch=3"], "shape.batch=3: the sizes of model=custom are none"),
+    ],
+)
+def test_a_model_that_cannot_be_built(
+    cli: Cli, theirs: Callable[..., list[str]], results: Path,
+    target: str, more: list[str], culprit: str,
+) -> None:  # fmt: skip
+    assert_refused(cli(*theirs("x"), f"model.target={target}", *more), culprit, results)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
+def test_results_that_cannot_be_written(cli: Cli, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    answer = cli(*TINY, f"results_dir={tmp_path / place}")
+    assert_refused(answer, place, tmp_path)
+    assert "results_dir must be a folder that can be written" in answer.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["mode=eager,foo"], "mode=foo: no such option"),
+        (["mode=eager", "shape.batch=1,0"], "shape.batch=0: must be"),
+        (["mode=eager", "threads=1,100000"], "threads=100000: this process may use"),
+        (["mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
+        (["mode=eager", "study=one,two"], "a sweep fills one study"),
+    ],
+)
+def test_one_bad_value_and_nothing_of_the_sweep_is_measured(
+    cli: Cli, results: Path, arguments: list[str], culprit: str
+) -> None:
+    assert_refused(cli("-m", *TINY, *arguments), culprit, results)
+    assert not rows(results, "one")
+
+
+def test_all_culprits_of_a_sweep_are_named_once(cli: Cli, results: Path) -> None:
+    sweep = ["-m", *TINY, "mode=eager,no_grad"]
+    assert cli(*sweep, "seed=-1,0,-2").err.splitlines() == [
+        "error: seed=-1: must be from 0 to 2147483647",
+        "seed=-2: must be from 0 to 2147483647",
+    ]
+    assert cli(*sweep, "shape.batch=0,1,x").err.splitlines() == [
+        "error: shape.batch=0: must be a whole number from 1 to 2147483647",
+        "shape.batch=x: must be a whole number from 1 to 2147483647",
+    ]
+    assert not rows(results)
+
+
+# What needs no measuring
+
+
+def subprocess_run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, **options
+    )
+
+
+@pytest.mark.parametrize("argument", [["--help"], ["--cfg", "job"]], ids=" ".join)
+def test_help_is_quick_and_needs_no_torch(argument: list[str]) -> None:
+    start = time.monotonic()
+    done = subprocess_run("-X", "importtime", "run.py", *argument)
+    assert time.monotonic() - start < 5
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "hydra" in imported
+    assert "torch" not in imported
+    assert "pointwise" in done.stdout or "threads: 1" in done.stdout
+
+
+# Right inputs
+
+
+def test_a_single_case(cli: Cli, results: Path) -> None:
+    answer = cli(*TINY, "mode=eager", "study=mine")
+    assert (answer.status, answer.err) == (0, "")
+    (row,) = rows(results, "mine")
+    assert (row["status"], row["mode"], row["budget"]) == ("ok", "eager", "smoke")
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("pointwise batch=1 ops=16 width=16 eager fp32 on ")
+    assert "1 of" in lines[0]
+    assert any(line.strip().startswith("eager") and "µs" in line for line in lines[1:-2])
+    assert lines[-2] == f"results  {results / 'mine' / 'runs'}"
+    assert lines[-1] == f"next     python -m analysis.report {results / 'mine'}"
+
+
+@pytest.mark.parametrize("place", [0, 2, 6])
+def test_a_sweep_may_be_asked_for_anywhere(cli: Cli, results: Path, place: int) -> None:
+    arguments = [*TINY, "mode=eager", "seed=0"]
+    arguments.insert(place, "-m")
+    assert "report" in cli(*arguments).out
+    assert len(rows(results)) == 1
+
+
+def test_a_single_case_is_measured_again(cli: Cli, results: Path) -> None:
+    for _ in range(2):
+        assert cli(*TINY, "mode=eager").status == 0
+    first, second = rows(results)
+    assert first["case_id"] == second["case_id"]
+    assert first["run_id"] != second["run_id"]
+
+
+ALL_MODES = (
+    "eager,no_grad,inference_mode,amp,compile,reduce-overhead,max-autotune,"
+    "max-autotune-no-cudagraphs,cuda-graph,compile-cuda-graph,amp-compile"
+)
+
+
+@pytest.mark.slow
+def test_every_mode(cli: Cli, results: Path) -> None:
+    answer = cli("-m", *TINY, f"mode={ALL_MODES}")
+    assert (answer.status, answer.err) == (0, "")
+    found = {row["mode"]: row for row in rows(results)}
+    assert set(found) == set(ALL_MODES.split(","))
+    assert len(rows(results)) == 11
+    skipped = {mode for mode, row in found.items() if row["status"] == "skipped"}
+    assert skipped == {"cuda-graph", "compile-cuda-graph"}
+    assert all("needs an NVIDIA GPU" in found[mode]["reason"] for mode in skipped)
+    assert {row["status"] for row in found.values()} == {"ok", "skipped"}
+    assert all(row["first_call_s"] > 0 for row in found.values() if row["status"] == "ok")
+    assert (results / "main" / "report" / "index.html").stat().st_size > 0
+    assert f"report   {results / 'main' / 'report' / 'index.html'}" in answer.out
+
+
+def test_whatever_happens_in_a_model_the_sweep_goes_on(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    names = ("aborting", "aborting_while_built", "positional", "sleeping", "gigantic", "raising")
+    answer = cli("-m", *theirs(*names, "keyword"), "mode=eager", "timeout_s=8")
+    assert answer.status == 1
+    assert "Traceback" not in answer.err
+    found = {row["model"].removeprefix("custom:net:"): row for row in rows(results)}
+    assert {name: row["status"] for name, row in found.items()} == {
+        "positional": "ok",
+        "keyword": "ok",
+        "aborting": "crashed",
+        "aborting_while_built": "crashed",
+        "sleeping": "timeout",
+        "gigantic": "oom",
+        "raising": "failed",
+    }
+    assert "SIGABRT" in found["aborting"]["reason"]
+    assert found["sleeping"]["reason"] == "still running after timeout_s=8"
+    assert "allocate" in found["gigantic"]["reason"]
+    assert found["raising"]["reason"] == "RuntimeError: not today"
+    for name in ("sleeping", "aborting", "raising"):
+        assert found[name]["latency_rounds_s"] is None
+        assert name in answer.out
+
+
+@pytest.mark.slow
+def test_what_only_goes_wrong_under_compile(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    models = theirs("talkative", "wrong_when_compiled")
+    answer = cli("-m", *models, "mode=compile", "model.fullgraph=false")
+    assert answer.status == 1
+    talkative, wrong = sorted(rows(results), key=lambda row: str(row["model"]))
+    assert (talkative["status"], talkative["graph_breaks"]) == ("ok", 1)
+    assert wrong["status"] == "wrong_result"
+    assert wrong["error"] == pytest.approx(0.5, rel=1e-3)
+    assert wrong["latency_rounds_s"] is None
+    assert "hello from forward" not in answer.out + answer.err
+    logs = (results / "main" / "logs").glob("*.log")
+    assert any("hello from forward" in log.read_text() for log in logs)
+
+
+# Going on where it stopped
+
+
+def test_a_second_sweep_measures_only_what_is_missing(cli: Cli, results: Path) -> None:
+    sweep = ["-m", *TINY]
+    assert cli(*sweep, "mode=eager,no_grad").status == 0
+    first = [row["run_id"] for row in rows(results)]
+    assert len(first) == 2
+
+    again = cli(*sweep, "mode=eager,no_grad")
+    assert "reusing 2 of 2 cases" in again.out
+    assert again.status == 0
+    assert [row["run_id"] for row in rows(results)] == first
+
+    more = cli(*sweep, "mode=eager,no_grad,inference_mode")
+    assert "reusing 2 of 3 cases" in more.out
+    assert len(rows(results)) == 3
+    for mode in ("eager", "no_grad", "inference_mode"):
+        assert f" {mode} " in more.out
+
+    anew = cli(*sweep, "mode=eager,no_grad", "resume=false")
+    assert "reusing" not in anew.out
+    assert len(rows(results)) == 5
+
+    quick = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
+    larger = cli(*sweep, "mode=eager", *quick)
+    assert "reusing" not in larger.out
+    assert len(rows(results)) == 6
+
+    smaller = cli(*sweep, "mode=eager")
+    assert "reusing 1 of 1 cases" in smaller.out
+    assert len(rows(results)) == 6
+
+
+def test_an_edited_model_is_measured_again(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    sweep = ["-m", *theirs("positional"), "mode=eager"]
+    cli(*sweep)
+    assert "reusing 1 of 1" in cli(*sweep).out
+    with (tmp_path / "their folder" / "net.py").open("a") as file:
+        file.write("\n# now different\n")
+    from bench import sweep as sweeping
+
+    sweeping._sources.clear()  # as a new command would find it
+    assert "reusing" not in cli(*sweep).out
+    assert len(rows(results)) == 2
+
+
+def test_what_failed_is_tried_again(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    for _ in range(2):
+        assert cli("-m", *theirs("raising"), "mode=eager").status == 1
+    assert [row["status"] for row in rows(results)] == ["failed", "failed"]
+
+
+def test_the_same_case_twice_in_a_sweep(cli: Cli, results: Path) -> None:
+    assert cli("-m", *TINY, "mode=eager,eager").status == 0
+    assert len(rows(results)) == 2
+    assert "reusing 2 of 2" in cli("-m", *TINY, "mode=eager,eager").out
+
+
+# Interrupted
+
+
+@dataclass(frozen=True)
+class Started:
+    """`python run.py` in a process group of its own, as a terminal starts it."""
+
+    process: subprocess.Popen[str]
+    sign: str  # carried by it and by everything that it starts
+
+    def end(self) -> Answer:
+        out, err = self.process.communicate(timeout=60)
+        return Answer(self.process.returncode, out, err)
+
+
+def started(results: Path, arguments: Sequence[str]) -> Started:
+    sign = marker()
+    process = subprocess.Popen(
+        [sys.executable, "run.py", f"results_dir={results}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    return Started(process, sign)
+
+
+SWEEP = ["-m", *TINY, "mode=eager,no_grad,inference_mode", "shape.batch=1,2"]
+
+
+def test_a_killed_sweep_leaves_whole_rows_and_no_process(results: Path) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    sweep.process.kill()
+    sweep.end()
+    assert soon(lambda: not alive(sweep.sign))
+    done = rows(results)
+    assert 2 <= len(done) < 6
+    assert {row["status"] for row in done} == {"ok"}
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_next_start_goes_on(results: Path) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    os.killpg(sweep.process.pid, signal.SIGINT)
+    answer = sweep.end()
+    assert answer.status == 130
+    assert "Traceback" not in answer.err
+    assert "stopped; the cases that are done are kept" in answer.out
+    assert soon(lambda: not alive(sweep.sign))
+    done = [row["run_id"] for row in rows(results)]
+    assert 2 <= len(done) < 6
+
+    rest = started(results, SWEEP).end()
+    assert rest.status == 0
+    assert f"reusing {len(done)} of 6 cases" in rest.out
+    assert [row["run_id"] for row in rows(results)][: len(done)] == done
+    assert len({row["case_id"] for row in rows(results)}) == len(rows(results)) == 6
+
+
+@pytest.mark.parametrize("later_s", [0.1, 0.7])
+def test_ctrl_c_while_torch_is_imported(results: Path, later_s: float) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(alive(sweep.sign)) >= 2, within_s=30)  # a helper is there
+    time.sleep(later_s)
+    os.killpg(sweep.process.pid, signal.SIGINT)
+    answer = sweep.end()
+    assert answer.status == 130
+    assert answer.err == ""
+    assert soon(lambda: not alive(sweep.sign), within_s=10)
