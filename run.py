@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,19 +17,23 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from bench.complaints import CONFIGURATION_ERRORS, explain
-from bench.config import Request, register, request
+from bench.config import Request, request
 from bench.records import UsageError
+from bench.schema import register
 
 register()
 
 CONF = str(Path(__file__).resolve().parent / "conf")
+
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
 """How an override begins; what begins otherwise is an option of Hydra's or belongs to one."""
 
 
 def main() -> int:
-    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing was measured, 130 interrupted."""
+    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 130 or 143 stopped."""
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         requests = composed()
         return measure(requests) if requests else 0  # none: --help, --cfg and the like
@@ -38,9 +43,17 @@ def main() -> int:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         print(f"error: {reason}; results_dir must be a folder that can be written", file=sys.stderr)
     except KeyboardInterrupt:
-        print("stopped; the cases that are done are kept, a sweep goes on from there")
-        return 130
+        print("stopped before anything was measured")
+        return INTERRUPTED
     return 2
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a sweep as cleanly as Ctrl-C does."""
+
+
+def _terminate(signum: int, frame: object) -> None:
+    raise Terminated
 
 
 def composed() -> list[Request]:
@@ -69,14 +82,23 @@ def composed() -> list[Request]:
 
 def measure(requests: Sequence[Request]) -> int:
     """Measures what is not there yet, then shows the table and where everything is."""
-    from bench import sweep
+    from bench import jobs, sweep
 
-    jobs = sweep.prepare(requests)
-    if not requests[0].sweep and jobs[0].objection:
-        raise UsageError(f"mode={jobs[0].case.variant.mode.name}: {jobs[0].objection}")
-    print(sweep.heading(jobs))
-    run_ids = list(sweep.run(jobs, resume=requests[0].resume))
-    return show(jobs[0].study_folder, run_ids, is_sweep=requests[0].sweep)
+    asked = requests[0]
+    todo = jobs.prepare(requests)
+    if not asked.sweep and todo[0].objection:
+        raise UsageError(f"mode={todo[0].case.variant.mode.name}: {todo[0].objection}")
+    print(sweep.heading(todo))
+    run_ids: list[str] = []
+    try:
+        for run_id in sweep.run(todo, asked.order, asked.resume, asked.retry):
+            run_ids.append(run_id)
+    except KeyboardInterrupt as stop:
+        if run_ids:
+            show(todo[0].study_folder, run_ids, asked.sweep)
+        print(f"stopped after {len(run_ids)} of {len(todo)}; a sweep goes on from there")
+        return INTERRUPTED if not isinstance(stop, Terminated) else TERMINATED
+    return show(todo[0].study_folder, run_ids, asked.sweep)
 
 
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
@@ -92,7 +114,8 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
         print(f"report   {report.write(study)}")
     print(f"results  {study / 'runs'}")
     print(f"next     python -m analysis.{'table' if is_sweep else 'report'} {study}")
-    return 0 if set(rows["status"]) <= {"ok", "skipped"} else 1
+    good = set(rows["status"]) <= {"ok", "skipped"} and not rows["replicates_not_ok"].any()
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

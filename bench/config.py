@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from hydra.conf import HydraConf
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from bench.records import (
     Budget,
@@ -26,149 +23,14 @@ from bench.records import (
     Variant,
     canonical_json,
 )
+from bench.schema import MOST, check
 
-
-@dataclass
-class ModelConfig:
-    """conf/model/*.yaml"""
-
-    name: str = MISSING
-    target: str | None = None
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    fullgraph: bool = True
-    batch_dim: int | None = 0
-    sizes: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-
-
-@dataclass
-class ModeConfig:
-    """conf/mode/*.yaml"""
-
-    name: str = MISSING
-    grad: str = MISSING
-    autocast: bool = MISSING
-    compile: str = MISSING
-    graph: bool = MISSING
-
-
-@dataclass
-class BudgetConfig:
-    """conf/budget/*.yaml"""
-
-    name: str = MISSING
-    rank: int = MISSING
-    warmup_min_s: float = MISSING
-    warmup_max_s: float = MISSING
-    block_s: float = MISSING
-    pilot_rounds: int = MISSING
-    min_rounds: int = MISSING
-    max_rounds: int = MISSING
-    half_width: float = MISSING
-    timed_max_s: float = MISSING
-    clock_rounds: int = MISSING
-
-
-@dataclass
-class BaselineConfig:
-    """What speedups are against."""
-
-    mode: str = MISSING
-    dtype: str | None = None
-
-
-@dataclass
-class Config:
-    """Everything that can be said on the command line."""
-
-    model: ModelConfig = MISSING
-    mode: ModeConfig = MISSING
-    phase: str = MISSING
-    dtype: str = MISSING
-    shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
-    budget: BudgetConfig = MISSING
-    baseline: BaselineConfig = MISSING
-    experiment: Any = None
-    device: str = MISSING
-    threads: int = MISSING
-    seed: int = MISSING
-    results_dir: str = MISSING
-    study: str = MISSING
-    timeout_s: float = MISSING
-    compile_cache: str = MISSING
-    resume: bool | None = None
-
-
-CHOICES = {
-    "mode.grad": ("enabled", "no_grad", "inference_mode", "natural"),
-    "mode.compile": (
-        "none",
-        "default",
-        "reduce-overhead",
-        "max-autotune",
-        "max-autotune-no-cudagraphs",
-    ),
-    "phase": ("inference",),
-    "dtype": ("auto", "fp32", "tf32", "bf16", "fp16"),
-    "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
-    "compile_cache": ("cold", "warm"),
-}
-
-SECTIONS: dict[str, type] = {
-    "model": ModelConfig,
-    "mode": ModeConfig,
-    "budget": BudgetConfig,
-    "baseline": BaselineConfig,
-}
-
-LEAST = {
-    "threads": 1,
-    "seed": 0,
-    "timeout_s": 1,
-    "budget.warmup_min_s": 0,
-    "budget.warmup_max_s": 0,
-    "budget.block_s": 1e-6,
-    "budget.pilot_rounds": 1,
-    "budget.min_rounds": 1,
-    "budget.max_rounds": 1,
-    "budget.half_width": 1e-6,
-    "budget.timed_max_s": 1e-3,
-    "budget.clock_rounds": 1,
-}
-
-MOST = 2**31 - 1
-"""Largest number that any setting takes: torch, the system and the files can still hold it."""
-
-NOT_OF_A_CASE = ("experiment=", "resume=")
+NOT_OF_A_CASE = ("experiment=", "resume=", "retry=", "order=")
 """Overrides that a command for a single case leaves out."""
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
 
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
-
-
-def register() -> None:
-    """Makes the schema known to Hydra; it rejects unknown keys and wrong types."""
-    ConfigStore.instance().store(name="schema", node=Config)
-
-
-def check_keys(config: DictConfig) -> None:
-    """Raises UsageError for keys added with + that mean nothing, and for keys taken away with ~."""
-    nodes = [("", Config, config), *((f"{k}.", c, config.get(k)) for k, c in SECTIONS.items())]
-    for prefix, schema, node in nodes:
-        known = [f.name for f in fields(schema)]
-        for key in set(node) - set(known):
-            raise UsageError(f"{prefix}{key}: no such key; known are {', '.join(known)}")
-
-
-def check_results_dir(folder: Path, study: str) -> None:
-    """Raises UsageError unless files can be created under `folder`, in a folder called `study`."""
-    if study != Path(study).name or study in ("", ".."):
-        raise UsageError(f"study={study}: must be the plain name of a folder in results_dir")
-    nearest = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
-    if not nearest.is_dir():
-        raise UsageError(f"results_dir={folder}: {nearest} is a file; name a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(f"results_dir={folder}: {nearest} cannot be written; name another folder")
 
 
 def preset(name: str, key: str) -> dict[str, Any]:
@@ -203,6 +65,21 @@ class Request:
         asked: bool | None = self.config["resume"]
         return self.sweep if asked is None else asked
 
+    @property
+    def retry(self) -> bool:
+        """Whether cases that failed before are tried again."""
+        return bool(self.config["retry"])
+
+    @property
+    def order(self) -> str:
+        """Order of a sweep's cases: random or given."""
+        return str(self.config["order"])
+
+    @property
+    def replicates(self) -> int:
+        """How many fresh processes measure the case."""
+        return int(self.config["replicates"])
+
 
 def request(config: DictConfig, job: HydraConf) -> Request:
     """Freezes a composed job; raises UsageError for a value outside its choices."""
@@ -211,19 +88,7 @@ def request(config: DictConfig, job: HydraConf) -> Request:
         raise UsageError(
             f"experiment={experiment} is a sweep: add -m (python run.py -m experiment={experiment})"
         )
-    for key in sorted(OmegaConf.missing_keys(config)):
-        raise UsageError(f"{key}: nothing is chosen; name a value, as in {key}=...")
-    check_keys(config)
-    for key, allowed in CHOICES.items():
-        value = OmegaConf.select(config, key)
-        if value not in allowed:
-            names = ", ".join(str(choice) for choice in allowed if choice is not None)
-            raise UsageError(f"{key}={value}: allowed are {names}")
-    for key, least in LEAST.items():
-        value = OmegaConf.select(config, key)
-        if not least <= value <= MOST:
-            raise UsageError(f"{key}={value}: must be from {least} to {MOST}")
-    check_results_dir(Path(config.results_dir), config.study)
+    check(config)
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
     baseline = config.baseline.mode
@@ -273,6 +138,7 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
     plan = Plan(
         budget=Budget(**config["budget"]),
         seed=config["seed"],
+        replicate=0,
         compile_cache=config["compile_cache"],
         timeout_s=config["timeout_s"],
         study=config["study"],
@@ -316,7 +182,12 @@ def _model(config: dict[str, Any]) -> Model:
 
 def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
     size, name = shape["size"], model["name"]
-    overrides = {k: v for k, v in shape.items() if k != "size" and v is not None}
+    overrides = {k: v for k, v in shape.items() if k not in ("size", "scale") and v is not None}
+    if shape.get("scale") is not None:
+        scaled = model["scale"]
+        if scaled in overrides:
+            raise UsageError(f"shape.scale and shape.{scaled} both set {scaled}; give one of them")
+        overrides[scaled] = shape["scale"]
     if model["sizes"] and size not in model["sizes"]:
         raise UsageError(f"shape={size}: the sizes of model={name} are {', '.join(model['sizes'])}")
     if not model["sizes"] and size != "default":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import socket
@@ -14,7 +15,7 @@ import torch
 
 from bench.devices import cpu_name, find, host_memory_bytes
 from bench.isolation import Progress
-from bench.records import DeviceFacts, Environment, Host, Model, canonical_json
+from bench.records import Environment, Host, Model, canonical_json
 from bench.subject import build, source_hash
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +35,7 @@ def read(progress: Progress, device_name: str) -> Host:
     return Host(
         device,
         Environment(
-            environment_id=_identity(device, driver),
+            environment_id=None,  # known once the model's source is
             host=socket.gethostname(),
             device_name=device.name,
             cpu_name=cpu_name(),
@@ -52,24 +53,23 @@ def read(progress: Progress, device_name: str) -> Host:
             variables=canonical_json(
                 {key: value for key, value in os.environ.items() if key.startswith(VARIABLES)}
             ),
+            source_id=_source_id(),
         ),
     )
 
 
-def try_model(progress: Progress, model: Model, shape: dict[str, int]) -> str:
+def try_model(progress: Progress, model: Model, shape_json: str) -> str:
     """Builds the model once, so that a mistake shows before anything is measured.
 
     Returns the hash of its source; raises UsageError.
     """
-    build(model, shape)
+    build(model, json.loads(shape_json))
     return source_hash(model.target)
 
 
-def _identity(device: DeviceFacts, driver: str | None) -> str:
-    """Hash of what must be equal for two rows to be comparable (the model's source comes later)."""
-    digest = hashlib.sha256(
-        canonical_json([torch.__version__, driver, device.type, device.name]).encode()
-    )
+def _source_id() -> str:
+    """Hash of the Python source that decides what is measured."""
+    digest = hashlib.sha256()
     for folder in ("bench", "models"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             digest.update(file.relative_to(ROOT).as_posix().encode())

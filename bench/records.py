@@ -151,6 +151,7 @@ class Plan:
 
     budget: Budget
     seed: int
+    replicate: int  # which of the case's fresh processes this is
     compile_cache: str  # cold | warm
     timeout_s: float
     study: str
@@ -192,8 +193,12 @@ class Attempt:
     reason: str | None = column("why the status is not ok, in one sentence")
     duration_s: float | None = column("wall time of the whole attempt")
     command: str = column("command that measures this case again")
-    order: str | None = column("order of the sweep's cases: random (by seed) or given", default=None)
-    position: int | None = column("place in that order, from 0; null for a single case", default=None)
+    order: str | None = column(
+        "order of the sweep's cases: random (by seed) or given", default=None
+    )
+    position: int | None = column(
+        "place in that order, from 0; null for a single case", default=None
+    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""Which earlier rows stand in for a case, so that a sweep goes on where it stopped."""
+"""Which earlier rows stand in for a case, so that a sweep goes on where it stopped; if not, why."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,49 +10,117 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.records import Environment, canonical_json
+
+FINGERPRINT = {
+    "torch_version": "torch",
+    "driver_version": "the driver",
+    "device_name": "the device",
+    "source_id": "the source of bench/ or models/",
+    "model_source_id": "the model's source",
+}
+"""Columns that must be equal for rows to be comparable, and what a reader calls them."""
+
+FINAL = ("ok", "skipped")
+"""Statuses that measuring again would not change; others are tried again unless told otherwise."""
+
+COLUMNS = (
+    "run_id",
+    "case_id",
+    "replicate",
+    "status",
+    "environment_id",
+    "budget",
+    "budget_rank",
+    "compile_cache",
+    *FINGERPRINT,
+)
+
+Row = dict[str, Any]
+
+
+def environment_id(environment: Environment) -> str:
+    """Hash of what makes rows comparable."""
+    facts = [getattr(environment, name) for name in FINGERPRINT]
+    return hashlib.sha256(canonical_json(facts).encode()).hexdigest()[:16]
+
 
 @dataclass(frozen=True)
 class Needed:
     """What a row must have been measured with to stand in for a new measurement."""
 
     case_id: str
-    environment_id: str
+    replicate: int
     compile_cache: str
     budget_rank: int
+    environment: Environment
+    retry: bool  # whether a case that failed is tried again
 
 
-COLUMNS = ["case_id", "environment_id", "compile_cache", "budget_rank", "status", "run_id"]
+@dataclass(frozen=True)
+class Found:
+    """The row that stands in; or None and why the newest one of the same case does not."""
+
+    run_id: str | None
+    why_not: str | None = None
 
 
 class Earlier:
-    """The usable rows of a study, read once."""
+    """The rows of a study, read once."""
 
     def __init__(self, runs: Path) -> None:
-        self._rows = [row for path in sorted(runs.glob("[!.]*.parquet")) for row in _usable(path)]
+        self._rows: dict[tuple[str, int], list[Row]] = {}
+        for path in sorted(runs.glob("[!.]*.parquet")):
+            for row in _readable(path):
+                self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
-    def run_id(self, needed: Needed) -> str | None:
-        """The newest row of the same work, environment and at least the same budget, or None."""
-        fitting = [
-            str(row["run_id"])
-            for row in self._rows
-            if (row["case_id"], row["environment_id"], row["compile_cache"])
-            == (needed.case_id, needed.environment_id, needed.compile_cache)
-            and row["budget_rank"] >= needed.budget_rank
-        ]
-        return max(fitting, default=None)  # run ids begin with the time
+    def find(self, needed: Needed) -> Found:
+        """The newest row of the same work that is good enough; it stands in only once."""
+        rows = self._rows.get((needed.case_id, needed.replicate), [])
+        newest_first = sorted(rows, key=lambda row: str(row["run_id"]), reverse=True)
+        objections = [_objection(row, needed) for row in newest_first]
+        for row, objection in zip(newest_first, objections, strict=True):
+            if objection is None:
+                rows.remove(row)
+                return Found(row["run_id"])
+        return Found(None, objections[0] if objections else None)
 
 
-def _usable(path: Path) -> list[dict[str, Any]]:
-    """The file's row if it is ours and ok; what cannot be read is measured again."""
+def _objection(row: Row, needed: Needed) -> str | None:
+    """Why `row` cannot stand in, in a few words, or None."""
+    if row["environment_id"] is None:
+        return "where it was measured is unknown"
+    differing = [
+        name
+        for column, name in FINGERPRINT.items()
+        if row[column] != getattr(needed.environment, column)
+    ]
+    if differing or row["environment_id"] != needed.environment.environment_id:
+        return f"{' and '.join(differing) or 'the environment'} changed"
+    if row["budget_rank"] < needed.budget_rank:
+        return f"only budget={row['budget']} so far"
+    if row["compile_cache"] != needed.compile_cache:
+        return f"compile_cache was {row['compile_cache']}"
+    if row["status"] not in FINAL and needed.retry:
+        return f"ended {row['status']}"
+    return None
+
+
+def _readable(path: Path) -> list[Row]:
+    """The file's row if it is ours; what cannot be read is measured again."""
     try:
-        rows: list[dict[str, Any]] = pq.ParquetFile(path).read(columns=COLUMNS).to_pylist()
+        rows: list[Row] = pq.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist()
     except (pa.ArrowException, OSError):
         return []
-    return [row for row in rows if _is_ours(row) and row["status"] == "ok"]
+    return [row for row in rows if _is_ours(row)]
 
 
-def _is_ours(row: dict[str, Any]) -> bool:
+def _is_ours(row: Row) -> bool:
     """Whether the row has the columns, and in them what we write there."""
-    return row.keys() >= set(COLUMNS) and all(
-        isinstance(row[name], int if name == "budget_rank" else str) for name in COLUMNS
+    numbers = ("budget_rank", "replicate")
+    words = ("run_id", "case_id", "status", "budget", "compile_cache")
+    return (
+        row.keys() >= set(COLUMNS)
+        and all(isinstance(row[name], int) for name in numbers)
+        and all(isinstance(row[name], str) for name in words)
     )

@@ -200,7 +200,7 @@ def _time(
         baseline.step if baseline else None,
         device,
         plan.budget,
-        plan.seed,
+        plan.seed + plan.replicate,
         warmth.per_call_s,
     )
     recompiles = evidence.compiled_so_far().since(before).compilations
@@ -227,9 +227,7 @@ def _read_clocks(
     expected_s = median(findings.latency_rounds_s)
     read = clocks.read(candidate.step, device, plan.budget, plan.seed, expected_s)
     progress("dispatch")
-    dispatch = empty.dispatch(
-        candidate.subject, case.variant, case.model, device, plan.budget
-    )
+    dispatch = empty.dispatch(candidate.subject, case.variant, case.model, device, plan.budget)
     return replace(
         findings,
         host_rounds_s=read.host_s,

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench import leftovers
 from bench.records import PARTS, SCHEMA_VERSION, Record, canonical_json, row
 
 _TYPES: dict[Any, pa.DataType] = {
@@ -58,7 +59,7 @@ def write(record: Record, folder: Path) -> Path:
         }
     )
     table = pa.Table.from_pylist([row(record)], schema=schema)
-    partial = folder / f".{path.name}.partial"
+    partial = folder / f".{path.name}.{leftovers.owner()}.partial"
     try:
         with partial.open("wb") as file:
             pq.write_table(table, file, compression="zstd")

@@ -1,141 +1,86 @@
-"""Requests -> records on disk: validated together, then measured one after another.
-
-Imports no torch. Nothing that a case does can end the sweep.
-"""
+"""Jobs -> records on disk, one after another. Nothing that a case does can end the sweep."""
 
 from __future__ import annotations
 
 import os
+import random
 import secrets
-import shlex
-import shutil
-import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from time import monotonic
 from typing import NoReturn
 
 from tqdm import tqdm
 
-from bench import isolation, store
-from bench.config import Request, resolve
-from bench.objections import objection
-from bench.records import (
-    SCHEMA_VERSION,
-    Attempt,
-    Case,
-    Environment,
-    Findings,
-    Host,
-    Plan,
-    Record,
-    Result,
-    UsageError,
-    work_of,
-)
-from bench.reuse import Earlier, Needed
-
-PROBE_TIMEOUT_S = 300
+from bench import isolation, leftovers, store
+from bench.jobs import Job
+from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, work_of
+from bench.reuse import Earlier, Found
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A validated request: what to measure, how, where, and why not if it cannot be."""
+class Turn:
+    """A job's place in a sweep; None and None for a single case."""
 
-    case: Case
-    plan: Plan
-    environment: Environment
-    objection: str | None
-    command: str
-
-    @property
-    def study_folder(self) -> Path:
-        """Where the study's results lie."""
-        return Path(self.plan.results_dir) / self.plan.study
-
-    @property
-    def needed(self) -> Needed:
-        """What an earlier row must have to make measuring this again unnecessary."""
-        return Needed(
-            self.case.case_id,
-            self.environment.environment_id or "",
-            self.plan.compile_cache,
-            self.plan.budget.rank,
-        )
+    order: str | None = None
+    position: int | None = None
 
 
-def prepare(requests: Sequence[Request]) -> list[Job]:
-    """Validates every request; raises one UsageError that names all culprits."""
-    problems: list[str] = []
-    jobs: list[Job] = []
-    for request in requests:
-        try:
-            jobs.append(_job(request))
-        except UsageError as problem:
-            problems.append(str(problem))
-    if problems:
-        raise UsageError("\n".join(dict.fromkeys(problems)))
-    studies = dict.fromkeys(str(job.study_folder) for job in jobs)
-    if len(studies) > 1:
-        raise UsageError(f"a sweep fills one study, not {', '.join(studies)}; run it for each")
-    return jobs
+def heading(jobs: Sequence[Job]) -> str:
+    """What will be measured, where, and where the results go: one line."""
+    around = jobs[0].environment
+    what = f"{len(jobs)} cases" if len(jobs) > 1 else jobs[0].label
+    devices = " and ".join(dict.fromkeys(str(job.environment.device_name) for job in jobs))
+    threads = " or ".join(dict.fromkeys(str(job.case.threads) for job in jobs))
+    where = f"{devices}, {threads} of {around.cpu_cores} cores, torch {around.torch_version}"
+    return f"{what} on {where} → {jobs[0].study_folder}"
 
 
-def _job(request: Request) -> Job:
-    case, plan = resolve(request, lambda name: host(name).device)
-    around = host(case.device)
-    cores = around.environment.cpu_cores
-    if cores and case.threads > cores:
-        raise UsageError(f"threads={case.threads}: this process may use {cores} cores")
-    source = _model_source(case, plan.timeout_s)
-    return Job(
-        case,
-        plan,
-        replace(around.environment, environment_id=f"{around.environment.environment_id}{source}"),
-        objection(case, around.device),
-        shlex.join(["python", "run.py", *request.overrides]),
-    )
+def run(jobs: Sequence[Job], order: str, resume: bool, retry: bool) -> Iterator[str]:
+    """Measures each job that no earlier row stands in for; yields the run ids that count.
 
-
-@cache
-def host(device: str) -> Host:
-    """Facts of the device and its surroundings; raises UsageError where there is no such device."""
-    outcome = isolation.call("bench.environment:read", device, timeout_s=PROBE_TIMEOUT_S)
-    if outcome.kind == "returned":
-        found: Host = outcome.value
-        return found
-    raise UsageError(outcome.reason or f"device={device} cannot be used")
-
-
-_sources: dict[tuple[object, ...], str] = {}
-
-
-def _model_source(case: Case, timeout_s: float) -> str:
-    """Hash of a custom model's source, after building it once; "" for the built-in models.
-
-    Only a mistake of the user's raises UsageError. A model that crashes or hangs while it is built
-    is left to its own run, which records that.
+    `order` random shuffles the jobs by the first one's seed, so that a drift of the machine does
+    not become a difference between modes; given keeps them as they are.
     """
-    if not case.model.name.startswith("custom:"):
-        return ""
-    key = (case.model, case.shape_json)
-    if key not in _sources:
-        outcome = isolation.call(
-            "bench.environment:try_model", case.model, case.shape, timeout_s=timeout_s
-        )
-        if outcome.kind == "usage":
-            raise UsageError(outcome.reason or "the model cannot be built")
-        _sources[key] = f"-{outcome.value}" if outcome.kind == "returned" else "-unknown"
-    return _sources[key]
+    runs = jobs[0].study_folder / "runs"
+    leftovers.clear(runs)
+    jobs = list(jobs)
+    if order == "random":
+        random.Random(jobs[0].plan.seed).shuffle(jobs)
+    earlier = Earlier(runs)
+    found = [earlier.find(job.needed(retry)) if resume else Found(None) for job in jobs]
+    for line in _reasons(found):
+        print(line)
+    yield from (each.run_id for each in found if each.run_id)
+    missing = sum(each.run_id is None for each in found)
+    with tqdm(total=missing, unit="case", disable=None, leave=False) as bar:
+        for position, (job, each) in enumerate(zip(jobs, found, strict=True)):
+            if each.run_id is None:
+                turn = Turn(order, position) if len(jobs) > 1 else Turn()
+                yield measure(job, turn, partial(_show_phase, bar, job.label))
+                bar.update()
 
 
-def measure(job: Job, progress: Progress) -> str:
+def _reasons(found: Sequence[Found]) -> Iterator[str]:
+    """What is reused, and why what was measured before is measured again."""
+    reused = sum(each.run_id is not None for each in found)
+    if reused:
+        yield f"reusing {reused} of {len(found)} cases measured before (resume=false: anew)"
+    for why, count in Counter(each.why_not for each in found if each.why_not).most_common():
+        yield f"measuring {count} again: {why}"
+
+
+def _show_phase(bar: tqdm[NoReturn], what: str, phase: str) -> None:
+    bar.set_description(f"{what}: {phase}")
+
+
+def measure(job: Job, turn: Turn, progress: Progress) -> str:
     """Runs one job in a process of its own and writes its record, whatever became of it.
 
     Returns the run id.
@@ -159,11 +104,13 @@ def measure(job: Job, progress: Progress) -> str:
             budget=plan.budget.name,
             budget_rank=plan.budget.rank,
             seed=plan.seed,
-            replicate=0,
+            replicate=plan.replicate,
             status=result.status,
             reason=result.reason,
             duration_s=monotonic() - begin,
             command=job.command,
+            order=turn.order,
+            position=turn.position,
         ),
         work_of(job.case, plan),
         replace(job.environment, load_1min=load),
@@ -199,50 +146,8 @@ def _compiler_cache(temperature: str) -> Iterator[dict[str, str]]:
     if temperature == "warm":
         yield {}
         return
-    folder = tempfile.mkdtemp(prefix="modescope-")
-    try:
+    with leftovers.scratch() as folder:
         yield {
-            "TORCHINDUCTOR_CACHE_DIR": folder,
-            "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+            "TORCHINDUCTOR_CACHE_DIR": str(folder),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
         }
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def heading(jobs: Sequence[Job]) -> str:
-    """What will be measured, where, and where the results go: one line."""
-    around = jobs[0].environment
-    what = f"{len(jobs)} cases" if len(jobs) > 1 else label(jobs[0])
-    devices = " and ".join(dict.fromkeys(str(job.environment.device_name) for job in jobs))
-    threads = " or ".join(dict.fromkeys(str(job.case.threads) for job in jobs))
-    where = f"{devices}, {threads} of {around.cpu_cores} cores, torch {around.torch_version}"
-    return f"{what} on {where} → {jobs[0].study_folder}"
-
-
-def label(job: Job) -> str:
-    """The case in a few words."""
-    case = job.case
-    sizes = " ".join(f"{key}={value}" for key, value in case.shape.items())
-    words = (case.model.name, sizes, case.variant.mode.name, case.variant.dtype)
-    return " ".join(word for word in words if word)
-
-
-def run(jobs: Sequence[Job], resume: bool) -> Iterator[str]:
-    """Measures the jobs in order, each to its end; yields the run ids that speak for them."""
-    earlier = Earlier(jobs[0].study_folder / "runs")
-    reused = [earlier.run_id(job.needed) if resume else None for job in jobs]
-    missing = reused.count(None)
-    if missing < len(jobs):
-        found = len(jobs) - missing
-        print(f"reusing {found} of {len(jobs)} cases measured before (resume=false: anew)")
-    with tqdm(total=missing, unit="case", disable=None, leave=False) as bar:
-        for job, run_id in zip(jobs, reused, strict=True):
-            if run_id is not None:
-                yield run_id
-                continue
-            yield measure(job, partial(_show_phase, bar, label(job)))
-            bar.update()
-
-
-def _show_phase(bar: tqdm[NoReturn], what: str, phase: str) -> None:
-    bar.set_description(f"{what}: {phase}")

@@ -59,12 +59,9 @@ def part(kind: Any, **given: Any) -> Any:
     return kind(**{name: given.get(name, CONTENTS.get(hint)) for name, hint in hints.items()})
 
 
-def budget(**given: Any) -> Budget:
-    return part(Budget, **given)
-
-
 def plan(**given: Any) -> Plan:
-    return part(Plan, budget=budget(), **given)
+    made: Plan = part(Plan, budget=part(Budget), **given)
+    return made
 
 
 def record(run_id: str = "run", **given: Any) -> Record:

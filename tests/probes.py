@@ -194,7 +194,7 @@ def preset(name: str) -> Mode:
 def smoke(seed: int = 0) -> Plan:
     """conf/budget/smoke.yaml as a plan."""
     budget = Budget(**_yaml("budget", "smoke"))
-    return Plan(budget, seed, "warm", timeout_s=60.0, study="main", results_dir="results")
+    return Plan(budget, seed, 0, "warm", timeout_s=60.0, study="main", results_dir="results")
 
 
 def _yaml(group: str, name: str) -> dict[str, Any]:

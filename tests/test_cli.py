@@ -375,9 +375,9 @@ def test_an_edited_model_is_measured_again(
     assert "reusing 1 of 1" in cli(*sweep).out
     with (tmp_path / "their folder" / "net.py").open("a") as file:
         file.write("\n# now different\n")
-    from bench import sweep as sweeping
+    from bench import jobs
 
-    sweeping._sources.clear()  # as a new command would find it
+    jobs._model_source.cache_clear()  # as a new command would find it
     assert "reusing" not in cli(*sweep).out
     assert len(rows(results)) == 2
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from bench.config import Request, resolve
+from bench.jobs import prepare
 from bench.records import Case, DeviceFacts, Model, Plan, UsageError
-from bench.sweep import prepare
 from tests.made_up import CPU, H100
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -263,10 +263,10 @@ COMMANDS = [
     ["mode=eager", "dtype=bf16"],
     ["dtype=bf16", "mode=compile", "mode.autocast=true", "shape.batch=3", "threads=1"],
     ["model=transformer", "shape=small", "baseline.mode=none"],
-    ["study='it''s mine'"],
+    [r"study='it\'s mine'"],
     ["study='two words & more; $HOME'"],
     ['study="quoted"'],
-    ["study=naïve→"],
+    ["study='naïve →'"],
     ["++resume=true", "mode=eager"],
     ["-m", "mode=eager,no_grad", "shape.batch=1,2"],
     ["-m", "experiment=modes", "model=pointwise", "mode=eager,amp"],

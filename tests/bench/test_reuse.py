@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,67 +12,115 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import store
-from bench.reuse import COLUMNS, Earlier, Needed
-from tests.made_up import blank_record, record
+from bench.records import Environment
+from bench.reuse import COLUMNS, Earlier, Found, Needed, environment_id
+from tests.made_up import blank_record, part, record
 
-NEEDED = Needed("case", "here", "cold", 2)
+HERE = part(
+    Environment,
+    torch_version="2.13.0",
+    driver_version=None,
+    device_name="Some CPU",
+    source_id="ours",
+    model_source_id=None,
+)
+HERE = replace(HERE, environment_id=environment_id(HERE))
+NEEDED = Needed("case", 0, "cold", 2, HERE, retry=True)
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
     fitting = {
+        **asdict(HERE),
         "case_id": "case",
-        "environment_id": "here",
+        "replicate": 0,
         "compile_cache": "cold",
+        "budget": "standard",
         "budget_rank": 2,
+        "status": "ok",
     }
     return store.write(record(run_id, **fitting | columns), runs)
 
 
+def found(runs: Path, **needed: Any) -> Found:
+    return Earlier(runs).find(replace(NEEDED, **needed))
+
+
 def test_the_same_work_in_the_same_place_stands_in(tmp_path: Path) -> None:
     measured(tmp_path)
-    assert Earlier(tmp_path).run_id(NEEDED) == "20260301"
+    assert found(tmp_path) == Found("20260301")
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"case_id": "another"}, None),
+        ({"replicate": 1}, None),
+        ({"compile_cache": "warm"}, "compile_cache was warm"),
+        ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
+        ({"torch_version": "2.12.0"}, "torch changed"),
+        ({"driver_version": "570"}, "the driver changed"),
+        ({"device_name": "Another CPU"}, "the device changed"),
+        ({"source_id": "older"}, "the source of bench/ or models/ changed"),
+        ({"model_source_id": "older"}, "the model's source changed"),
+        ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of bench/"),
+        ({"environment_id": "elsewhere"}, "the environment changed"),
+        ({"environment_id": None}, "where it was measured is unknown"),
+        *(
+            ({"status": status}, f"ended {status}")
+            for status in ("failed", "wrong_result", "oom", "timeout", "crashed")
+        ),
+    ],
+    ids=str,
+)
+def test_what_does_not_stand_in_and_why(
+    tmp_path: Path, columns: dict[str, Any], why: str | None
+) -> None:
+    measured(tmp_path, **columns)
+    answer = found(tmp_path)
+    assert answer.run_id is None
+    assert (answer.why_not or "").startswith(why or "")
+    assert (answer.why_not is None) == (why is None)
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        {"case_id": "another"},
-        {"environment_id": "elsewhere"},
-        {"environment_id": None},
-        {"compile_cache": "warm"},
-        {"budget_rank": 1},
-        *({"status": status} for status in ("skipped", "failed", "wrong_result", "oom", "timeout")),
-        {"status": "crashed"},
+        {"budget_rank": 3},
+        {"study": "other"},
+        {"seed": 7},
+        {"host": "other"},
+        {"git_commit": "other"},
+        {"load_1min": 9.0},
+        {"status": "skipped"},
     ],
     ids=str,
 )
-def test_what_does_not_stand_in(tmp_path: Path, columns: dict[str, Any]) -> None:
-    measured(tmp_path, **columns)
-    assert Earlier(tmp_path).run_id(NEEDED) is None
-
-
-def test_an_unknown_environment_is_never_the_same(tmp_path: Path) -> None:
-    measured(tmp_path, environment_id=None)
-    assert Earlier(tmp_path).run_id(replace(NEEDED, environment_id="")) is None
-
-
-@pytest.mark.parametrize(
-    "columns", [{"budget_rank": 3}, {"study": "other"}, {"seed": 7}, {"host": "other"}], ids=str
-)
 def test_what_makes_no_difference(tmp_path: Path, columns: dict[str, Any]) -> None:
     measured(tmp_path, **columns)
-    assert Earlier(tmp_path).run_id(NEEDED) == "20260301"
+    assert found(tmp_path) == Found("20260301")
+
+
+def test_a_failed_case_stands_in_where_it_is_not_to_be_tried_again(tmp_path: Path) -> None:
+    measured(tmp_path, status="timeout")
+    assert found(tmp_path, retry=False) == Found("20260301")
 
 
 def test_the_newest_counts(tmp_path: Path) -> None:
     for run_id in ("20260302", "20260304", "20260303"):
         measured(tmp_path, run_id)
     measured(tmp_path, "20260305", status="failed")
-    assert Earlier(tmp_path).run_id(NEEDED) == "20260304"
+    assert found(tmp_path) == Found("20260304")
+
+
+def test_a_row_stands_in_only_once(tmp_path: Path) -> None:
+    """A sweep that lists the same case twice, such as over seeds, asks for two measurements."""
+    measured(tmp_path)
+    earlier = Earlier(tmp_path)
+    assert [earlier.find(NEEDED).run_id for _ in range(2)] == ["20260301", None]
 
 
 def test_no_study_yet(tmp_path: Path) -> None:
-    assert Earlier(tmp_path / "runs").run_id(NEEDED) is None
+    assert found(tmp_path / "runs") == Found(None)
 
 
 def test_files_that_are_not_ours_are_passed_over(tmp_path: Path) -> None:
@@ -89,7 +137,7 @@ def test_files_that_are_not_ours_are_passed_over(tmp_path: Path) -> None:
     pq.write_table(pa.table({name: [1.5] for name in COLUMNS}), tmp_path / "odd.parquet")
     pq.write_table(pa.table({name: ["ok"] for name in COLUMNS}), tmp_path / "words.parquet")
     store.write(blank_record("20260309"), tmp_path)
-    assert Earlier(tmp_path).run_id(NEEDED) == "20260301"
+    assert found(tmp_path) == Found("20260301")
 
 
 def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
@@ -97,4 +145,4 @@ def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:200] = b"\0" * 196
     path.write_bytes(content)
-    assert Earlier(tmp_path).run_id(NEEDED) is None
+    assert found(tmp_path) == Found(None)

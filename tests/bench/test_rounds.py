@@ -35,6 +35,7 @@ BUDGET = Budget(
     max_rounds=240,
     half_width=0.005,
     timed_max_s=30.0,
+    clock_rounds=12,
 )
 SMOKE = replace(BUDGET, name="smoke", pilot_rounds=3, min_rounds=3, max_rounds=3)
 

@@ -1,0 +1,122 @@
+"""Requests -> validated jobs. Imports no torch: what needs it is asked of a child process."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from bench import isolation
+from bench.config import Request, resolve
+from bench.objections import objection
+from bench.records import Case, Environment, Host, Model, Plan, UsageError
+from bench.reuse import Needed, environment_id
+
+PROBE_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process to be: what to measure, how, where, and why not if it cannot be."""
+
+    case: Case
+    plan: Plan
+    environment: Environment
+    objection: str | None
+    command: str
+
+    @property
+    def study_folder(self) -> Path:
+        """Where the study's results lie."""
+        return Path(self.plan.results_dir) / self.plan.study
+
+    @property
+    def label(self) -> str:
+        """The case in a few words."""
+        sizes = " ".join(f"{key}={value}" for key, value in self.case.shape.items())
+        variant = self.case.variant
+        words = (self.case.model.name, sizes, variant.mode.name, variant.dtype)
+        return " ".join(word for word in words if word)
+
+    def needed(self, retry: bool) -> Needed:
+        """What an earlier row must have to make measuring this again unnecessary."""
+        return Needed(
+            self.case.case_id,
+            self.plan.replicate,
+            self.plan.compile_cache,
+            self.plan.budget.rank,
+            self.environment,
+            retry,
+        )
+
+
+def prepare(requests: Sequence[Request]) -> list[Job]:
+    """Validates every request; raises one UsageError that names all culprits."""
+    problems: list[str] = []
+    jobs: list[Job] = []
+    for request in requests:
+        try:
+            jobs += _replicates(request)
+        except UsageError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise UsageError("\n".join(dict.fromkeys(problems)))
+    studies = dict.fromkeys(str(job.study_folder) for job in jobs)
+    if len(studies) > 1:
+        raise UsageError(f"a sweep fills one study, not {', '.join(studies)}; run it for each")
+    return jobs
+
+
+def _replicates(request: Request) -> list[Job]:
+    """The same job once for each fresh process that is asked for."""
+    job = _job(request)
+    return [
+        replace(job, plan=replace(job.plan, replicate=replicate))
+        for replicate in range(request.replicates)
+    ]
+
+
+def _job(request: Request) -> Job:
+    case, plan = resolve(request, lambda name: host(name).device)
+    around = host(case.device)
+    environment = around.environment
+    if environment.cpu_cores and case.threads > environment.cpu_cores:
+        raise UsageError(
+            f"threads={case.threads}: this process may use {environment.cpu_cores} cores"
+        )
+    if case.model.name.startswith("custom:"):
+        source = _model_source(case.model, case.shape_json, plan.timeout_s)
+        environment = replace(environment, model_source_id=source)
+    return Job(
+        case,
+        plan,
+        replace(environment, environment_id=environment_id(environment)),
+        objection(case, around.device),
+        shlex.join(["python", "run.py", *request.overrides]),
+    )
+
+
+@cache
+def host(device: str) -> Host:
+    """Facts of the device and its surroundings; raises UsageError where there is no such device."""
+    outcome = isolation.call("bench.environment:read", device, timeout_s=PROBE_TIMEOUT_S)
+    if outcome.kind == "returned":
+        found: Host = outcome.value
+        return found
+    raise UsageError(outcome.reason or f"device={device} cannot be used")
+
+
+@cache
+def _model_source(model: Model, shape_json: str, timeout_s: float) -> str | None:
+    """Hash of a custom model's source, after building it once; None where that came to nothing.
+
+    Only a mistake of the user's raises UsageError. A model that crashes or hangs while it is built
+    is left to its own run, which records that.
+    """
+    outcome = isolation.call("bench.environment:try_model", model, shape_json, timeout_s=timeout_s)
+    if outcome.kind == "usage":
+        raise UsageError(outcome.reason or "the model cannot be built")
+    found: str | None = outcome.value
+    return found
