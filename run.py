@@ -114,8 +114,8 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
         print(f"report   {report.write(study)}")
     print(f"results  {study / 'runs'}")
     print(f"next     python -m analysis.{'table' if is_sweep else 'report'} {study}")
-    good = set(rows["status"]) <= {"ok", "skipped"} and not rows["replicates_not_ok"].any()
-    return 0 if good else 1
+    incomplete = rows["status"].eq("ok") & rows["replicates_not_ok"].gt(0)
+    return 0 if set(rows["status"]) <= {"ok", "skipped"} and not incomplete.any() else 1
 
 
 if __name__ == "__main__":

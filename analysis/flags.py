@@ -43,8 +43,8 @@ def raised(run: Row) -> list[str]:
 
     `run` has the estimates of its clocks as `_latency`, `_host`, `_device` and `_pipelined`.
     """
-    if run["status"] != "ok" or run["_host"] is None:
-        return []
+    if run["status"] != "ok" or run["_host"] is None or run["budget"] == "smoke":
+        return []  # a smoke run has no warm-up: its clocks say nothing about each other
     on_cuda = run["device"].startswith("cuda")
     if on_cuda and run["_device"] is None:
         return ["not_isolable"]
