@@ -107,7 +107,7 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
 
     rows = cli.study(study)
     rows = rows[rows["run_id"].isin(run_ids)]
-    print(table.summary(rows))
+    print(table.summary(rows, folder=study))
     if is_sweep:
         from analysis import report
 

@@ -93,15 +93,15 @@ def _why_unknown(rows: Iterable[Row]) -> str:
 
 
 def slopes(chain: Series) -> str | None:
-    """In which order do the modes pay for an operator? None where no slope is known."""
+    """What does each mode pay for an operator, cheapest first? None where no slope is known."""
     known = by_slope(chain)
     if not known:
         return None
     text = _slope(*known[0])
     for (_, cheaper), (name, dearer) in pairwise(known):
-        text += f" {'<' if _apart(cheaper, dearer) else '≈'} {_slope(name, dearer)}"
+        text += f"{',' if _apart(cheaper, dearer) else ' ≈'} {_slope(name, dearer)}"
     overlaps = " (≈: the intervals overlap)" if "≈" in text else ""
-    return f"Dispatch per {chain.unit}: {text}{overlaps}."
+    return f"Dispatch per {chain.unit}, cheapest first: {text}{overlaps}."
 
 
 def _apart(lesser: Estimate, greater: Estimate) -> bool:

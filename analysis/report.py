@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from analysis import cli, pictures, sections
 
@@ -43,11 +44,11 @@ def _engines() -> dict[str, jinja2.Environment]:
         "lstrip_blocks": True,
         "keep_trailing_newline": True,
     }
-    html = jinja2.Environment(autoescape=True, **common)
+    page = jinja2.Environment(autoescape=True, **common)
     markdown = jinja2.Environment(autoescape=False, finalize=_markdown, **common)
     markdown.filters["code"] = lambda text: Markup(" ".join(str(text).split()))
     markdown.filters["made"] = Markup  # by a macro, whose values are escaped already
-    return {"index.html": html, "report.md": markdown}
+    return {"index.html": page, "report.md": markdown}
 
 
 def _markdown(value: Any) -> Any:
@@ -55,7 +56,7 @@ def _markdown(value: Any) -> Any:
     if isinstance(value, Markup):
         return value
     line = " ".join(str(value).split())
-    return re.sub(r"([|`*\\])", r"\\\1", str(escape(line)).replace("&#34;", '"'))
+    return re.sub(r"([|`*\\])", r"\\\1", html.escape(line, quote=False))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,9 +45,11 @@ def duration_interval(value: float | None, low: float | None, high: float | None
     """`357 µs [355, 359]`, with as many digits as the interval's width asks for."""
     if value is None or low is None or high is None:
         return duration(value)
-    scale, unit = _unit(value)
-    value, low, high = value / scale, low / scale, high / scale
-    places = _places(value, low, high, least=max(0, 2 - _magnitude(value)))
+    # An interval around zero has no digits of its own: its ends decide.
+    size = value if low > 0 else max(abs(low), abs(high))
+    scale, unit = _unit(size)
+    value, low, high, size = value / scale, low / scale, high / scale, size / scale
+    places = _places(value, low, high, least=max(0, 2 - _magnitude(size)))
     return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
 
 

@@ -156,7 +156,7 @@ def test_a_series_comes_first_and_many_shapes_are_folded_away(tmp_path: Path) ->
     words = " ".join("".join(page.words).split())
     markdown = (study / "report" / "report.md").read_text()
     for told in (words, html.unescape(markdown).replace("\\", "")):
-        assert "Dispatch per op: compile" in told
+        assert "Dispatch per op, cheapest first: compile" in told
         assert "Bound by overhead, as dispatch takes more than half of the call: eager" in told
         assert "compile is faster than eager fp32: 4.67×" in told
         assert told.index("over ops on") < told.index("ops 4, width 64, inference")
