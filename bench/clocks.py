@@ -26,10 +26,10 @@ Samples = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Clocks:
-    """One value per block and clock; what could not be had is None, with the reason."""
+    """One value per block and clock; what could not be had is None, `device_s` with the reason."""
 
     host_s: Samples
-    pipelined_s: Samples
+    pipelined_s: Samples | None
     device_s: Samples | None
     device_note: str | None
 
@@ -53,16 +53,20 @@ def read(step: Step, device: Device, budget: Budget, seed: int, latency_s: float
         if isolated:
             clocks["device"] = lambda: device_time(step, device, isolated)
         samples: dict[str, list[float]] = {name: [] for name in ("host", "pipelined", "device")}
+        reasons: dict[str, str | None] = {"device": note}
         for _ in range(budget.clock_rounds):
             for name in shuffle.sample(list(clocks), len(clocks)):
-                samples[name] += clocks[name]().samples_s
+                timing = clocks[name]()
+                samples[name] += timing.samples_s
+                reasons[name] = timing.reason
             if device.clock() > deadline:
                 break
+    device_s = tuple(samples["device"]) or None
     return Clocks(
         tuple(samples["host"]),
-        tuple(samples["pipelined"]),
-        tuple(samples["device"]) or None,
-        note,
+        tuple(samples["pipelined"]) or None,
+        device_s,
+        None if device_s else reasons["device"],
     )
 
 

@@ -10,11 +10,11 @@ from statistics import median
 import torch
 
 from bench import modes
-from bench.devices import Hardware
+from bench.devices import Hardware, Step
 from bench.isolation import one_line
 from bench.records import Budget, Model, Variant
 from bench.rounds import quiet_gc
-from bench.subject import Subject
+from bench.subject import Subject, state_kept
 from bench.timers import Timing, calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
@@ -37,19 +37,25 @@ def dispatch(
     """Host time of a call on an empty batch, one sample per block.
 
     A compiled mode compiles once more for the empty shape, so this comes after all timing of the
-    case itself. A forward that cannot take an empty batch gives no samples and the reason.
+    case itself. A forward that cannot take an empty batch gives no samples and the reason. The
+    module's buffers are as before when it returns: moments of an empty batch are not numbers.
     """
     reason = objection(variant, device, model)
     if reason:
         return Timing((), reason)
     assert model.batch_dim is not None
-    try:
-        emptied = _emptied(subject, model.batch_dim)
-        step = modes.build(emptied, variant, model.fullgraph, device).step
-        for _ in range(WARM_UP_CALLS):
-            step()
-    except Exception as error:
-        return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
+    with state_kept(subject.module):
+        try:
+            emptied = _emptied(subject, model.batch_dim)
+            step = modes.build(emptied, variant, model.fullgraph, device).step
+            for _ in range(WARM_UP_CALLS):
+                step()
+        except Exception as error:
+            return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
+        return _blocks(step, device, budget)
+
+
+def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
     per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
     calls = calls_for(budget.block_s, per_call_s, reading_cost(device.clock))
     with quiet_gc():

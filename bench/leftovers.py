@@ -21,7 +21,8 @@ def owner() -> str:
 def clear(runs: Path) -> None:
     """Removes half-written records and compiler caches whose owners are gone from this host."""
     for partial in runs.glob(".*.partial"):
-        if _is_abandoned(partial.name.split(".")[-2]):
+        owner_name = partial.name.removesuffix(".partial").rpartition(".parquet.")[2]
+        if _is_abandoned(owner_name):
             partial.unlink(missing_ok=True)
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_abandoned(folder.name.removeprefix(PREFIX).rpartition("-")[0]):

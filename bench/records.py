@@ -344,6 +344,11 @@ class Findings:
         "per block: host time of the same call on an empty batch, which does no work", default=None
     )
     dispatch_note: str | None = column("why dispatch_rounds_s is null", default=None)
+    clocks_s: float | None = column(
+        "duration of reading host, pipelined, device and dispatch; where dispatch compiles once "
+        "more, that included",
+        default=None,
+    )
     synchronize_s: float | None = column(
         "cost of a synchronise when the device has nothing to do", default=None
     )

@@ -223,6 +223,7 @@ def _read_clocks(
     findings: Findings,
 ) -> Findings:
     progress("clocks")
+    start = device.clock()
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
     read = clocks.read(candidate.step, device, plan.budget, plan.seed, expected_s)
@@ -236,6 +237,7 @@ def _read_clocks(
         device_note=read.device_note,
         dispatch_rounds_s=dispatch.samples_s or None,
         dispatch_note=dispatch.reason,
+        clocks_s=device.clock() - start,
     )
 
 

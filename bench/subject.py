@@ -80,7 +80,7 @@ def state_kept(module: torch.nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        with torch.no_grad():
+        with torch.inference_mode():  # a buffer replaced under it can be written nowhere else
             for owner, name, buffer, value in before:
                 if buffer is not None and value is not None:
                     buffer.copy_(value)  # in place, because a captured graph knows its address

@@ -269,6 +269,19 @@ def test_state_is_kept(in_place: bool, grad: Any) -> None:
     assert module.get_buffer("calls") == 2
 
 
+def test_state_is_kept_where_inference_mode_has_replaced_it_before() -> None:
+    module, (x,) = counts(in_place=False)
+    with torch.inference_mode():
+        module(x)
+    before = module.get_buffer("calls")
+    assert before.is_inference()
+    with state_kept(module), torch.inference_mode():
+        module(x)
+        before.zero_()
+    assert module.get_buffer("calls") is before
+    assert before == 2
+
+
 def test_state_is_kept_where_a_buffer_comes_into_being_or_a_call_fails() -> None:
     module = Everything()
 
