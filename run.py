@@ -42,9 +42,9 @@ def main() -> int:
     except OSError as error:  # Hydra makes its folders under results_dir before it calls us
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         print(f"error: {reason}; results_dir must be a folder that can be written", file=sys.stderr)
-    except KeyboardInterrupt:
-        print("stopped before anything was measured")
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        print("stopped")
+        return stopped(stop)
     return 2
 
 
@@ -54,6 +54,11 @@ class Terminated(KeyboardInterrupt):
 
 def _terminate(signum: int, frame: object) -> None:
     raise Terminated
+
+
+def stopped(by: KeyboardInterrupt) -> int:
+    """Exit status after a signal: 128 and its number, as shells count."""
+    return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
 
 
 def composed() -> list[Request]:
@@ -93,12 +98,12 @@ def measure(requests: Sequence[Request]) -> int:
     try:
         for run_id in sweep.run(todo, asked.order, asked.resume, asked.retry):
             run_ids.append(run_id)
+        return show(todo[0].study_folder, run_ids, asked.sweep)
     except KeyboardInterrupt as stop:
-        if run_ids:
+        if 0 < len(run_ids) < len(todo):
             show(todo[0].study_folder, run_ids, asked.sweep)
         print(f"stopped after {len(run_ids)} of {len(todo)}; a sweep goes on from there")
-        return INTERRUPTED if not isinstance(stop, Terminated) else TERMINATED
-    return show(todo[0].study_folder, run_ids, asked.sweep)
+        return stopped(stop)
 
 
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 import socket
 import subprocess
-from pathlib import Path
+import sys
 
 import torch
 
 from bench.devices import cpu_name, find, host_memory_bytes
 from bench.isolation import Progress
 from bench.records import Environment, Host, Model, canonical_json
-from bench.subject import build, source_hash
-
-ROOT = Path(__file__).resolve().parent.parent
+from bench.sources import ROOT, model_id, suite_id
+from bench.subject import build
 
 VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "NVIDIA_TF32", "OMP_", "MKL_", "KMP_")
 """Prefixes of environment variables that change how torch runs."""
@@ -53,7 +51,7 @@ def read(progress: Progress, device_name: str) -> Host:
             variables=canonical_json(
                 {key: value for key, value in os.environ.items() if key.startswith(VARIABLES)}
             ),
-            source_id=_source_id(),
+            source_id=suite_id(),
         ),
     )
 
@@ -63,18 +61,9 @@ def try_model(progress: Progress, model: Model, shape_json: str) -> str:
 
     Returns the hash of its source; raises UsageError.
     """
+    before = set(sys.modules)
     build(model, json.loads(shape_json))
-    return source_hash(model.target)
-
-
-def _source_id() -> str:
-    """Hash of the Python source that decides what is measured."""
-    digest = hashlib.sha256()
-    for folder in ("bench", "models"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(file.relative_to(ROOT).as_posix().encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    return model_id(model.target, before)
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:

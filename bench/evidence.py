@@ -179,3 +179,10 @@ def doubts(facts: Facts) -> str | None:
     """Everything that torch gave instead of what the mode's name says; None if it took effect."""
     found = [text.format(f=facts) for applies, text in DOUBTS if applies(facts)]
     return "; ".join(found) or None
+
+
+def remark(facts: Facts) -> str | None:
+    """What is worth knowing about a mode that did take effect."""
+    if facts.compiled.breaks:
+        return f"compiled in pieces: {facts.compiled.breaks} graph break(s) run in Python"
+    return None

@@ -86,8 +86,8 @@ def _job(request: Request) -> Job:
         raise UsageError(
             f"threads={case.threads}: this process may use {environment.cpu_cores} cores"
         )
-    if case.model.name.startswith("custom:"):
-        source = _model_source(case.model, case.shape_json, plan.timeout_s)
+    source = _model_source(case.model, case.shape_json, plan.timeout_s)
+    if case.model.name.startswith("custom:"):  # the others' source is part of source_id
         environment = replace(environment, model_source_id=source)
     return Job(
         case,
@@ -110,7 +110,7 @@ def host(device: str) -> Host:
 
 @cache
 def _model_source(model: Model, shape_json: str, timeout_s: float) -> str | None:
-    """Hash of a custom model's source, after building it once; None where that came to nothing.
+    """Hash of the model's source, after building it once; None where that came to nothing.
 
     Only a mistake of the user's raises UsageError. A model that crashes or hangs while it is built
     is left to its own run, which records that.

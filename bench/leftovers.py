@@ -21,7 +21,7 @@ def owner() -> str:
 def clear(runs: Path) -> None:
     """Removes half-written records and compiler caches whose owners are gone from this host."""
     for partial in runs.glob(".*.partial"):
-        owner_name = partial.name.removesuffix(".partial").rpartition(".parquet.")[2]
+        owner_name = partial.name.removesuffix(".partial").partition(".parquet.")[2]
         if _is_abandoned(owner_name):
             partial.unlink(missing_ok=True)
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
@@ -41,12 +41,12 @@ def scratch() -> Iterator[Path]:
 
 def _is_abandoned(name: str) -> bool:
     host, _, process = name.rpartition("-")
-    if host != socket.gethostname() or not process.isdigit():
+    if host != socket.gethostname() or not process.isdecimal():
         return False
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:
+    except (PermissionError, OverflowError):  # somebody else's; no process id at all
         return False
     return False

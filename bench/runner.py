@@ -68,58 +68,38 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
     progress("reference")
     subject = build(case.model, case.shape).to(device.torch_device)
     exam = accuracy.prepare(subject, plan.seed)
-    findings = Findings(
-        matmul_precision=torch.get_float32_matmul_precision(),
-        timer_resolution_s=resolution(device.clock),
-        timer_cost_s=reading_cost(device.clock),
-        synchronize_s=synchronize_cost(device),
-    )
+    findings = _calibrate(device)
     if exam.unfit:
         raise _Ended("failed", exam.unfit, findings)
-    eager_error = _eager_error(exam, subject, case, device)
 
     progress("first call")
-    before = evidence.compiled_so_far()
-    candidate, first_call_s = _first_call(subject, case.variant, case, device)
-    compiled = evidence.compiled_so_far().since(before)
+    candidate, compiled, findings = _candidate(exam, subject, case, device, findings)
     progress("check")
     seen = evidence.observe(candidate, device)
-    findings = replace(
-        findings,
-        first_call_s=first_call_s,
-        graphs=compiled.graphs,
-        graph_breaks=compiled.breaks,
-        autotuned=compiled.autotuned,
-        seen_grad=seen.grad,
-        seen_autocast=seen.autocast,
-        seen_weight_dtype=seen.weight_dtype,
-        error=accuracy.examine(exam, candidate.subject, candidate.step),
-        eager_error=eager_error,
-        error_limit=accuracy.accepted_error(eager_error, case.variant.dtype),
-    )
-    _judge(findings, case)
-
+    findings = _check(exam, candidate, case, findings)
     progress("baseline")
-    baseline = None
-    if case.baseline:
-        baseline, first_s = _first_call(subject, case.baseline, case, device)
-        error = accuracy.examine(exam, baseline.subject, baseline.step)
-        findings = replace(findings, baseline_first_call_s=first_s, baseline_error=error)
-        if not accuracy.eager_is_sane(error, case.baseline.dtype):
-            baseline = None
-            findings = replace(findings, flags=(*findings.flags, "baseline_wrong"))
-    del exam, subject
+    baseline, findings = _baseline(exam, subject, case, device, findings)
+    del subject  # from here on only what is timed takes memory, and what it is checked against
 
-    findings = _time(progress, candidate, baseline, device, plan, findings)
-    findings = _read_clocks(progress, candidate, case, device, plan, findings)
+    with state_kept(candidate.subject.module):  # a model that counts its calls ends as it began
+        findings = _time(progress, candidate, baseline, device, plan, findings)
+        findings = _read_clocks(progress, candidate, case, device, plan, findings)
+    progress("check again")
+    findings = _check(exam, candidate, case, findings)
     progress("evidence")
     launches = evidence.graph_launches(candidate.step, device)
     facts = evidence.Facts(
         case.variant, case.model.fullgraph, device.type, seen, compiled, launches
     )
-    note = evidence.doubts(facts)
+    doubts = evidence.doubts(facts)
     findings = replace(
-        findings, graph_launches=launches, in_effect=note is None, in_effect_note=note
+        findings,
+        graph_launches=launches,
+        seen_grad=seen.grad,
+        seen_autocast=seen.autocast,
+        seen_weight_dtype=seen.weight_dtype,
+        in_effect=doubts is None,
+        in_effect_note=doubts or evidence.remark(facts),
     )
     return Result("ok", None, findings)
 
@@ -132,6 +112,35 @@ def _settle(case: Case, plan: Plan) -> None:
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # instead of eager without a word
 
 
+def _calibrate(device: Hardware) -> Findings:
+    return Findings(
+        matmul_precision=torch.get_float32_matmul_precision(),
+        timer_resolution_s=resolution(device.clock),
+        timer_cost_s=reading_cost(device.clock),
+        synchronize_s=synchronize_cost(device),
+    )
+
+
+def _candidate(
+    exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
+) -> tuple[modes.Built, evidence.Compiled, Findings]:
+    """The case's variant after its first call, and what the compiler did for it."""
+    eager_error = _eager_error(exam, subject, case, device)
+    before = evidence.compiled_so_far()
+    candidate, first_call_s = _first_call(subject, case.variant, case, device)
+    compiled = evidence.compiled_so_far().since(before)
+    findings = replace(
+        findings,
+        eager_error=eager_error,
+        error_limit=accuracy.accepted_error(eager_error, case.variant.dtype),
+        first_call_s=first_call_s,
+        graphs=compiled.graphs,
+        graph_breaks=compiled.breaks,
+        autotuned=compiled.autotuned,
+    )
+    return candidate, compiled, findings
+
+
 def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware) -> float:
     """Error of plain eager that reaches the case's dtype in the case's way."""
     mode = replace(case.variant.mode, compile="none", graph=False)
@@ -140,6 +149,32 @@ def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hard
         subject.cast(modes.weight_dtype(variant)), variant, case.model.fullgraph, device
     )
     return accuracy.examine(exam, eager.subject, eager.step)
+
+
+def _check(exam: accuracy.Exam, candidate: modes.Built, case: Case, findings: Findings) -> Findings:
+    """Before and after timing: what is timed must be right, and stay so. The larger error counts.
+
+    Ends the case where its results are wrong, or eager's own are and nothing can be judged.
+    """
+    error = accuracy.examine(exam, candidate.subject, candidate.step)
+    if findings.error is None or not error <= findings.error:  # nan is the larger one
+        findings = replace(findings, error=error)
+    _judge(findings, case)
+    return findings
+
+
+def _baseline(
+    exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
+) -> tuple[modes.Built | None, Findings]:
+    """The baseline after its first call; None where there is none, or where it is wrong itself."""
+    if case.baseline is None:
+        return None, findings
+    baseline, first_call_s = _first_call(subject, case.baseline, case, device)
+    error = accuracy.examine(exam, baseline.subject, baseline.step)
+    findings = replace(findings, baseline_first_call_s=first_call_s, baseline_error=error)
+    if accuracy.eager_is_sane(error, case.baseline.dtype):
+        return baseline, findings
+    return None, replace(findings, flags=(*findings.flags, "baseline_wrong"))
 
 
 def _first_call(
@@ -162,7 +197,6 @@ def _first_call(
 
 
 def _judge(findings: Findings, case: Case) -> None:
-    """Ends the case where its results are wrong, or eager's own are and nothing can be judged."""
     dtype = case.variant.dtype
     error, eager, limit = findings.error, findings.eager_error, findings.error_limit
     assert error is not None

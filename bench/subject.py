@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import importlib
 import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -136,12 +134,6 @@ def find(target: str) -> Callable[..., Any]:
         raise UsageError(f"model.target={target}: {name} is no function")
     result: Callable[..., Any] = found
     return result
-
-
-def source_hash(target: str) -> str:
-    """Hash of the file that defines the target, so that edits are noticed."""
-    file = inspect.getsourcefile(importlib.import_module(target.partition(":")[0]))
-    return hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest()[:16]
 
 
 def _inputs(example: object) -> Inputs | None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from bench.config import Request
+from tests.commands import Answer, Cli
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -53,6 +55,24 @@ def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) ->
         return run.composed()
 
     return requests
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
+    """`python run.py` in this process; what children print would be seen too."""
+    import run
+
+    def call(*arguments: str) -> Answer:
+        typed(f"results_dir={results}", *arguments)
+        status = run.main()
+        return Answer(status, *capfd.readouterr())
+
+    return call
 
 
 Ask = Callable[..., list[Request]]

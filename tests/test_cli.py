@@ -8,57 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
-import run
-from tests.processes import alive, marker, soon
+from tests.commands import ROOT, TINY, Answer, Cli, rows, started
+from tests.processes import alive, soon
 
-ROOT = Path(__file__).resolve().parents[1]
 THEIRS = Path(__file__).parent / "their_models.py"
-
-TINY = ["budget=smoke", "compile_cache=warm", "model=pointwise", "shape=small"]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a user gets to see."""
-
-    status: int
-    out: str
-    err: str
-
-
-Row = dict[str, Any]
-Cli = Callable[..., Answer]
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    return tmp_path / "results"
-
-
-@pytest.fixture
-def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
-    """`python run.py` in this process; what children print would be seen too."""
-
-    def call(*arguments: str) -> Answer:
-        typed(f"results_dir={results}", *arguments)
-        status = run.main()
-        return Answer(status, *capfd.readouterr())
-
-    return call
-
-
-def rows(results: Path, study: str = "main") -> list[Row]:
-    """Every stored row, oldest first; none may be unreadable."""
-    files = sorted((results / study / "runs").glob("*.parquet"))
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
 
 
 @pytest.fixture
@@ -397,32 +356,6 @@ def test_the_same_case_twice_in_a_sweep(cli: Cli, results: Path) -> None:
 
 
 # Interrupted
-
-
-@dataclass(frozen=True)
-class Started:
-    """`python run.py` in a process group of its own, as a terminal starts it."""
-
-    process: subprocess.Popen[str]
-    sign: str  # carried by it and by everything that it starts
-
-    def end(self) -> Answer:
-        out, err = self.process.communicate(timeout=60)
-        return Answer(self.process.returncode, out, err)
-
-
-def started(results: Path, arguments: Sequence[str]) -> Started:
-    sign = marker()
-    process = subprocess.Popen(
-        [sys.executable, "run.py", f"results_dir={results}", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "MODESCOPE_TEST": sign},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    return Started(process, sign)
 
 
 SWEEP = ["-m", *TINY, "mode=eager,no_grad,inference_mode", "shape.batch=1,2"]

@@ -142,8 +142,9 @@ def test_as_many_blocks_of_each_as_the_budget_says(blocks: int) -> None:
 
 @pytest.mark.parametrize(("cap_s", "blocks"), [(1.0, 1), (30.0, 1), (60.0, 2), (1e4, 6)])
 def test_a_slow_step_gets_fewer_blocks(cap_s: float, blocks: int) -> None:
-    """Whether a call fits takes 21.25 s: five calls, then one behind a hold of 0.75 s. A round takes
-    as long again, one call of 3.5 s for the host, and 3.5 and 6.5 s for the slope: 34.75 s.
+    """Whether a call fits takes 21.25 s: five calls, then one behind a hold of 0.75 s.
+
+    A round takes as long again, and 3.5 s for the host, and 3.5 and 6.5 s for the slope: 34.75 s.
     """
     device = SimulatedDevice()
     found = read(device_bound(device), device, 3.5, timed_max_s=cap_s)
@@ -186,7 +187,7 @@ class Scripted:
 
 
 def test_the_clocks_take_turns_in_random_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    orders = {}
+    orders: dict[int, list[tuple[str, ...]]] = {}
     for seed in (0, 0, 1):
         script = Scripted(monkeypatch)
         read(lambda: None, SimulatedDevice(), 1.0, seed=seed, clock_rounds=20)

@@ -51,7 +51,7 @@ class Watches(TorchDispatchMode):
     """Notes every operator and how many numbers it gave."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ops: list[str] = []
         self.made = 0
 
@@ -65,7 +65,8 @@ class Watches(TorchDispatchMode):
 
 def watched(subject: Subject) -> Watches:
     step = modes.build(subject, NO_GRAD, True, Cpu()).step
-    with Watches() as watch:
+    watch = Watches()
+    with watch:
         step()
     return watch
 

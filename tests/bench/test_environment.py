@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import torch
 
 from bench import environment
 from bench.records import Host, Model, UsageError
-from bench.subject import source_hash
+from bench.sources import model_id
 from tests.probes import model, scaled
 
 
@@ -46,37 +47,6 @@ def test_only_variables_that_change_torch_are_kept(monkeypatch: pytest.MonkeyPat
     assert {"TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"} <= set(kept)
     assert "MY_SECRET" not in kept
     assert "PATH" not in kept
-
-
-def identity(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(environment, "ROOT", root)
-    return environment._source_id()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    for name in ("bench/runner.py", "models/mlp.py", "analysis/table.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("1")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("name", "counts"),
-    [("bench/runner.py", True), ("models/mlp.py", True), ("analysis/table.py", False)],
-)
-def test_identity_follows_what_is_measured(
-    name: str, counts: bool, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = identity(root, monkeypatch)
-    (root / name).write_text("2")
-    assert (identity(root, monkeypatch) != before) is counts
-
-
-def test_identity_follows_names(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = identity(root, monkeypatch)
-    (root / "bench/runner.py").rename(root / "bench/renamed.py")
-    assert identity(root, monkeypatch) != before
 
 
 @pytest.mark.parametrize(
@@ -125,6 +95,8 @@ def test_outside_of_git_commit_and_changes_are_unknown(
 
 def test_a_model_is_tried_before_anything_is_measured() -> None:
     asked = model(scaled)
-    assert environment.try_model(lambda phase: None, asked, "{}") == source_hash(asked.target)
+    assert environment.try_model(lambda phase: None, asked, "{}") == model_id(
+        asked.target, set(sys.modules)
+    )
     with pytest.raises(UsageError, match="no function 'made_up'"):
         environment.try_model(lambda phase: None, Model("m", "tests.probes:made_up"), "{}")

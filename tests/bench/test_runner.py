@@ -167,7 +167,7 @@ def test_what_a_cpu_cannot_give_is_not_in_effect(asked: Variant, note: str) -> N
 def test_what_is_timed_is_what_was_examined(asked: Variant, watch: Watch) -> None:
     run(case(model(scaled), asked))
     eager, candidate, baseline = watch.three
-    assert watch.examined == [eager.step, candidate.step, baseline.step]
+    assert watch.examined == [eager.step, candidate.step, baseline.step, candidate.step]
     assert watch.timed == (candidate.step, baseline.step)
     assert candidate.step is not baseline.step
 
@@ -456,3 +456,14 @@ def test_other_errors_pass_through(error: Exception, monkeypatch: pytest.MonkeyP
 def test_a_model_that_cannot_be_built_is_the_user_s_to_mend() -> None:
     with pytest.raises(UsageError, match="no_such_package"):
         run(case(Model("custom:no_such_package:build", "no_such_package:build"), NO_GRAD))
+
+
+def test_a_result_that_turns_wrong_while_it_is_timed_is_noticed(watch: Watch) -> None:
+    def spoil() -> None:
+        with torch.no_grad():
+            next(watch.candidate.subject.module.parameters()).mul_(1.5)
+
+    watch.before_timing = spoil
+    result = run(case(model(scaled), NO_GRAD))
+    assert result.status == "wrong_result"
+    assert result.findings.error > result.findings.error_limit

@@ -164,16 +164,6 @@ def test_a_file_that_cannot_be_imported(
     assert "has no function" not in str(refused.value)
 
 
-def test_source_hash_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "user_source.py"
-    file.write_text("def build(): ...")
-    monkeypatch.syspath_prepend(tmp_path)
-    before = subject.source_hash("user_source:build")
-    assert subject.source_hash("user_source:build") == before
-    file.write_text("def build(): return 1")
-    assert subject.source_hash("user_source:build") != before
-
-
 class Everything(nn.Module):
     """All that a cast has to tell apart."""
 

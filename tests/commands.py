@@ -1,0 +1,65 @@
+"""`python run.py` as tests type it: what a user sees, and what is on disk afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from tests.processes import marker
+
+ROOT = Path(__file__).resolve().parents[1]
+
+TINY = ["budget=smoke", "compile_cache=warm", "model=pointwise", "shape=small"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a user gets to see."""
+
+    status: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Answer]
+
+
+def rows(results: Path, study: str = "main") -> list[Row]:
+    """Every stored row, oldest first; none may be unreadable."""
+    files = sorted((results / study / "runs").glob("*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+@dataclass(frozen=True)
+class Started:
+    """`python run.py` in a process group of its own, as a terminal starts it."""
+
+    process: subprocess.Popen[str]
+    sign: str  # carried by it and by everything that it starts
+
+    def end(self) -> Answer:
+        out, err = self.process.communicate(timeout=60)
+        return Answer(self.process.returncode, out, err)
+
+
+def started(results: Path, arguments: Sequence[str], **variables: str) -> Started:
+    sign = marker()
+    process = subprocess.Popen(
+        [sys.executable, "run.py", f"results_dir={results}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables, "MODESCOPE_TEST": sign},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    return Started(process, sign)
