@@ -1,7 +1,7 @@
 # Everything goes through .venv, which is made on first use.
 #
 # PYTHON  interpreter that .venv is made with (3.11 to 3.13)
-# ARGS    appended to the command of `run` or `test`: make run ARGS='budget=quick'
+# ARGS    appended to the command of `run`, `test` or `bench`: make run ARGS='budget=quick'
 # TORCH   another torch than the pinned one: make run TORCH=torch==2.12.1
 #         Remembered in .venv, so that a later `make test` tests what was chosen instead of
 #         replacing it. `make venv TORCH=` goes back to the pin.
@@ -17,7 +17,7 @@ $(READY): changed-torch
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test check changed-torch
+.PHONY: help venv run test check bench changed-torch
 # `make -j2 run test` must not time anything while tests run beside it.
 .NOTPARALLEL:
 
@@ -37,6 +37,9 @@ check: $(READY) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -q $(ARGS)
+
+bench: $(READY) ## measure what modescope itself costs
+	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
 
 # The mark is removed first and set last: an interrupted installation is taken up again.
 $(READY): pyproject.toml constraints.txt

@@ -5,6 +5,7 @@ Three more readings of the step whose latency was timed, in blocks that take tur
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from statistics import median
@@ -18,6 +19,8 @@ EVENT_BLOCK_S = 500e-6
 """Length of a block between two device marks: CUDA events resolve about 0.5 µs."""
 
 PIPELINE_BLOCKS = 5  # a slope is a difference: it takes longer blocks to be as certain
+
+SHORTEST_S = 1e-6  # no kernel is shorter: bounds the calls of a step without work
 
 FEWER = 4  # a block that overfills the queue is tried again with a quarter of the calls
 
@@ -76,7 +79,14 @@ def _calls_that_fit(step: Step, device: Device, latency_s: float) -> tuple[int |
     while True:
         timing = device_time(step, device, calls)
         if timing.samples_s:
-            return calls, None
+            return _long_enough(step, device, calls, timing.samples_s[0]), None
         if calls == 1:
             return None, timing.reason
         calls = max(1, calls // FEWER)
+
+
+def _long_enough(step: Step, device: Device, calls: int, device_s: float) -> int:
+    """More calls where the device is done with `calls` of them too soon, if they can be queued."""
+    wanted = math.ceil(EVENT_BLOCK_S / max(device_s, SHORTEST_S))
+    fits = wanted > calls and bool(device_time(step, device, wanted).samples_s)
+    return wanted if fits else calls

@@ -29,6 +29,12 @@ def explain(error: BaseException, arguments: Sequence[str]) -> str:
             f"{key[1]}: no such key; python run.py --cfg job shows those there are, with the "
             "sizes of the chosen model under shape"
         )
+    ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", message)
+    if ambiguous:
+        return f"{ambiguous[1]}: several values make a sweep; add -m"
+    if "Config group override must be a string" in message:
+        groups = [argument for argument in arguments if argument.partition("=")[2].isdigit()]
+        return f"{' '.join(groups)}: name one of the options, as python run.py --help lists them"
     nulls = [argument for argument in arguments if argument.endswith("=null")]
     if nulls and type(error) is ValueError:
         return f"{nulls[0]}: a group cannot be null; name one of its options, or leave it out"

@@ -33,17 +33,17 @@ TARGET = re.compile(r"\w+(\.\w+)*:\w+")
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
 
 
-def preset(name: str, key: str) -> dict[str, Any]:
-    """The axes in conf/mode/<name>.yaml (or the user's own, from --config-dir).
+def preset(group: str, name: str, key: str) -> dict[str, Any]:
+    """What conf/<group>/<name>.yaml says (or the user's own, from --config-dir).
 
     Raises UsageError, which says that `key` named it, where there is no such file.
     """
     repository = GlobalHydra.instance().config_loader().repository  # type: ignore[attr-defined]
-    found = repository.load_config(f"mode/{name}")
+    found = repository.load_config(f"{group}/{name}")
     if found is None:
-        known = ", ".join(sorted(repository.get_group_options("mode")))
+        known = ", ".join(sorted(repository.get_group_options(group)))
         also = ", none" if key == "baseline.mode" else ""
-        raise UsageError(f"{key}={name}: no such mode; known are {known}{also}")
+        raise UsageError(f"{key}={name}: no such {group}; known are {known}{also}")
     axes = OmegaConf.to_container(found.config, resolve=True)
     assert isinstance(axes, dict)
     return {str(key): value for key, value in axes.items()}
@@ -56,6 +56,7 @@ class Request:
     config: dict[str, Any]
     preset: dict[str, Any]
     baseline_preset: dict[str, Any] | None
+    budget: Budget
     overrides: tuple[str, ...]  # as typed, or as the sweep chose them; --config-dir before them
     sweep: bool  # under -m
 
@@ -94,8 +95,9 @@ def request(config: DictConfig, job: HydraConf) -> Request:
     baseline = config.baseline.mode
     return Request(
         config={str(key): value for key, value in plain.items()},
-        preset=preset(config.mode.name, "mode.name"),
-        baseline_preset=None if baseline == "none" else preset(baseline, "baseline.mode"),
+        preset=preset("mode", config.mode.name, "mode.name"),
+        baseline_preset=None if baseline == "none" else preset("mode", baseline, "baseline.mode"),
+        budget=_budget(plain["budget"]),
         overrides=(*_own_configuration(job), *_of_case(job.overrides.task)),
         sweep=job.mode == RunMode.MULTIRUN,
     )
@@ -136,7 +138,7 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
         threads=config["threads"],
     )
     plan = Plan(
-        budget=Budget(**config["budget"]),
+        budget=asked.budget,
         seed=config["seed"],
         replicate=0,
         compile_cache=config["compile_cache"],
@@ -156,6 +158,16 @@ def _mode(config: dict[str, Any], preset_config: dict[str, Any], phase: str) -> 
 def _axes(config: dict[str, Any], phase: str) -> dict[str, Any]:
     grad = NATURAL_GRAD[phase] if config["grad"] == "natural" else config["grad"]
     return {"grad": grad, **{key: config[key] for key in ("autocast", "compile", "graph")}}
+
+
+def _budget(config: dict[str, Any]) -> Budget:
+    """The budget, its changes in brackets behind its name: a rank speaks for the preset alone."""
+    usual = preset("budget", config["name"], "budget.name")
+    if config["rank"] != usual["rank"]:
+        raise UsageError(f"budget.rank={config['rank']}: the rank of {config['name']} is fixed")
+    changed = [f"{key}={config[key]:g}" for key in usual if key != "name" and config[key] != usual[key]]
+    name = config["name"] + (f"[{','.join(changed)}]" if changed else "")
+    return Budget(**{**config, "name": name})
 
 
 def _baseline(asked: Request, mode: Mode, dtype: str, phase: str) -> Variant | None:

@@ -41,6 +41,7 @@ class Compiled:
     graphs: int
     breaks: int
     autotuned: int
+    graph_skips: int  # pieces for which the compiler gave up on CUDA graphs
 
     @property
     def compilations(self) -> int:
@@ -54,6 +55,7 @@ class Compiled:
             self.graphs - earlier.graphs,
             self.breaks - earlier.breaks,
             self.autotuned - earlier.autotuned,
+            self.graph_skips - earlier.graph_skips,
         )
 
 
@@ -64,11 +66,12 @@ def compiled_so_far() -> Compiled:
         graphs=counters["stats"]["unique_graphs"],
         breaks=sum(counters["graph_break"].values()),
         autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
+        graph_skips=counters["inductor"]["cudagraph_skips"],
     )
 
 
 def observe(built: Built, device: Hardware) -> Seen:
-    """Calls the built step once (where it is a replay: what was captured), with a witness inside.
+    """Makes the live call once (the one that was captured, where the step is a replay), witnessed.
 
     The witness is a hook on what the step calls, so it stands outside of compiled code and is gone
     afterwards without a trace.
@@ -122,6 +125,7 @@ class Facts:
     seen: Seen
     compiled: Compiled
     graph_launches: int
+    cold: bool  # empty compiler caches: nothing was tuned in an earlier run
 
     @property
     def mode(self) -> Mode:
@@ -169,7 +173,11 @@ DOUBTS: tuple[Doubt, ...] = (
         "no CUDA graph was launched in a steady call",
     ),
     (
-        lambda f: f.mode.autotunes and f.compiled.autotuned == 0,
+        lambda f: f.mode.uses_graphs and f.device_type != "cpu" and f.compiled.graph_skips > 0,
+        "torch gave up on CUDA graphs for {f.compiled.graph_skips} piece(s) of the model",
+    ),
+    (
+        lambda f: f.mode.autotunes and f.compiled.autotuned == 0 and (f.cold or f.device_type == "cpu"),
         "autotuning found nothing to choose between: the kernels are those of compile=default",
     ),
 )
@@ -185,4 +193,6 @@ def remark(facts: Facts) -> str | None:
     """What is worth knowing about a mode that did take effect."""
     if facts.compiled.breaks:
         return f"compiled in pieces: {facts.compiled.breaks} graph break(s) run in Python"
+    if facts.mode.autotunes and facts.compiled.autotuned == 0:
+        return "nothing was tuned in this run: it was before, or there is nothing to choose between"
     return None

@@ -22,6 +22,7 @@ from multiprocessing import connection, forkserver, get_context
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from bench.records import UsageError
@@ -66,7 +67,8 @@ def call(
         target=_child, args=(theirs, function, arguments, log, variables or {})
     )
     kills_before = _oom_kills()
-    child.start()
+    with _without_main():
+        child.start()
     theirs.close()
     try:
         outcome = _wait(ours, child, time.monotonic() + timeout_s, on_progress)
@@ -106,6 +108,20 @@ def _deaf_to_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """A child started within does not run this program's main module again, as it else would.
+
+    It finds what it needs by name, so that would only cost time: 7 ms on top of 20.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _wait(pipe: Any, child: BaseProcess, deadline: float, on_progress: Progress) -> Outcome | None:

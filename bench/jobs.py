@@ -46,6 +46,7 @@ class Job:
             self.case.case_id,
             self.plan.replicate,
             self.plan.compile_cache,
+            self.plan.budget.name,
             self.plan.budget.rank,
             self.environment,
             retry,

@@ -24,6 +24,9 @@ FINGERPRINT = {
 FINAL = ("ok", "skipped")
 """Statuses that measuring again would not change; others are tried again unless told otherwise."""
 
+CHANGED = "["
+"""Stands in the name of a budget whose values were overridden: it is comparable to none but itself."""
+
 COLUMNS = (
     "run_id",
     "case_id",
@@ -52,6 +55,7 @@ class Needed:
     case_id: str
     replicate: int
     compile_cache: str
+    budget: str
     budget_rank: int
     environment: Environment
     retry: bool  # whether a case that failed is tried again
@@ -75,19 +79,21 @@ class Earlier:
                 self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
     def find(self, needed: Needed) -> Found:
-        """The newest row of the same work that is good enough; it stands in only once."""
+        """The newest row that was measured as needed, if it ended well; it stands in only once."""
         rows = self._rows.get((needed.case_id, needed.replicate), [])
         newest_first = sorted(rows, key=lambda row: str(row["run_id"]), reverse=True)
         objections = [_objection(row, needed) for row in newest_first]
-        for row, objection in zip(newest_first, objections, strict=True):
-            if objection is None:
-                rows.remove(row)
-                return Found(row["run_id"])
-        return Found(None, objections[0] if objections else None)
+        if None not in objections:
+            return Found(None, objections[0] if objections else None)
+        row = newest_first[objections.index(None)]
+        if row["status"] not in FINAL and needed.retry:
+            return Found(None, f"ended {row['status']}")
+        rows.remove(row)
+        return Found(row["run_id"])
 
 
 def _objection(row: Row, needed: Needed) -> str | None:
-    """Why `row` cannot stand in, in a few words, or None."""
+    """Why `row` was not measured as needed, in a few words, or None."""
     if row["environment_id"] is None:
         return "where it was measured is unknown"
     differing = [
@@ -99,10 +105,10 @@ def _objection(row: Row, needed: Needed) -> str | None:
         return f"{' and '.join(differing) or 'the environment'} changed"
     if row["budget_rank"] < needed.budget_rank:
         return f"only budget={row['budget']} so far"
+    if row["budget"] != needed.budget and CHANGED in row["budget"] + needed.budget:
+        return f"budget was {row['budget']}"
     if row["compile_cache"] != needed.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
-    if row["status"] not in FINAL and needed.retry:
-        return f"ended {row['status']}"
     return None
 
 

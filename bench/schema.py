@@ -81,6 +81,8 @@ class Config:
     study: str = MISSING
     timeout_s: float = MISSING
     compile_cache: str = MISSING
+    profile: bool = MISSING
+    memory: bool = MISSING
     replicates: int = MISSING
     order: str = MISSING
     resume: bool | None = None
@@ -101,6 +103,8 @@ CHOICES = {
     "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
     "compile_cache": ("cold", "warm"),
     "order": ("random", "given"),
+    "profile": (False,),  # the passes themselves do not exist yet
+    "memory": (False,),
 }
 
 SECTIONS: dict[str, type] = {

@@ -20,6 +20,7 @@ HOST_CALLS = 5  # enough for a median; sets only how long the queue is first hel
 HOLD_FACTOR = 1.5  # hold the queue for this many times as long as issuing is expected to take
 HOLD_MARGIN_S = 1e-4  # and a little more: marks and the hold itself take host time, too
 HOLD_GROWTH = 4.0
+LONGEST_HOLD_S = 1.0  # a step of seconds that waits for the device must not spin it for minutes
 GATE_TRIES = 4  # the last hold is 64 times as long as the first
 CLOCK_READINGS = 10_000
 COST_BATCHES = 10
@@ -79,8 +80,9 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
     if host_s is None:
         host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
     hold_s = HOLD_FACTOR * host_s * calls + HOLD_MARGIN_S
+    longest_s = max(LONGEST_HOLD_S, HOLD_GROWTH * hold_s)
     for attempt in range(GATE_TRIES):
-        block_s = _held_block(step, device, calls, hold_s * HOLD_GROWTH**attempt)
+        block_s = _held_block(step, device, calls, min(hold_s * HOLD_GROWTH**attempt, longest_s))
         if block_s is not None:
             return Timing((block_s / calls,))
     return Timing(

@@ -31,6 +31,11 @@ def process_id(progress: Progress) -> int:
     return os.getpid()
 
 
+def moment(progress: Progress) -> float:
+    """Now, on a clock that all processes of a Linux machine share."""
+    return time.monotonic()
+
+
 def misuses(progress: Progress) -> NoReturn:
     raise UsageError("shape.batch=0: must be at least 1")
 

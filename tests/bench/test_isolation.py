@@ -178,6 +178,34 @@ def test_nothing_survives_a_killed_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
+NO_GUARD = """
+import sys
+from bench import isolation
+print("main", flush=True)
+isolation.PRELOAD.clear()
+print(isolation.call("tests.children:adds", 1, 2, timeout_s=60, method=sys.argv[1]).value)
+"""
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_the_main_program_is_not_run_again(tmp_path: Path, method: str) -> None:
+    (tmp_path / "script.py").write_text(NO_GUARD)
+    done = subprocess.run(
+        [sys.executable, "script.py", method],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("main\n3\n", "")
+
+
+def test_the_main_program_stays_what_it_was() -> None:
+    before = sys.modules["__main__"]
+    assert call("adds", 1, 2).value == 3
+    assert sys.modules["__main__"] is before
+
+
 def test_variables_are_set_before_the_function_is_imported() -> None:
     assert call("sees_variable", variables={"MODESCOPE_TEST": "here"}).value == "here"
     assert call("sees_variable").value is None

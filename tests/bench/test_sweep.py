@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis import report
 from analysis.metrics import derived
 from bench import isolation, jobs
 from bench.config import resolve
@@ -79,6 +80,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(isolation, "call", made.call)
+    monkeypatch.setattr(report, "write", lambda study: study / "report" / "index.html")
     return made
 
 
@@ -86,7 +88,7 @@ Command = Callable[..., list[str]]
 
 
 @pytest.fixture
-def command(cli: Cli, world: World) -> Command:
+def command(cli: Cli, world: World) -> Iterator[Command]:
     """A new command each time, which remembers nothing; returns what it says about reuse."""
 
     def call(*arguments: str) -> list[str]:
@@ -105,7 +107,7 @@ def command(cli: Cli, world: World) -> Command:
 
 # Order
 
-SIZES = "shape.ops=1,2,3,4,5,6"
+SIZES = "shape.ops=1,2,3"
 
 
 def modes_and_sizes(world: World) -> list[tuple[str, int]]:
@@ -113,7 +115,7 @@ def modes_and_sizes(world: World) -> list[tuple[str, int]]:
 
 
 def as_given() -> list[tuple[str, int]]:
-    return [(mode, ops) for mode in ("eager", "no_grad") for ops in range(1, 7)]
+    return [(mode, ops) for mode in ("eager", "no_grad") for ops in (1, 2, 3)]
 
 
 def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
@@ -125,9 +127,9 @@ def test_the_order_is_random_and_recorded(command: Command, world: World, result
     assert sorted(first) == sorted(as_given())
     assert first == same
     assert len({tuple(order) for order in (first, other, as_given())}) == 3
-    stored = rows(results)[:12]  # the oldest: those of the first command
-    assert [row["position"] for row in stored] == list(range(12))
-    assert [row["order"] for row in stored] == ["random"] * 12
+    stored = rows(results)[:6]  # the oldest: those of the first command
+    assert [row["position"] for row in stored] == list(range(6))
+    assert [row["order"] for row in stored] == ["random"] * 6
     assert [row["mode"] for row in stored] == [mode for mode, _ in first]
 
 
@@ -135,7 +137,7 @@ def test_a_given_order_is_kept(command: Command, world: World, results: Path) ->
     command(*SWEEP, SIZES, "order=given")
     assert modes_and_sizes(world) == as_given()
     assert {row["order"] for row in rows(results)} == {"given"}
-    assert [row["position"] for row in rows(results)] == list(range(12))
+    assert [row["position"] for row in rows(results)] == list(range(6))
 
 
 def test_positions_count_what_is_reused(command: Command, results: Path) -> None:
@@ -226,16 +228,17 @@ def test_another_compiler_cache_is_measured_again(command: Command) -> None:
 
 
 def test_reasons_are_counted(command: Command) -> None:
-    command(*SWEEP[:-1], "mode=eager", "compile_cache=warm")
-    command(*SWEEP[:-1], "mode=no_grad,inference_mode")
-    assert (
-        command(*SWEEP[:-1], "mode=eager,no_grad,inference_mode,amp", "budget=quick")
-        == [
-            "measuring 2 again: only budget=smoke so far",
-            "measuring 1 again: only budget=smoke so far and compile_cache was warm",
-        ]
-        or True
-    )
+    eager, no_grad, new = ([*SWEEP[:-1], f"mode={name}"] for name in ("eager", "no_grad", "amp"))
+    command(*eager, "shape.ops=1,2")
+    command(*no_grad, "budget=quick", "compile_cache=warm")
+    command(*new, "budget=quick")
+    assert command(
+        *SWEEP, "mode=eager,no_grad,amp,compile", "shape.ops=1,2,16", "budget=quick"
+    ) == [
+        "reusing 1 of 12 cases measured before (resume=false: anew)",
+        "measuring 2 again: only budget=smoke so far",
+        "measuring 1 again: compile_cache was warm",
+    ]
 
 
 def test_an_edited_model_is_measured_again(
@@ -250,7 +253,7 @@ def test_an_edited_model_is_measured_again(
     assert len(rows(results)) == 2
 
 
-@pytest.mark.parametrize("status", ["failed", "timeout", "oom", "crashed", "wrong_result"])
+@pytest.mark.parametrize("status", ["failed", "timeout"])
 def test_what_failed_is_tried_again_unless_told_otherwise(
     command: Command, world: World, results: Path, status: str
 ) -> None:

@@ -331,6 +331,92 @@ def test_the_clocks_agree(
     assert pipelined_s == pytest.approx(max(host_s, device_s), rel=0.15, abs=5e-6)
 
 
+UNHURRIED = replace(
+    smoke().budget,
+    warmup_min_s=0.5,
+    warmup_max_s=3.0,
+    block_s=2e-3,
+    pilot_rounds=12,
+    min_rounds=12,
+    max_rounds=12,
+    timed_max_s=3.0,
+    clock_rounds=12,
+)
+
+DEVICE_BOUND = '{"batch":4096,"depth":4,"width":4096}'
+HOST_BOUND = '{"batch":1,"depth":4,"width":64}'
+
+GRAPHLESS = [
+    pytest.param({}, id="eager"),
+    pytest.param({"compile": "default"}, id="compile"),
+]
+
+
+def found_by_a_run(axes: dict[str, Any], shape_json: str) -> Findings:
+    """What a whole run of the MLP finds, long enough for medians that can be compared."""
+    asked = case(SMALL_MLP, variant("bf16", grad="inference_mode", **axes), None, device="cuda")
+    plan = replace(smoke(), budget=UNHURRIED)
+    result = runner.run(lambda phase: None, replace(asked, shape_json=shape_json), plan)
+    assert (result.status, result.reason) == ("ok", None)
+    return result.findings
+
+
+@pytest.mark.parametrize("axes", [*GRAPHLESS, *REPLAYING[:2]])  # by hand: one launch a call
+def test_a_run_reads_every_clock(axes: dict[str, Any]) -> None:
+    found = found_by_a_run(axes, HOST_BOUND)
+    assert found.device_rounds_s is not None, found.device_note
+    assert found.device_note is None
+    for blocks in (found.host_rounds_s, found.pipelined_rounds_s, found.device_rounds_s):
+        assert 6 <= len(blocks) <= 12
+        assert min(blocks) > 0
+    assert found.clocks_s > 0
+
+
+@pytest.mark.parametrize("axes", GRAPHLESS)
+def test_dispatch_is_no_more_than_the_host_does(axes: dict[str, Any]) -> None:
+    """An empty batch goes through the same layers and launches less."""
+    found = found_by_a_run(axes, HOST_BOUND)
+    assert found.dispatch_note is None
+    dispatch_s = statistics.median(found.dispatch_rounds_s)
+    assert 0 < dispatch_s < 1.05 * statistics.median(found.host_rounds_s)
+
+
+@pytest.mark.parametrize("axes", REPLAYING)
+def test_a_graph_of_an_empty_batch_shows_no_dispatch(axes: dict[str, Any]) -> None:
+    found = found_by_a_run(axes, HOST_BOUND)
+    assert found.dispatch_rounds_s is None
+    assert found.dispatch_note == "the captured graph of an empty batch is empty"
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape_json"),
+    [
+        pytest.param({}, DEVICE_BOUND, id="eager, device-bound"),
+        pytest.param({"graph": True}, DEVICE_BOUND, id="cuda-graph, device-bound"),
+        pytest.param({}, HOST_BOUND, id="eager, host-bound"),
+    ],
+)
+def test_the_clocks_of_a_run_agree(axes: dict[str, Any], shape_json: str) -> None:
+    """pipelined = max(host, device) <= latency <= host + device + synchronise, within 5 %.
+
+    Or 5 us: a host that has just waited finds its caches colder than one that goes on.
+    """
+    found = found_by_a_run(axes, shape_json)
+    latency_s, host_s, device_s, pipelined_s = (
+        statistics.median(rounds)
+        for rounds in (
+            found.latency_rounds_s,
+            found.host_rounds_s,
+            found.device_rounds_s,
+            found.pipelined_rounds_s,
+        )
+    )
+    assert (device_s > host_s) == (shape_json == DEVICE_BOUND)
+    assert pipelined_s == pytest.approx(max(host_s, device_s), rel=0.05, abs=5e-6)
+    assert latency_s >= 0.95 * max(host_s, device_s)
+    assert latency_s <= 1.05 * (host_s + device_s + found.synchronize_s) + 5e-6
+
+
 def test_planted_device_work_is_device_time_alone(device: Hardware) -> None:
     def step() -> None:
         device.hold(2e-3)

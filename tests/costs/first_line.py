@@ -1,0 +1,23 @@
+"""Prints, child by child, the seconds from asking for it to its first line of ours.
+
+Started as a script that imports what run.py does, as a child could have to import that again.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import run  # noqa: F401
+from bench import isolation
+
+
+def main(children: int) -> None:
+    for _ in range(1 + children):  # the first waits for the forkserver to import torch
+        asked = time.monotonic()
+        outcome = isolation.call("tests.children:moment", timeout_s=300)
+        print(outcome.value - asked)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
