@@ -26,26 +26,32 @@ register()
 CONF = str(Path(__file__).resolve().parent / "conf")
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+UNHEARD = 128 + signal.SIGPIPE
 
 OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
 """How an override begins; what begins otherwise is an option of Hydra's or belongs to one."""
 
 
 def main() -> int:
-    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 130 or 143 stopped."""
+    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         requests = composed()
-        return measure(requests) if requests else 0  # none: --help, --cfg and the like
+        status = measure(requests) if requests else 0  # none: --help, --cfg and the like
+        sys.stdout.flush()
+        return status
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
-    except OSError as error:  # Hydra makes its folders under results_dir before it calls us
-        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        print(f"error: {reason}; results_dir must be a folder that can be written", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `... | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return UNHEARD
+    except OSError as error:
+        print(f"error: {_which(error)}; the runs that were finished are kept", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as stop:
         print("stopped")
         return stopped(stop)
-    return 2
 
 
 class Terminated(KeyboardInterrupt):
@@ -54,6 +60,10 @@ class Terminated(KeyboardInterrupt):
 
 def _terminate(signum: int, frame: object) -> None:
     raise Terminated
+
+
+def _which(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def stopped(by: KeyboardInterrupt) -> int:
@@ -80,6 +90,11 @@ def composed() -> list[Request]:
         compose()
     except CONFIGURATION_ERRORS as error:
         raise UsageError(explain(error, sys.argv[1:])) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # Hydra makes its folders under results_dir before it calls us
+        problem = f"{_which(error)}; results_dir must be a folder that can be written"
+        raise UsageError(problem) from error
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
     return requests
@@ -107,20 +122,26 @@ def measure(requests: Sequence[Request]) -> int:
 
 
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
-    """Prints the rows of these runs and what to do next; returns the exit status."""
-    from analysis import cli, table
+    """Prints the rows of these runs and what to do next; returns the exit status.
 
-    rows = cli.study(study)
-    rows = rows[rows["run_id"].isin(run_ids)]
-    print(table.summary(rows, folder=study))
+    Whatever else the study holds, every one of these runs counts: a case that was measured several
+    times, by several seeds or replicates, is one row, and those of its runs that went wrong are
+    named below the table.
+    """
+    from analysis import load, metrics, rows, table
+
+    runs = load.load(study)
+    mine = runs[runs["run_id"].isin(run_ids)]
+    derived = metrics.derive(rows.latest(runs, among=run_ids))
+    print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
     if is_sweep:
         from analysis import report
 
         print(f"report   {report.write(study)}")
     print(f"results  {study / 'runs'}")
     print(f"next     python -m analysis.{'table' if is_sweep else 'report'} {study}")
-    incomplete = rows["status"].eq("ok") & rows["replicates_not_ok"].gt(0)
-    return 0 if set(rows["status"]) <= {"ok", "skipped"} and not incomplete.any() else 1
+    unread = set(run_ids) - set(mine["run_id"])
+    return 0 if set(mine["status"]) <= {"ok", "skipped"} and not unread else 1
 
 
 if __name__ == "__main__":

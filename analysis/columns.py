@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from analysis import words
@@ -30,8 +30,7 @@ def _clock(name: str, spare: int) -> Column:
 
 def _host_of_cuda(row: Row) -> str:
     """On a CPU it is the latency once more."""
-    on_cuda = row["device"].startswith("cuda")
-    return words.duration(row["host_s"]) if on_cuda else words.UNKNOWN
+    return words.duration(row["host_s"]) if words.on_cuda(row) else words.UNKNOWN
 
 
 SPEEDUP = Column("speedup [95 %]", words.speedup)
@@ -74,6 +73,21 @@ DETAILED = (
     Column("between processes", words.process_spread, ">", optional=True),
     Column("remarks", words.all_remarks, optional=True),
 )
+
+
+AGAINST = Column("against", words.baseline)
+BUDGET = Column("budget", lambda row: row["budget"])
+CACHE = Column("cache", lambda row: row["compile_cache"])
+
+
+def apart(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns that set rows of one name apart: budget and cache, where they differ in them.
+
+    A smoke budget is a remark and not a column.
+    """
+    measured = [row for row in rows if not words.is_smoke(row)]
+    asked = ((BUDGET, measured), (CACHE, rows))
+    return tuple(column for column, among in asked if len({column.cell(row) for row in among}) > 1)
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

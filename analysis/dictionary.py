@@ -51,8 +51,8 @@ From a shell: `python -m analysis.table results/main --csv`.
 """
 
 _WHICH = """\
-One row per case and environment, made of the newest run of each of its processes. Added by
-`analysis.rows.latest` and `analysis.replicates.combined`.
+One row per case, environment, device and compile_cache, made of the newest run of each of its
+processes. Added by `analysis.rows.latest` and `analysis.replicates.combined`.
 """
 
 _DERIVED = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from analysis import words
 from analysis.words import Row
 from bench.stats import Estimate
 
@@ -12,29 +13,16 @@ TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are take
 
 # flag -> what it means and what helps
 FLAGS = {
-    "drift": "round values rose or fell over the run: let the machine cool down or settle, and "
-    "measure again.",
-    "autocorrelated": "neighbouring rounds resemble each other, so the interval is too narrow: "
-    "measure longer (budget=thorough) or on a quieter machine.",
-    "bimodal": "rounds fall into two groups, such as two clock speeds: pin the clock, or read the "
-    "interval rather than the median.",
-    "order_effect": "a round's ratio depends on which of the two ran first: something carries "
-    "over between them; larger blocks (budget=thorough) help.",
-    "throttled": "the device lowered its clock for heat or power: cool it, or lower its power "
-    "limit before you measure.",
-    "contended": "something else used the processor or the device meanwhile: stop it and measure "
-    "again.",
     "no_steady_state": "warm-up ended before times settled: give it longer (budget=thorough).",
     "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
     "another baseline.mode or baseline.dtype.",
-    "queue_full": "the device's queue was full, so the host waited within its own time: host_s is "
-    "too long; a larger shape has fewer launches per second.",
+    "baseline_not_in_effect": "the baseline did not do what its name says, so there is no speedup "
+    "against it: choose another baseline.mode or baseline.dtype.",
     "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
     "for the device within a call, or overfills its queue.",
     "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
-    f"than {TOLERANCE:.0%}".replace("%", " %")
-    + ", so the split of a call is not to be trusted: the machine changed its pace between them; "
-    "measure again.",
+    f"than {words.whole_percent(TOLERANCE)}, so the split of a call is not to be trusted: the "
+    "machine changed its pace between them; measure again.",
 }
 
 
@@ -43,9 +31,9 @@ def raised(run: Row) -> list[str]:
 
     `run` has the estimates of its clocks as `_latency`, `_host`, `_device` and `_pipelined`.
     """
-    if run["status"] != "ok" or run["_host"] is None or run["budget"] == "smoke":
+    if run["status"] != "ok" or run["_host"] is None or words.is_smoke(run):
         return []  # a smoke run has no warm-up: its clocks say nothing about each other
-    on_cuda = run["device"].startswith("cuda")
+    on_cuda = words.on_cuda(run)
     if on_cuda and run["_device"] is None:
         return ["not_isolable"]
     broken = any(_cuda_contradictions(run) if on_cuda else _cpu_contradictions(run))

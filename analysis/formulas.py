@@ -7,13 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from analysis import words
+from analysis import bounds, words
 from analysis.rows import SECTION, trusted
-from analysis.words import Row
 from bench import stats
 
 Formula = Callable[[pd.DataFrame], pd.Series]
-HALF = 0.5  # of a call: dispatch takes more than that where overhead is what counts
 
 # Two speedups are comparable where their baselines are the same work on the same machine.
 _SAME_BASELINE = [*SECTION, "baseline_mode", "baseline_dtype"]
@@ -39,15 +37,16 @@ def part(estimates: str, attribute: str) -> Formula:
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """Faster than the baseline, slower, equivalent, or inconclusive?"""
     told = [
-        None if budget == "smoke" else stats.verdict(ratio)
-        for budget, ratio in zip(rows["budget"], rows["_ratio"], strict=True)
+        None if rank == 0 else stats.verdict(ratio)
+        for rank, ratio in zip(rows["budget_rank"], rows["_ratio"], strict=True)
     ]
     return pd.Series(told, index=rows.index, dtype="object")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
-    """How small a change could these rounds have shown?"""
-    return pd.Series([stats.mde(r) for r in rows["_ratio"]], index=rows.index, dtype="float64")
+    """How small a change could the rounds of one process have shown?"""
+    told = pd.Series([stats.mde(r) for r in rows["_ratio"]], index=rows.index, dtype="float64")
+    return told.where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
@@ -97,44 +96,10 @@ def device_idle_s(rows: pd.DataFrame) -> pd.Series:
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """What would have to shrink for a call to be shorter: overhead or work?"""
-    told = [_cuda_bound(row) if _cuda(row) else dispatch_side(row) for row in words.as_rows(rows)]
+    told = [bounds.side(row) for row in words.as_rows(rows)]
     return pd.Series(told, index=rows.index, dtype="object")
 
 
-def dispatch_side(row: Row) -> str | None:
-    """`overhead` where dispatch takes more than HALF of the call, `work` where less.
-
-    `undecided` where the intervals allow both; None where one of them is unknown.
-    """
-    half = [_times(row[f"latency_ci_{end}_s"], HALF) for end in ("low", "high")]
-    return _longer((row["dispatch_ci_low_s"], row["dispatch_ci_high_s"]), (half[0], half[1]))
-
-
-def _cuda_bound(row: Row) -> str | None:
-    host, device = (
-        (row[f"{clock}_ci_low_s"], row[f"{clock}_ci_high_s"]) for clock in ("host", "device")
-    )
-    return _longer(host, device)
-
-
-_Ends = tuple[float | None, float | None]
-
-
-def _longer(overhead: _Ends, work: _Ends) -> str | None:
-    if overhead[0] is None or overhead[1] is None or work[0] is None or work[1] is None:
-        return None
-    if overhead[0] > work[1]:
-        return "overhead"
-    return "work" if overhead[1] < work[0] else "undecided"
-
-
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _cuda(row: Row) -> bool:
-    return str(row["device"]).startswith("cuda")
-
-
 def _on_cuda(rows: pd.DataFrame) -> pd.Series:
-    return rows["device"].str.startswith("cuda")
+    told = [words.on_cuda(row) for row in words.as_rows(rows[["device"]])]
+    return pd.Series(told, index=rows.index, dtype="bool")

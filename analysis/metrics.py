@@ -47,9 +47,10 @@ def _clock(name: str, doc: str) -> tuple[Metric, ...]:
     return (
         Metric(f"{name}_s", part(f"_{name}", "value"), "s", "lower", doc),
         Metric(f"{name}_ci_low_s", part(f"_{name}", "low"), "s", "lower",
-               f"lower end of the 95 % interval of {name}_s; null below 12 values"),
+               f"lower end of the 95 % interval of {name}_s, of the range of two processes (see "
+               "replicates); null below 12 values"),
         Metric(f"{name}_ci_high_s", part(f"_{name}", "high"), "s", "lower",
-               "upper end of that interval"),
+               "upper end of that interval or range"),
     )  # fmt: skip
 
 
@@ -64,9 +65,10 @@ METRICS = (
     Metric("speedup", part("_ratio", "value"), "1", "higher",
            "median over rounds of baseline ÷ case, both timed in that round; above 1 is faster"),
     Metric("speedup_ci_low", part("_ratio", "low"), "1", "higher",
-           "lower end of the 95 % interval of speedup; null below 12 rounds"),
+           "lower end of the 95 % interval of speedup, of the range of two processes (see "
+           "replicates); null below 12 rounds"),
     Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
-           "upper end of that interval"),
+           "upper end of that interval or range"),
     Metric("speedup_same_grad", formulas.speedup_same_grad, "1", "higher",
            "this row's speedup ÷ that of plain eager (nothing compiled, captured or autocast) with "
            "the same grad axis, work, place and baseline, at the baseline's dtype; null where no "
@@ -76,7 +78,7 @@ METRICS = (
            "inconclusive; null without an interval and for budget=smoke"),
     Metric("mde", formulas.mde, "1", "neither",
            "smallest true change (0.02: 2 %) whose interval would have excluded 1 in 80 % of such "
-           "runs"),
+           "runs; of one process, and null where several were combined"),
     Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
            "first call beyond the baseline's (at least 0) ÷ time gained per call; inf where the "
            "interval of speedup does not lie above 1: it never pays; null where unknown or the "

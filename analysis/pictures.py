@@ -10,7 +10,13 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import plots, readings, verdicts
+from analysis import readings, verdicts
+from analysis.plots.canvas import svg
+from analysis.plots.forest import forest
+from analysis.plots.latency import latency
+from analysis.plots.overhead import overhead
+from analysis.plots.scaling import scaling
+from analysis.plots.slopes import slopes
 from analysis.series import Series
 
 
@@ -28,14 +34,14 @@ class Picture:
 # kind, which names the file -> what draws the figure, what reads it, what it shows
 Kinds = dict[str, tuple[Callable[[Any], Figure | None], Callable[[Any], str | None], str]]
 _OF_SECTION: Kinds = {
-    "speedup": (plots.forest, verdicts.reading, "speedups with their intervals"),
-    "latency": (plots.latency, readings.latency, "latencies with their intervals"),
-    "overhead": (plots.overhead, readings.overhead, "where the time of one call goes"),
+    "speedup": (forest, verdicts.reading, "speedups with their intervals"),
+    "latency": (latency, readings.latency, "latencies with their intervals"),
+    "overhead": (overhead, readings.overhead, "where the time of one call goes"),
 }
 _OF_SERIES: Kinds = {
-    "scaling": (plots.scaling, readings.bounds, "latency and dispatch over a size"),
+    "scaling": (scaling, readings.bounds, "latency and overhead over a size"),
 }
-_OF_CHAIN: Kinds = {"slope": (plots.slopes, readings.slopes, "dispatch per operator")}
+_OF_CHAIN: Kinds = {"slope": (slopes, readings.slopes, "overhead per operator")}
 KINDS = (*_OF_SECTION, *_OF_SERIES, *_OF_CHAIN)
 
 
@@ -52,5 +58,5 @@ def of_series(found: Series, name: str) -> Iterator[Picture]:
 def _drawn(kinds: Kinds, subject: Any, name: str) -> Iterator[Picture]:
     for kind, (draw, read, alt) in kinds.items():
         if (figure := draw(subject)) is not None:
-            whole, inline = plots.svg(figure, inline=False), plots.svg(figure, inline=True)
+            whole, inline = svg(figure, inline=False), svg(figure, inline=True)
             yield Picture(f"{kind}-{name}.svg", alt, whole, Markup(inline), read(subject))

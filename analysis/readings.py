@@ -8,7 +8,7 @@ from itertools import pairwise
 import pandas as pd
 
 from analysis import style, words
-from analysis.formulas import dispatch_side
+from analysis.bounds import Overhead
 from analysis.rows import trusted
 from analysis.series import Line, Series, by_slope
 from analysis.words import Row
@@ -61,7 +61,7 @@ def overhead(section: pd.DataFrame) -> str | None:
 
 
 def _titles(row: Row) -> dict[str, str]:
-    if row["device"].startswith("cuda"):
+    if words.on_cuda(row):
         return {
             "overhead": "The host is busy for longer than the device, so fewer launches help",
             "work": "The device is busy for longer than the host, so only less work helps",
@@ -76,7 +76,7 @@ def _titles(row: Row) -> dict[str, str]:
 
 def _split(row: Row) -> str:
     """`eager 81 %` on a CPU; `eager 120 µs against 40 µs` where host and device run in parallel."""
-    if row["device"].startswith("cuda"):
+    if words.on_cuda(row):
         host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
         return f"{words.variant(row)} (host {host}, device {device})"
     return f"{words.variant(row)} ({words.share(row['dispatch_s'], row['latency_s'])})"
@@ -85,8 +85,7 @@ def _split(row: Row) -> str:
 def _why_unknown(rows: Iterable[Row]) -> str:
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        on_cuda = row["device"].startswith("cuda")
-        clock = "device" if on_cuda else "dispatch"
+        clock = "device" if words.on_cuda(row) else "dispatch"
         unread = f"no interval of the {clock} time" if row[f"{clock}_s"] else "not measured"
         reasons.setdefault(row[f"{clock}_note"] or unread, []).append(words.variant(row))
     return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
@@ -101,7 +100,8 @@ def slopes(chain: Series) -> str | None:
     for (_, cheaper), (name, dearer) in pairwise(known):
         text += f"{',' if _apart(cheaper, dearer) else ' ≈'} {_slope(name, dearer)}"
     overlaps = " (≈: the intervals overlap)" if "≈" in text else ""
-    return f"Dispatch per {chain.unit}, cheapest first: {text}{overlaps}."
+    what = chain.overhead.name.capitalize()
+    return f"{what} per {chain.unit}, cheapest first: {text}{overlaps}."
 
 
 def _apart(lesser: Estimate, greater: Estimate) -> bool:
@@ -117,29 +117,35 @@ def bounds(found: Series) -> str:
     """At which sizes is each mode bound by overhead?"""
     told: dict[str, list[str]] = {}
     for line in sorted(found.lines, key=lambda line: style.order(line.rows[0])):
-        told.setdefault(bound(line, found.size), []).append(line.name)
+        told.setdefault(bound(line, found), []).append(line.name)
     listed = "; ".join(f"{', '.join(names)} {where}" for where, names in told.items())
-    return f"Bound by overhead, as dispatch takes more than half of the call: {listed}."
+    return f"Bound by overhead, as {found.overhead.exceeds}: {listed}."
 
 
-def bound(line: Line, size: str) -> str:
-    """`up to about ops 49 (surely between 32 and 64)`: where dispatch is most of a call."""
+def bound(line: Line, found: Series) -> str:
+    """`up to about ops 49 (surely between 32 and 64)`: where overhead sets the time of a call."""
     if line.crossing is not None:
         at, after, before = line.crossing.size, line.crossing.after, line.crossing.before
-        about = f"about {size} {float(f'{at:.2g}'):g}"  # two digits are all that a line allows
+        rounded = float(f"{at:.2g}")  # two digits are all that a line allows
+        about = f"about {found.size} {rounded:g}"
         where = f"up to {about}" if line.crossing.falling else f"from {about} on"
         sure = after is not None and before is not None
         doubt = f"surely between {after} and {before}" if sure else "not certain by the intervals"
         return f"{where} ({doubt})"
-    sides = {dispatch_side(row) for row in line.rows}
-    return _THROUGHOUT[sides.pop() if len(sides) == 1 else "undecided"]
+    sides = {row["bound_by"] for row in line.rows}
+    side = sides.pop() if len(sides) == 1 else "undecided"
+    return _THROUGHOUT.get(side) or f"unknown, for want of {_clocks(found.overhead)}"
+
+
+def _clocks(kind: Overhead) -> str:
+    """The times without which it is unknown; every row has a latency."""
+    return " or ".join(clock for clock in (kind.clock, kind.against) if clock != "latency")
 
 
 _THROUGHOUT = {
     "overhead": "at every size",
     "work": "at no size",
     "undecided": "undecided by the intervals",
-    None: "unknown, for want of a dispatch time",
 }
 
 

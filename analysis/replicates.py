@@ -14,7 +14,6 @@ from bench import stats
 from bench.stats import Estimate
 
 MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer it is an outlier's report
-CASE = ["case_id", "environment"]
 
 Question = Callable[[Row], Estimate | None]
 
@@ -50,16 +49,17 @@ SPREADS = ("_latency", "_ratio")
 _COUNTS = {
     "replicates": "how many processes of the case ended ok and were combined, by their values and "
     "never by pooling rounds: a figure is the geometric mean of theirs, and its interval comes "
-    "from the spread between them (three or more), is the hull of both intervals (two), or that "
-    "within the process (one). Latencies of fewer than five processes say little. Stored columns "
-    "are those of the least trusted of them: one that was not in effect shows",
+    "from the spread between them (three or more), is no 95 % interval but the range of two "
+    "processes and their intervals (two), or that within the process (one). Latencies of fewer "
+    "than five processes say little. Stored columns are those of the least trusted of them: one "
+    "that was not in effect shows",
     "replicates_not_ok": "how many processes of the case did not end ok and count for nothing",
 }
 ADDED = rows.ADDED | _COUNTS
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per case and environment, out of `rows.latest`.
+    """One row per CASE, out of `rows.latest`.
 
     Adds the counts of `ADDED`, `_flags`, an Estimate or None for each of QUESTIONS and the relative
     spread between processes of the SPREADS: `_latency_spread`, `_ratio_spread`.
@@ -70,9 +70,10 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
         for name in (*QUESTIONS, "_flags")
     })  # fmt: skip
     table["_ok"] = table["status"] == "ok"
-    shown = table.iloc[_least_trusted_first(table)].drop_duplicates(CASE).sort_index()
-    by_case = dict(list(table.groupby(CASE, sort=False)))
-    answers = [_combined(by_case[key]) for key in zip(*(shown[c] for c in CASE), strict=True)]
+    case = list(rows.CASE)
+    shown = table.iloc[_least_trusted_first(table)].drop_duplicates(case).sort_index()
+    by_case = dict(list(table.groupby(case, sort=False)))
+    answers = [_combined(by_case[key]) for key in zip(*(shown[c] for c in case), strict=True)]
     columns = {
         name: pd.Series([answer[name] for answer in answers], index=shown.index, dtype=dtype)
         for name, dtype in _COMBINED.items()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from string import ascii_uppercase
 from typing import Any
 
 import pandas as pd
 
+# One case, in one place, from a cold or a warm cache: what replicate processes are combined in.
+CASE = ("case_id", "environment", "device", "compile_cache")
 # The same work on the same machine, at any size ...
 FAMILY = ("environment", "device", "threads", "model", "model_args", "phase")
 # ... at one size: what a reader compares modes within.
@@ -19,20 +21,28 @@ GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 ADDED = {
     "environment": "letter of the environment within the study, A being the oldest; a run that "
     "ended before its environment was read has that of the run before it on the same device",
-    "measured_times": "how many runs of this case, environment and replicate there are; the "
-    "newest one counts, whatever its status",
+    "measured_times": "how many runs of this case, environment, device, compile_cache and "
+    "replicate there are, of which the newest counts, whatever its status; smoke runs count only "
+    "where there is no other",
 }
 
 
-def latest(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row per process (case, environment and replicate), out of all runs of a study.
+def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
+    """One row per process (CASE and replicate), out of all runs of a study.
 
-    The newest run counts even where it failed and an older one did not. Adds the columns `ADDED`.
+    The newest run counts even where it failed and an older one did not; a smoke run never stands
+    before one of a real budget. `among`: only runs with these ids are looked at. Adds the columns
+    `ADDED`.
     """
     runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
     runs = runs.assign(environment=_environment_letter(runs))
-    process = ["case_id", "environment", "replicate"]
-    runs["measured_times"] = runs.groupby(process)["run_id"].transform("size").astype("int64")
+    runs = runs if among is None else runs[runs["run_id"].isin(among)]
+    process = [*CASE, "replicate"]
+    runs = runs.assign(_real=runs["budget_rank"] != 0)
+    has_real = runs.groupby(process, dropna=False)["_real"].transform("any")
+    runs = runs[runs["_real"] | ~has_real].drop(columns="_real")
+    times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
+    runs = runs.assign(measured_times=times)
     return runs.drop_duplicates(process, keep="last").reset_index(drop=True)
 
 
@@ -73,7 +83,7 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[
         (rows["status"] == "ok")
         & (rows["in_effect"].eq(True))
-        & (rows["budget"] != "smoke")
+        & (rows["budget_rank"] > 0)
         & rows["speedup_ci_low"].notna()
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import flags, pictures, readings, style, verdicts, words
-from analysis.columns import DETAILED, Column, wanted
+from analysis.columns import DETAILED, Column, apart, wanted
 from analysis.pictures import Picture
 from analysis.rows import GROUP, SECTION, ordered, parts
 from analysis.series import Series, by_slope, families, series
@@ -35,8 +35,8 @@ def context(rows: pd.DataFrame, study: str) -> dict[str, Any]:
             for place, family in enumerate(families(rows), start=1)
         ],
         "surroundings": surroundings(rows),
-        "confidence": f"{1 - ALPHA:.0%}".replace("%", " %"),
-        "margin": f"±{MARGIN:.0%}".replace("%", " %"),
+        "confidence": words.whole_percent(1 - ALPHA),
+        "margin": f"±{words.whole_percent(MARGIN)}",
     }
 
 
@@ -82,24 +82,24 @@ def _series(found: Series, name: str, letter: bool) -> dict[str, Any]:
 
 
 def _titles(found: Series) -> list[str]:
-    slope = [f"dispatch per {found.unit} [95 %]"] if found.is_chain else []
+    slope = [f"{found.overhead.name} per {found.unit} [95 %]"] if found.is_chain else []
     return ["mode", f"{found.size} measured", *slope, "bound by overhead"]
 
 
 def _summary(found: Series) -> Iterator[list[str]]:
-    """A line of the small table for each mode, of a chain the cheapest dispatch first."""
+    """A line of the small table for each mode, of a chain the cheapest overhead first."""
     known = [line for line, _ in by_slope(found)] if found.is_chain else []
     others = [line for line in found.lines if line not in known]
     for line in (*known, *sorted(others, key=lambda line: style.order(line.rows[0]))):
         slope = [words.estimate(line.slope)] if found.is_chain else []
         sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
-        yield [line.name, sizes, *slope, readings.bound(line, found.size)]
+        yield [line.name, sizes, *slope, readings.bound(line, found)]
 
 
 def _section(frame: pd.DataFrame, number: int, letter: bool, drawn: bool) -> dict[str, Any]:
     """One work at one size on one machine: its verdicts, figures and table."""
     rows = words.as_rows(frame)
-    columns = wanted(DETAILED, rows)
+    columns, naming = wanted(DETAILED, rows), (*NAMING, *apart(rows))
     return {
         "anchor": f"section-{number}",
         "work": words.work(rows[0]),
@@ -111,8 +111,8 @@ def _section(frame: pd.DataFrame, number: int, letter: bool, drawn: bool) -> dic
         "controls": verdicts.controls(frame),
         "drawn": drawn,
         "pictures": list(pictures.of_section(frame, f"{number}")) if drawn else [],
-        "columns": [*NAMING, *columns],
-        "rows": [_line(row, columns) for row in rows],
+        "columns": [*naming, *columns],
+        "rows": [_line(row, naming, columns) for row in rows],
         "left_out": _left_out(rows),
         "flags": flags.meanings(flag for row in rows for flag in words.flags(row)),
     }
@@ -127,10 +127,10 @@ def _left_out(rows: Sequence[words.Row]) -> dict[str, list[str]]:
     return found
 
 
-def _line(row: words.Row, columns: Iterable[Column]) -> dict[str, Any]:
+def _line(row: words.Row, naming: Iterable[Column], columns: Iterable[Column]) -> dict[str, Any]:
     ok = row["status"] == "ok"
     return {
-        "names": [column.cell(row) for column in NAMING],
+        "names": [column.cell(row) for column in naming],
         "cells": [column.cell(row) for column in columns] if ok else [],
         "reason": None if ok else words.why_left_out(row),
         "counts": words.why_left_out(row) is None,

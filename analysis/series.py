@@ -1,4 +1,4 @@
-"""Rows that differ in one size only: how latency and dispatch grow with it, for each mode."""
+"""Rows that differ in one size only: how latency and overhead grow with it, for each mode."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from analysis import words
-from analysis.formulas import HALF, dispatch_side
+from analysis import bounds, words
+from analysis.bounds import Overhead, overhead_s
 from analysis.rows import FAMILY, parts, trusted
 from analysis.words import Row
 from bench import stats
@@ -19,12 +19,12 @@ from bench.records import canonical_json
 from bench.stats import Estimate
 
 MIN_SIZES = 3  # two points have a line through them whatever the truth is
-CHAINS = ("ops",)  # sizes that count operators: dispatch is paid for each of them
+CHAINS = ("ops",)  # sizes that count operators: overhead is paid for each of them
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where dispatch takes HALF of a call: the size, the latency there, and what encloses it.
+    """Where overhead is as long as what it is held against (bounds.Overhead): at which size.
 
     `after` and `before` are the nearest sizes on either side at which the intervals leave no doubt
     which side it is; None where none does.
@@ -32,7 +32,7 @@ class Crossing:
 
     size: float
     latency_s: float
-    falling: bool  # whether dispatch is more than HALF below this size, and less above
+    falling: bool  # whether overhead is longer below this size, and shorter above
     after: int | None
     before: int | None
 
@@ -44,7 +44,7 @@ class Line:
     name: str
     rows: tuple[Row, ...]  # in the order of the sizes
     sizes: tuple[int, ...]
-    slope: Estimate | None  # of dispatch_s, seconds per unit of the size
+    slope: Estimate | None  # of the overhead, seconds per unit of the size
     crossing: Crossing | None
 
 
@@ -55,6 +55,11 @@ class Series:
     size: str  # batch, ops, ...
     others: str  # the sizes that are equal in all, canonical JSON
     lines: tuple[Line, ...]  # each over MIN_SIZES sizes at least
+
+    @property
+    def overhead(self) -> Overhead:
+        """What counts as overhead on the device of all its rows."""
+        return bounds.overhead(self.lines[0].rows[0])
 
     @property
     def is_chain(self) -> bool:
@@ -100,15 +105,16 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     """A line for each variant that was measured at enough sizes."""
-    variants: dict[tuple[str, str], list[Row]] = {}
+    variants: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        variants.setdefault((words.variant(row), words.baseline(row)), []).append(row)
-    one_dtype = len({row["dtype"] for row in rows}) == 1
-    one_baseline = len({words.baseline(row) for row in rows}) == 1
+        names = (row["mode"], row["dtype"], f"against {words.baseline(row)}",
+                 f"with a {row['compile_cache']} cache")  # fmt: skip
+        variants.setdefault(names, []).append(row)
+    differ = [len(set(names)) > 1 for names in zip(*variants, strict=True)]
     lines = []
-    for (variant, baseline), members in variants.items():
-        name = members[0]["mode"] if one_dtype else variant
-        line = _line(name if one_baseline else f"{name} against {baseline}", size, members)
+    for (mode, *names), members in variants.items():
+        told = [name for name, differs in zip(names, differ[1:], strict=True) if differs]
+        line = _line(" ".join([mode, *told]), size, members)
         if len(set(line.sizes)) >= MIN_SIZES:
             lines.append(line)
     return tuple(lines)
@@ -117,7 +123,7 @@ def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
 def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
     placed = sorted(((json.loads(row["shape"])[size], row) for row in rows), key=lambda p: p[0])
     sizes, ordered = tuple(place for place, _ in placed), tuple(row for _, row in placed)
-    known = [(float(place), row["dispatch_s"]) for place, row in placed if row["dispatch_s"]]
+    known = [(float(place), seconds) for place, row in placed if (seconds := overhead_s(row))]
     slope = stats.slope([place for place, _ in known], [seconds for _, seconds in known])
     return Line(name, ordered, sizes, slope, _crossing(placed))
 
@@ -125,11 +131,11 @@ def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
 def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     """By interpolation of logarithms between neighbouring sizes.
 
-    None where the share crosses HALF never or repeatedly, or where a dispatch time is unknown.
+    None where the longer of both changes never or repeatedly, or where one of them is unknown.
     """
-    if any(row["dispatch_s"] is None for _, row in placed):
+    excess = [known for _, row in placed if (known := bounds.excess(row)) is not None]
+    if len(excess) < len(placed):
         return None
-    excess = [math.log(row["dispatch_s"] / row["latency_s"] / HALF) for _, row in placed]
     changes = [n for n, (a, b) in enumerate(pairwise(excess)) if (a > 0) != (b > 0)]
     if len(changes) != 1:
         return None
@@ -138,8 +144,8 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     share = excess[n] / (excess[n] - excess[n + 1])
     falling = excess[n] > 0
     sides = ("overhead", "work") if falling else ("work", "overhead")
-    after = [size for size, row in placed[: n + 1] if dispatch_side(row) == sides[0]]
-    before = [size for size, row in placed[n + 1 :] if dispatch_side(row) == sides[1]]
+    after = [size for size, row in placed[: n + 1] if row["bound_by"] == sides[0]]
+    before = [size for size, row in placed[n + 1 :] if row["bound_by"] == sides[1]]
     return Crossing(
         _between(size, next_size, share),
         _between(row["latency_s"], next_row["latency_s"], share),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import cli, terminal
+from analysis import cli, terminal, words
 from analysis.metrics import CONTRACT, METRICS
 from analysis.replicates import ADDED
 from analysis.rows import ordered
@@ -27,8 +27,8 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = Non
     """`text` of the most telling derived rows: at most MOST_ROWS rows and `limit` lines.
 
     Faults come first, then what is fastest, then what was skipped; the last line says how to see
-    the rest (`folder`: the study's, by default results/<study>). One row always fits: a `limit`
-    below 4 is taken as 4.
+    the rest (`folder`: the study's, by default results/<study>). One row is shown whole even
+    where that takes more lines.
     """
     telling = rows.assign(_rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0))
     telling = telling.sort_values(["_rank", "speedup"], ascending=[True, False], kind="stable")
@@ -37,9 +37,26 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = Non
         if count < len(rows):
             study = folder or f"results/{rows['study'].iloc[0]}"
             lines.append(f"{len(rows) - count} more: python -m analysis.table {study}")
-        if len(lines) <= limit:
+        if len(lines) <= limit or count == 1:
             return "\n".join(lines)
-    return "\n".join([*lines[:3], lines[-1]]) if len(rows) else "no runs"
+    return "no runs"
+
+
+def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
+    """A line for each of `runs` that went wrong and that another run of its case stands before.
+
+    `runs` are stored rows and `rows` the derived ones made of them: replicates of one case become
+    one row, and of several seeds the newest is shown.
+    """
+    wrong = runs[~runs["status"].isin(["ok", "skipped"]) & ~runs["run_id"].isin(rows["run_id"])]
+    return [
+        line
+        for run in words.as_rows(wrong)
+        for line in terminal.paragraph(
+            f"{words.variant(run)}, {words.work(run)}, seed {run['seed']}, replicate "
+            f"{run['replicate']}: {words.ended(run)}"
+        )
+    ]
 
 
 def csv(rows: pd.DataFrame) -> str:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from analysis import words
-from analysis.columns import MEASURED, Column, wanted
+from analysis.columns import AGAINST, MEASURED, Column, apart, wanted
 from analysis.rows import SECTION, ordered, parts
 from analysis.words import Row
 
-WIDTH = 132  # spare columns are left out to keep to it, and reasons cut; numbers never are
+WIDTH = 132  # spare columns are left out to keep to it; numbers never are
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "
+_INDENT = " " * 4
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
@@ -26,7 +27,8 @@ def lines(frame: pd.DataFrame) -> list[str]:
     naming = (
         Column(" mode", lambda row: f" {row['mode']}{_mark(row, marks)}"),
         Column("dtype", lambda row: row["dtype"]),
-        *(() if shared else (Column("against", words.baseline),)),
+        *(() if shared else (AGAINST,)),
+        *apart(every),
     )
     columns, widths = _fitting(naming, wanted(MEASURED, every), every)
     result = [_join([column.title for column in columns], columns, widths)]
@@ -35,7 +37,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
         result.append(_heading(block[0], letter, shared))
         for row in block:
             cells = [column.cell(row) for column in (columns if row["status"] == "ok" else naming)]
-            result.append(_spanned(row, _join(cells, columns, widths)))
+            result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} not in effect: {note}", WIDTH, subsequent_indent="  ")
     return result
@@ -72,13 +74,29 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return _GAP.join(aligned).rstrip() if len(cells) == len(columns) else _GAP.join(aligned)
 
 
-def _spanned(row: Row, line: str) -> str:
-    """A row without numbers has its reason in their place."""
+def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
+    """A row without numbers has its reason in their place, or whole beneath it if it is long.
+
+    Only why a case was skipped is cut, and only in a row among others.
+    """
     if row["status"] == "ok":
-        return line
+        return [line]
     room = max(WIDTH - len(line) - len(_GAP), 20)
-    reason = f"{row['status']}: {row['reason'] or 'no reason was recorded'}"
-    return f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"
+    reason = words.ended(row)
+    if len(reason) <= room:
+        return [f"{line}{_GAP}{reason}"]
+    if row["status"] == "skipped" and not alone:
+        return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
+    beneath = paragraph(_INDENT + reason.partition(": ")[2])
+    return [f"{line}{_GAP}{row['status']}:", *beneath]
+
+
+def paragraph(text: str) -> list[str]:
+    """`text` over lines of WIDTH, all but the first indented; paths in it are not broken."""
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=_INDENT,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _heading(row: Row, letter: bool, shared: bool) -> str:

@@ -12,7 +12,7 @@ from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import MARGIN
 
-_BAND = f"±{MARGIN:.0%}".replace("%", " %")
+_BAND = f"±{words.whole_percent(MARGIN)}"
 
 
 def verdict(group: pd.DataFrame) -> str:
@@ -56,10 +56,13 @@ def reading(section: pd.DataFrame) -> str | None:
         found = Counter(row["verdict"] for row in group if not words.is_control(row))
         counts = ", ".join(f"{count} {name}" for name, count in sorted(found.items()))
         told.append(f"{words.contest(group[0])}: {counts or 'only the baseline against itself'}")
-    return (
-        f"{'; '.join(told)}; the least certain row would have shown a true change of "
-        f"{words.percent(charted['mde'].max())} in 80 % of such runs."
-    )
+    least = charted["mde"].dropna().max()  # of single processes, as only they have one
+    doubt = (
+        "" if pd.isna(least)
+        else f"; the least certain row would have shown a true change of {words.percent(least)} "
+        "in 80 % of such runs"
+    )  # fmt: skip
+    return f"{'; '.join(told)}{doubt}."
 
 
 def _winner(faster: Sequence[Row], rivals: Sequence[Row]) -> str:

@@ -27,6 +27,16 @@ def _known(value: Any) -> Any:
     return None if pd.api.types.is_scalar(value) and pd.isna(value) else value
 
 
+def on_cuda(row: Row) -> bool:
+    """Whether host and device run beside each other, as on a GPU."""
+    return str(row["device"]).startswith("cuda")
+
+
+def is_smoke(row: Row) -> bool:
+    """Whether the budget was one that proves only that the case runs."""
+    return bool(row["budget_rank"] == 0)
+
+
 def duration(seconds: float | None) -> str:
     """`357 µs`, three digits in the unit that suits."""
     if seconds is None:
@@ -95,7 +105,12 @@ def estimate(value: Estimate | None) -> str:
 
 def share(part: float | None, whole: float | None) -> str:
     """`81 %`."""
-    return UNKNOWN if part is None or whole is None else f"{part / whole:.0%}".replace("%", " %")
+    return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
+
+
+def whole_percent(fraction: float) -> str:
+    """`81 %`, without decimals."""
+    return f"{fraction * 100:.0f} %"
 
 
 def factor(value: float | None) -> str:
@@ -201,13 +216,17 @@ def flags(row: Row) -> list[str]:
 
 def remarks(row: Row) -> str:
     """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
-    found = ["budget=smoke"] if row["budget"] == "smoke" else []
+    found = [f"budget={row['budget']}"] if is_smoke(row) else []
     found += flags(row)
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
-    found += [f"{row['replicates']} replicates"] if row["replicates"] > 1 else []
+    found += [_REPLICATES.get(row["replicates"], f"{row['replicates']} replicates")]
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # else its status says it
     found += [f"{lost} more not ok"] if lost else []
-    return ", ".join(found)
+    return ", ".join(filter(None, found))
+
+
+# Two have no 95 % interval between them (bench.stats.combine).
+_REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
 def all_remarks(row: Row) -> str:
@@ -216,16 +235,21 @@ def all_remarks(row: Row) -> str:
     return ", ".join(remark for remark in found if remark)
 
 
+def ended(row: Row) -> str:
+    """`oom: out of memory while compiling`: how a run ended that is not ok, on one line."""
+    return f"{row['status']}: {' '.join((row['reason'] or 'no reason was recorded').split())}"
+
+
 def why_left_out(row: Row) -> str | None:
     """Why a row is neither charted nor recommended, in one clause; None where it is."""
     if row["status"] != "ok":
-        return f"{row['status']}: {row['reason'] or 'no reason was recorded'}"
+        return ended(row)
     if not_in_effect(row):
         return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
     if row["in_effect"] is None:
         return "not known to have been in effect"
-    if row["budget"] == "smoke":
-        return "budget=smoke proves only that it runs"
+    if is_smoke(row):
+        return f"budget={row['budget']} proves only that it runs"
     if row["speedup_ci_low"] is None:
         return "no interval: no baseline, or fewer than 12 rounds"
     return None

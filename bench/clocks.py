@@ -75,11 +75,13 @@ def read(step: Step, device: Device, budget: Budget, seed: int, latency_s: float
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> tuple[int | None, str | None]:
     """The most calls that can be queued ahead of a held device, or why not even one can."""
-    calls = calls_for(EVENT_BLOCK_S, latency_s, 0.0) if device.queues else 1
+    calls = first = calls_for(EVENT_BLOCK_S, latency_s, 0.0) if device.queues else 1
     while True:
         timing = device_time(step, device, calls)
-        if timing.samples_s:
+        if timing.samples_s and calls == first:
             return _long_enough(step, device, calls, timing.samples_s[0]), None
+        if timing.samples_s:
+            return calls, None
         if calls == 1:
             return None, timing.reason
         calls = max(1, calls // FEWER)

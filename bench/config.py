@@ -165,7 +165,9 @@ def _budget(config: dict[str, Any]) -> Budget:
     usual = preset("budget", config["name"], "budget.name")
     if config["rank"] != usual["rank"]:
         raise UsageError(f"budget.rank={config['rank']}: the rank of {config['name']} is fixed")
-    changed = [f"{key}={config[key]:g}" for key in usual if key != "name" and config[key] != usual[key]]
+    changed = [
+        f"{key}={config[key]:g}" for key in usual if key != "name" and config[key] != usual[key]
+    ]
     name = config["name"] + (f"[{','.join(changed)}]" if changed else "")
     return Budget(**{**config, "name": name})
 

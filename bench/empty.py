@@ -5,9 +5,13 @@ Every operator goes through all layers and finds nothing to compute, so what is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench import modes
 from bench.devices import Hardware, Step
@@ -18,6 +22,9 @@ from bench.subject import Subject, state_kept
 from bench.timers import Timing, calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
+
+ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
+"""Give memory without computing what is in it, which is part of dispatch."""
 
 
 def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
@@ -47,6 +54,8 @@ def dispatch(
     with state_kept(subject.module):
         try:
             emptied = _emptied(subject, model.batch_dim)
+            if working := _ops_that_work(emptied, variant, device):
+                return Timing((), f"{working} works on an empty batch too")
             step = modes.build(emptied, variant, model.fullgraph, device).step
             for _ in range(WARM_UP_CALLS):
                 step()
@@ -61,6 +70,44 @@ def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
     with quiet_gc():
         blocks = [host(step, device, calls).samples_s for _ in range(budget.clock_rounds)]
     return Timing(tuple(median(block) for block in blocks))
+
+
+def _ops_that_work(emptied: Subject, variant: Variant, device: Hardware) -> str:
+    """Operators that make more than a number of an empty batch: they are work, not dispatch.
+
+    Asked of plain eager, because compiled code shows no operators.
+    """
+    mode = replace(variant.mode, compile="none", graph=False)
+    step = modes.build(emptied, replace(variant, mode=mode), True, device).step
+    with _Watch() as watch:
+        step()
+    return ", ".join(dict.fromkeys(watch.working))
+
+
+class _Watch(TorchDispatchMode):
+    """Notes the operators that compute tensors of more than one element."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.working: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        results = func(*args, **(kwargs or {}))
+        known = {_storage(tensor) for tensor in _tensors((args, kwargs))}
+        computes = func.overloadpacket not in ALLOCATIONS
+        if computes and any(t.numel() > 1 and _storage(t) not in known for t in _tensors(results)):
+            self.working.append(str(func.overloadpacket))
+        return results
+
+
+def _tensors(tree: object) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _emptied(subject: Subject, batch_dim: int) -> Subject:

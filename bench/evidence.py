@@ -104,15 +104,23 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def graph_launches(step: Step, device: Hardware) -> int:
-    """CUDA graph launches in one steady call, as the profiler sees them.
+def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
+    """CUDA graph launches in one steady call; None where there is none to be proven.
 
     Profiling may slow later work (CUPTI stays attached), so this comes after all timing.
     """
+    if device.type == "cpu":
+        return 0
+    return launches_seen(step, device) if mode.uses_graphs else None
+
+
+def launches_seen(step: Step, device: Hardware) -> int:
+    """CUDA graph launches in one call, as the profiler sees them."""
     with torch.profiler.profile(activities=list(device.activities)) as profile:
         step()
         device.synchronize()
-    return sum(event.name.startswith(GRAPH_LAUNCHES) for event in profile.events() or [])
+    names = [str(event.name) for event in profile.events() or []]
+    return sum(name.startswith(GRAPH_LAUNCHES) for name in names)
 
 
 @dataclass(frozen=True)
@@ -124,13 +132,18 @@ class Facts:
     device_type: str
     seen: Seen
     compiled: Compiled
-    graph_launches: int
+    graph_launches: int | None
     cold: bool  # empty compiler caches: nothing was tuned in an earlier run
 
     @property
     def mode(self) -> Mode:
         """The axes that were asked for."""
         return self.variant.mode
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether there are no CUDA graphs and nothing to tune."""
+        return self.device_type == "cpu"
 
     @property
     def expected(self) -> Seen:
@@ -165,19 +178,19 @@ DOUBTS: tuple[Doubt, ...] = (
         "torch.compile made {f.compiled.graphs} graphs instead of one",
     ),
     (
-        lambda f: f.mode.uses_graphs and f.device_type == "cpu",
+        lambda f: f.mode.uses_graphs and f.on_cpu,
         "CUDA graphs need a GPU: on a CPU this runs without them",
     ),
     (
-        lambda f: f.mode.uses_graphs and f.device_type != "cpu" and f.graph_launches == 0,
+        lambda f: f.mode.uses_graphs and not f.on_cpu and f.graph_launches == 0,
         "no CUDA graph was launched in a steady call",
     ),
     (
-        lambda f: f.mode.uses_graphs and f.device_type != "cpu" and f.compiled.graph_skips > 0,
+        lambda f: f.mode.uses_graphs and not f.on_cpu and f.compiled.graph_skips > 0,
         "torch gave up on CUDA graphs for {f.compiled.graph_skips} piece(s) of the model",
     ),
     (
-        lambda f: f.mode.autotunes and f.compiled.autotuned == 0 and (f.cold or f.device_type == "cpu"),
+        lambda f: f.mode.autotunes and f.compiled.autotuned == 0 and (f.cold or f.on_cpu),
         "autotuning found nothing to choose between: the kernels are those of compile=default",
     ),
 )

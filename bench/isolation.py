@@ -17,13 +17,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import connection, forkserver, get_context
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from bench.records import UsageError
 
@@ -35,12 +36,21 @@ EXIT_TIMEOUT_S = 5.0
 LONGEST_WAIT_S = 3600.0
 """poll(2) counts milliseconds in an int: longer waits are made of several."""
 
-Progress = Callable[[str], None]
+
+class Progress(Protocol):
+    """How a child tells its parent what it is doing."""
+
+    def __call__(self, phase: str, keep: object = None) -> None:
+        """Enters a phase; `keep` is returned should the child not survive it."""
+        ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a child ended: `returned` with a value; else usage, failed, oom, timeout, crashed."""
+    """How a child ended: `returned` with a value; else usage, failed, oom, timeout, crashed.
+
+    A child that did not return may have left a value to keep.
+    """
 
     kind: str
     value: Any = None
@@ -53,7 +63,7 @@ def call(
     timeout_s: float,
     log: Path | None = None,
     variables: dict[str, str] | None = None,
-    on_progress: Progress = lambda phase: None,
+    on_phase: Callable[[str], None] = lambda phase: None,
     method: str = "forkserver",
 ) -> Outcome:
     """Calls `function` ("module:name") with `arguments` in a fresh process and waits for it.
@@ -71,13 +81,14 @@ def call(
         child.start()
     theirs.close()
     try:
-        outcome = _wait(ours, child, time.monotonic() + timeout_s, on_progress)
-        if outcome is None:
-            return Outcome("timeout", reason=f"still running after timeout_s={timeout_s:g}")
+        outcome, last = _wait(ours, child, time.monotonic() + timeout_s, on_phase)
+        if outcome.kind == "timeout":
+            reason = f"still running after timeout_s={timeout_s:g}"
+            return Outcome("timeout", last.kept, f"{reason}{last.where}")
         if outcome.kind == "crashed":
-            return _cause_of_death(child, kills_before, log)
+            return _cause_of_death(child, kills_before, log, last)
         child.join(EXIT_TIMEOUT_S)  # it has answered: let it release what it holds
-        return outcome
+        return replace(outcome, value=last.kept) if outcome.value is None else outcome
     finally:
         _end_group(child)
         ours.close()
@@ -124,34 +135,54 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _wait(pipe: Any, child: BaseProcess, deadline: float, on_progress: Progress) -> Outcome | None:
-    """Blocks until the child has answered or died; None when the deadline comes first."""
+@dataclass(frozen=True)
+class _Last:
+    """The last phase that a child entered, and what was to be kept by then."""
+
+    phase: str | None = None
+    kept: object = None
+
+    @property
+    def where(self) -> str:
+        """The phase as the end of a sentence."""
+        return f", during {self.phase}" if self.phase else ""
+
+
+def _wait(
+    pipe: Any, child: BaseProcess, deadline: float, on_phase: Callable[[str], None]
+) -> tuple[Outcome, _Last]:
+    """Blocks until the child has answered, died, or run out of time."""
+    last = _Last()
     while True:
         left_s = deadline - time.monotonic()
         ready = connection.wait([pipe, child.sentinel], max(0.0, min(left_s, LONGEST_WAIT_S)))
         if not ready and left_s > LONGEST_WAIT_S:
             continue
         if not ready:
-            return None
+            return Outcome("timeout"), last
         if pipe not in ready:
-            return Outcome("crashed")
+            return Outcome("crashed"), last
         try:
             kind, content = pipe.recv()
         except (EOFError, OSError):
-            return Outcome("crashed")
+            return Outcome("crashed"), last
         if kind == "phase":
-            on_progress(content)
+            last = _Last(*content)
+            on_phase(content[0])
         else:
-            return Outcome(kind, **content)
+            return Outcome(kind, **content), last
 
 
-def _cause_of_death(child: BaseProcess, kills_before: int | None, log: Path | None) -> Outcome:
+def _cause_of_death(
+    child: BaseProcess, kills_before: int | None, log: Path | None, last: _Last
+) -> Outcome:
     child.join()
     code = child.exitcode or 0
     if code == -signal.SIGKILL and kills_before is not None and _oom_kills() != kills_before:
-        return Outcome("oom", reason="the kernel's out-of-memory killer ended the process")
+        reason = f"the kernel's out-of-memory killer ended the process{last.where}"
+        return Outcome("oom", last.kept, reason)
     where = f"; its output is in {log}" if log else ""
-    return Outcome("crashed", reason=f"the process ended {_how(code)}{where}")
+    return Outcome("crashed", last.kept, f"the process ended {_how(code)}{last.where}{where}")
 
 
 def _how(code: int) -> str:
@@ -195,7 +226,7 @@ def _child(
     _be_first_to_die()
     threading.Thread(target=_die_with_parent, args=(pipe,), daemon=True).start()
     try:
-        value = _find(function)(lambda phase: pipe.send(("phase", phase)), *arguments)
+        value = _find(function)(partial(_report, pipe), *arguments)
         answer = ("returned", {"value": value})
     except UsageError as error:
         answer = ("usage", {"reason": str(error)})
@@ -207,6 +238,10 @@ def _child(
     sys.stdout.flush()
     sys.stderr.flush()
     pipe.send(answer)
+
+
+def _report(pipe: Any, phase: str, keep: object = None) -> None:
+    pipe.send(("phase", (phase, keep)))
 
 
 def _find(function: str) -> Callable[..., Any]:

@@ -302,9 +302,14 @@ class Findings:
     baseline_error: float | None = column("the same for the timed baseline", default=None)
     error_limit: float | None = column("largest error accepted for this case", default=None)
     first_call_s: float | None = column(
-        "first call: compile, autotune and capture included, imports not", default=None
+        "first call: compile, autotune and capture included (the compiler records its CUDA graphs "
+        "with the second call, so there the first two), imports not",
+        default=None,
     )
-    baseline_first_call_s: float | None = column("first call of the baseline", default=None)
+    baseline_first_call_s: float | None = column(
+        "first call of the baseline; null where it compiles, as its caches are warm by then",
+        default=None,
+    )
     graphs: int | None = column("graphs that torch.compile made (Dynamo)", default=None)
     graph_breaks: int | None = column("graph breaks under compile", default=None)
     recompiles: int | None = column("compilations within the timed window", default=None)

@@ -25,7 +25,7 @@ FINAL = ("ok", "skipped")
 """Statuses that measuring again would not change; others are tried again unless told otherwise."""
 
 CHANGED = "["
-"""Stands in the name of a budget whose values were overridden: it is comparable to none but itself."""
+"""In the name of a budget whose values were overridden: it is comparable to none but itself."""
 
 COLUMNS = (
     "run_id",

@@ -6,12 +6,13 @@ from dataclasses import replace
 from statistics import median
 
 import torch
-from torch._dynamo.exc import FailOnRecompileLimitHit
+from torch._dynamo.exc import FailOnRecompileLimitHit, Unsupported
 
 from bench import accuracy, clocks, empty, evidence, modes
 from bench.devices import Hardware, find
+from bench.entrant import Entrant, enter
 from bench.isolation import Progress, one_line
-from bench.records import Case, Findings, Plan, Result, Variant
+from bench.records import Case, Findings, Plan, Result
 from bench.rounds import Rounds, paired, warm_up
 from bench.subject import Subject, build, state_kept
 from bench.timers import reading_cost, resolution, synchronize_cost
@@ -28,6 +29,12 @@ OUT_OF_MEMORY = (
 GAVE_UP = (
     "torch.compile compiled the same code over and over and gave up: something that differs from "
     "call to call, such as a number kept in the module, is built into the compiled code"
+)
+
+
+CANNOT_TRACE = (
+    "torch.compile cannot trace the whole model; model.fullgraph=false allows graph breaks and "
+    "counts them ({})"
 )
 
 
@@ -50,6 +57,8 @@ def run(progress: Progress, case: Case, plan: Plan) -> Result:
         return ended.result
     except FailOnRecompileLimitHit:
         return Result("failed", GAVE_UP, Findings())
+    except Unsupported as error:
+        return Result("failed", CANNOT_TRACE.format(one_line(error, 160)), Findings())
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -73,41 +82,33 @@ def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
         raise _Ended("failed", exam.unfit, findings)
 
     progress("first call")
-    candidate, compiled, findings = _candidate(exam, subject, case, device, findings)
+    findings = _limit_error(exam, subject, case, device, findings)
+    candidate = enter(subject, case.variant, case, device)
     progress("check")
-    seen = evidence.observe(candidate, device)
+    findings = _describe(candidate, findings)
     findings = _check(exam, candidate, case, findings)
     progress("baseline")
-    baseline, findings = _baseline(exam, subject, case, device, findings)
+    baseline, findings = _baseline(exam, subject, candidate, case, device, findings)
     del subject  # from here on only what is timed takes memory, and what it is checked against
 
-    with state_kept(candidate.subject.module):  # a model that counts its calls ends as it began
+    with state_kept(candidate.built.subject.module):  # one that counts its calls ends as it began
         findings = _time(progress, candidate, baseline, device, plan, findings)
-        findings = _read_clocks(progress, candidate, case, device, plan, findings)
+        progress("clocks")
+        findings = _read_clocks(candidate, device, plan, findings)
     progress("check again")
     findings = _check(exam, candidate, case, findings)
     progress("evidence")
-    launches = evidence.graph_launches(candidate.step, device)
-    facts = evidence.Facts(
-        case.variant, case.model.fullgraph, device.type, seen, compiled, launches
-    )
-    doubts = evidence.doubts(facts)
-    findings = replace(
-        findings,
-        graph_launches=launches,
-        seen_grad=seen.grad,
-        seen_autocast=seen.autocast,
-        seen_weight_dtype=seen.weight_dtype,
-        in_effect=doubts is None,
-        in_effect_note=doubts or evidence.remark(facts),
-    )
-    return Result("ok", None, findings)
+    findings = _prove(candidate, baseline, case, device, plan, findings)
+    # What follows may crash on an empty batch; what is known by now must not be lost with it.
+    progress("dispatch", Result("ok", None, findings))
+    return Result("ok", None, _dispatch(candidate, case, device, plan, findings))
 
 
 def _settle(case: Case, plan: Plan) -> None:
     """Everything global that a measurement depends on, set in one place."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
+    torch.backends.cudnn.allow_tf32 = case.variant.dtype == "tf32"  # convolutions have their own
     torch.manual_seed(plan.seed)
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # instead of eager without a word
 
@@ -121,24 +122,25 @@ def _calibrate(device: Hardware) -> Findings:
     )
 
 
-def _candidate(
+def _limit_error(
     exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
-) -> tuple[modes.Built, evidence.Compiled, Findings]:
-    """The case's variant after its first call, and what the compiler did for it."""
+) -> Findings:
     eager_error = _eager_error(exam, subject, case, device)
-    before = evidence.compiled_so_far()
-    candidate, first_call_s = _first_call(subject, case.variant, case, device)
-    compiled = evidence.compiled_so_far().since(before)
-    findings = replace(
+    limit = accuracy.accepted_error(eager_error, case.variant.dtype)
+    return replace(findings, eager_error=eager_error, error_limit=limit)
+
+
+def _describe(candidate: Entrant, findings: Findings) -> Findings:
+    return replace(
         findings,
-        eager_error=eager_error,
-        error_limit=accuracy.accepted_error(eager_error, case.variant.dtype),
-        first_call_s=first_call_s,
-        graphs=compiled.graphs,
-        graph_breaks=compiled.breaks,
-        autotuned=compiled.autotuned,
+        first_call_s=candidate.first_call_s,
+        graphs=candidate.compiled.graphs,
+        graph_breaks=candidate.compiled.breaks,
+        autotuned=candidate.compiled.autotuned,
+        seen_grad=candidate.seen.grad,
+        seen_autocast=candidate.seen.autocast,
+        seen_weight_dtype=candidate.seen.weight_dtype,
     )
-    return candidate, compiled, findings
 
 
 def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware) -> float:
@@ -151,12 +153,12 @@ def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hard
     return accuracy.examine(exam, eager.subject, eager.step)
 
 
-def _check(exam: accuracy.Exam, candidate: modes.Built, case: Case, findings: Findings) -> Findings:
+def _check(exam: accuracy.Exam, candidate: Entrant, case: Case, findings: Findings) -> Findings:
     """Before and after timing: what is timed must be right, and stay so. The larger error counts.
 
     Ends the case where its results are wrong, or eager's own are and nothing can be judged.
     """
-    error = accuracy.examine(exam, candidate.subject, candidate.step)
+    error = accuracy.examine(exam, candidate.built.subject, candidate.built.step)
     if findings.error is None or not error <= findings.error:  # nan is the larger one
         findings = replace(findings, error=error)
     _judge(findings, case)
@@ -164,36 +166,34 @@ def _check(exam: accuracy.Exam, candidate: modes.Built, case: Case, findings: Fi
 
 
 def _baseline(
-    exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
-) -> tuple[modes.Built | None, Findings]:
-    """The baseline after its first call; None where there is none, or where it is wrong itself."""
+    exam: accuracy.Exam,
+    subject: Subject,
+    candidate: Entrant,
+    case: Case,
+    device: Hardware,
+    findings: Findings,
+) -> tuple[Entrant | None, Findings]:
+    """The baseline after its first call; None where there is none, or where it is wrong itself.
+
+    A baseline that compiles finds what the case left in the compiler's caches: its first call says
+    nothing, and if it compiled nothing of its own, the case's graphs are its graphs.
+    """
     if case.baseline is None:
         return None, findings
-    baseline, first_call_s = _first_call(subject, case.baseline, case, device)
-    error = accuracy.examine(exam, baseline.subject, baseline.step)
-    findings = replace(findings, baseline_first_call_s=first_call_s, baseline_error=error)
+    baseline = enter(subject, case.baseline, case, device)
+    error = accuracy.examine(exam, baseline.built.subject, baseline.built.step)
+    findings = replace(findings, baseline_error=error)
+    if case.baseline.mode.compile == "none":
+        findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
+    elif baseline.compiled.graphs == 0:
+        baseline = replace(baseline, compiled=candidate.compiled)
     if accuracy.eager_is_sane(error, case.baseline.dtype):
         return baseline, findings
-    return None, replace(findings, flags=(*findings.flags, "baseline_wrong"))
+    return None, _flagged(findings, "baseline_wrong")
 
 
-def _first_call(
-    subject: Subject, variant: Variant, case: Case, device: Hardware
-) -> tuple[modes.Built, float]:
-    """The variant on its own copy of `subject`, and how long its first call took.
-
-    Copying and casting weights come before; compiling, autotuning and capturing are included. The
-    module's buffers stay as they were, for the check that follows.
-    """
-    own = subject.cast(modes.weight_dtype(variant))
-    with state_kept(own.module):
-        device.synchronize()
-        start = device.clock()
-        built = modes.build(own, variant, case.model.fullgraph, device)
-        built.step()
-        device.synchronize()
-        first_call_s = device.clock() - start
-    return built, first_call_s
+def _flagged(findings: Findings, flag: str) -> Findings:
+    return replace(findings, flags=(*findings.flags, flag))
 
 
 def _judge(findings: Findings, case: Case) -> None:
@@ -218,20 +218,20 @@ def _judge(findings: Findings, case: Case) -> None:
 
 def _time(
     progress: Progress,
-    candidate: modes.Built,
-    baseline: modes.Built | None,
+    candidate: Entrant,
+    baseline: Entrant | None,
     device: Hardware,
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    steps = [built.step for built in (candidate, baseline) if built]
+    steps = [entrant.built.step for entrant in (candidate, baseline) if entrant]
     progress("warm-up")
     warmth = warm_up(steps, device, plan.budget)
     progress("timing")
     before = evidence.compiled_so_far()
     rounds = paired(
-        candidate.step,
-        baseline.step if baseline else None,
+        candidate.built.step,
+        baseline.built.step if baseline else None,
         device,
         plan.budget,
         plan.seed + plan.replicate,
@@ -241,37 +241,63 @@ def _time(
     findings = _with_rounds(findings, rounds)
     findings = replace(findings, warmup_s=warmth.seconds, recompiles=recompiles)
     if not warmth.steady:
-        findings = replace(findings, flags=(*findings.flags, "no_steady_state"))
+        findings = _flagged(findings, "no_steady_state")
     if recompiles:
         reason = f"torch compiled {recompiles} more time(s) while the case was timed"
         raise _Ended("failed", reason, findings)
     return findings
 
 
-def _read_clocks(
-    progress: Progress,
-    candidate: modes.Built,
-    case: Case,
-    device: Hardware,
-    plan: Plan,
-    findings: Findings,
-) -> Findings:
-    progress("clocks")
+def _read_clocks(candidate: Entrant, device: Hardware, plan: Plan, findings: Findings) -> Findings:
     start = device.clock()
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    read = clocks.read(candidate.step, device, plan.budget, plan.seed, expected_s)
-    progress("dispatch")
-    dispatch = empty.dispatch(candidate.subject, case.variant, case.model, device, plan.budget)
+    read = clocks.read(candidate.built.step, device, plan.budget, plan.seed, expected_s)
     return replace(
         findings,
         host_rounds_s=read.host_s,
         pipelined_rounds_s=read.pipelined_s,
         device_rounds_s=read.device_s,
         device_note=read.device_note,
-        dispatch_rounds_s=dispatch.samples_s or None,
-        dispatch_note=dispatch.reason,
         clocks_s=device.clock() - start,
+    )
+
+
+def _prove(
+    candidate: Entrant,
+    baseline: Entrant | None,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    """Did the mode take effect, and the baseline? There is no speedup against one that did not."""
+    facts = candidate.facts(case, device, plan)
+    doubts = evidence.doubts(facts)
+    findings = replace(
+        findings,
+        graph_launches=facts.graph_launches,
+        in_effect=doubts is None,
+        in_effect_note=doubts or evidence.remark(facts),
+    )
+    if baseline is None or evidence.doubts(baseline.facts(case, device, plan)) is None:
+        return findings
+    without = replace(findings, baseline_latency_rounds_s=None, case_ran_first=None)
+    return _flagged(without, "baseline_not_in_effect")
+
+
+def _dispatch(
+    candidate: Entrant, case: Case, device: Hardware, plan: Plan, findings: Findings
+) -> Findings:
+    start = device.clock()
+    subject = candidate.built.subject
+    timing = empty.dispatch(subject, case.variant, case.model, device, plan.budget)
+    assert findings.clocks_s is not None
+    return replace(
+        findings,
+        dispatch_rounds_s=timing.samples_s or None,
+        dispatch_note=timing.reason,
+        clocks_s=findings.clocks_s + device.clock() - start,
     )
 
 

@@ -21,7 +21,7 @@ from bench.jobs import Job
 from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, work_of
 from bench.reuse import Earlier, Found
 
-Progress = Callable[[str], None]
+OnPhase = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _show_phase(bar: tqdm[NoReturn], what: str, phase: str) -> None:
     bar.set_description(f"{what}: {phase}")
 
 
-def measure(job: Job, turn: Turn, progress: Progress) -> str:
+def measure(job: Job, turn: Turn, on_phase: OnPhase) -> str:
     """Runs one job in a process of its own and writes its record, whatever became of it.
 
     Returns the run id.
@@ -92,7 +92,7 @@ def measure(job: Job, turn: Turn, progress: Progress) -> str:
     if job.objection:
         result = Result("skipped", job.objection, Findings())
     else:
-        result = _in_child(job, run_id, progress)
+        result = _in_child(job, run_id, on_phase)
     plan = job.plan
     record = Record(
         Attempt(
@@ -120,7 +120,7 @@ def measure(job: Job, turn: Turn, progress: Progress) -> str:
     return run_id
 
 
-def _in_child(job: Job, run_id: str, progress: Progress) -> Result:
+def _in_child(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     logs = job.study_folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     with _compiler_cache(job.plan.compile_cache) as variables:
@@ -131,10 +131,13 @@ def _in_child(job: Job, run_id: str, progress: Progress) -> Result:
             timeout_s=job.plan.timeout_s,
             log=logs / f"{run_id}.log",
             variables=variables,
-            on_progress=progress,
+            on_phase=on_phase,
         )
-    if outcome.kind == "returned":
-        result: Result = outcome.value
+    result: Result | None = outcome.value
+    if result is not None and outcome.kind != "returned":  # all but the last phase was done
+        lost = replace(result.findings, dispatch_note=outcome.reason)
+        return replace(result, findings=lost)
+    if result is not None:
         return result
     status = "failed" if outcome.kind == "usage" else outcome.kind
     return Result(status, outcome.reason, Findings())

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
+from bench.isolation import Progress
 from bench.records import UsageError
-
-Progress = Callable[[str], None]
 
 AT_IMPORT = os.environ.get("MODESCOPE_TEST")
 
@@ -50,6 +49,17 @@ def needs_memory(progress: Progress) -> NoReturn:
 
 def aborts(progress: Progress) -> NoReturn:
     os.abort()
+
+
+def aborts_late(progress: Progress) -> NoReturn:
+    progress("first", [1])
+    progress("second", [1, 2])
+    os.abort()
+
+
+def sleeps_late(progress: Progress) -> None:
+    progress("second", [1, 2])
+    time.sleep(60)
 
 
 def dies_of(progress: Progress, number: int) -> None:

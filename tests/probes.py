@@ -184,6 +184,10 @@ EAGER = Mode("eager", "enabled", autocast=False, compile="none", graph=False)
 PRESETS = tuple(sorted(file.stem for file in (CONF / "mode").glob("*.yaml")))
 
 
+def silent(phase: str, keep: object = None) -> None:
+    """A `Progress` that nobody hears."""
+
+
 def preset(name: str) -> Mode:
     """conf/mode/<name>.yaml as it is resolved for inference."""
     axes = _yaml("mode", name)

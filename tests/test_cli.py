@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -290,6 +291,57 @@ def test_what_only_goes_wrong_under_compile(
     assert "hello from forward" not in answer.out + answer.err
     logs = (results / "main" / "logs").glob("*.log")
     assert any("hello from forward" in log.read_text() for log in logs)
+
+
+# What the exit status and the table are about
+
+
+def test_a_sweep_shows_its_own_rows_whatever_was_measured_since(cli: Cli, results: Path) -> None:
+    real = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
+    sweep = ["-m", *TINY, "mode=eager"]
+    for more in (real, [], real):
+        answer = cli(*sweep, *more)
+        assert answer.status == 0
+    assert "reusing 1 of 1 cases" in answer.out
+    assert any(line.startswith(" eager ") for line in answer.out.splitlines())
+    assert "no runs" not in answer.out
+
+
+@pytest.mark.parametrize("order", ["0,1", "1,0"])
+def test_a_seed_that_fails_shows_even_if_another_does_not(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], order: str
+) -> None:
+    answer = cli("-m", *theirs("unlucky"), "mode=eager", f"seed={order}", "order=given")
+    assert {row["seed"]: row["status"] for row in rows(results)} == {0: "failed", 1: "ok"}
+    assert answer.status == 1
+    assert "not with this seed" in answer.out
+
+
+def test_a_reader_who_has_seen_enough_gets_no_complaint(results: Path) -> None:
+    command = f"'{sys.executable}' run.py 'results_dir={results}' -m {' '.join(TINY)} mode=eager"
+    done = subprocess.run(["bash", "-c", f"{command} | head -1"], cwd=ROOT, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    assert len(done.stdout.splitlines()) == 1
+    assert "Error" not in done.stderr
+    assert [row["status"] for row in rows(results)] == ["ok"]
+
+
+def test_a_disk_that_fills_up_keeps_what_is_done(
+    cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench import store
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/run.parquet")
+
+    assert cli(*TINY, "mode=eager").status == 0
+    monkeypatch.setattr(store, "write", full)
+    answer = cli(*TINY, "mode=no_grad")
+    assert answer.status == 1
+    assert answer.err == (
+        "error: some/run.parquet: No space left on device; the runs that were finished are kept\n"
+    )
+    assert [row["mode"] for row in rows(results)] == ["eager"]
 
 
 # Going on where it stopped

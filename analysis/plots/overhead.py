@@ -53,7 +53,7 @@ def overhead(section: pd.DataFrame) -> Figure | None:
 
 
 def _lanes(row: Row) -> list[Lane]:
-    if row["device"].startswith("cuda"):
+    if words.on_cuda(row):
         found = [_host(row), _device(row)]
     else:
         found = [_known(("dispatch", row["dispatch_s"]), ("work", row["work_s"]))]
@@ -98,7 +98,7 @@ def _style(name: str) -> dict[str, Any]:
 
 
 def _numbers(row: Row) -> str:
-    if row["device"].startswith("cuda") and row["host_s"] is not None:
+    if words.on_cuda(row) and row["host_s"] is not None:
         host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
         return f"host {host}, device {device}"
     if row["dispatch_s"] is None:

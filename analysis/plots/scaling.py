@@ -1,4 +1,4 @@
-"""How latency and dispatch grow with a size."""
+"""How latency and overhead grow with a size."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _MOST_TICKS = 8
 
 
 def scaling(found: Series) -> Figure:
-    """Latency and dispatch over the size, both logarithmic, a line per mode on a common scale.
+    """Latency and overhead over the size, both logarithmic, a line per mode on a common scale.
 
-    A cross on a line of the latency marks the size at which dispatch is half of it.
+    The overhead is host time on CUDA and dispatch on a CPU. A cross on a line of the latency marks
+    the size at which it is as long as device time, or half of the latency.
     """
     lines = sorted(found.lines, key=lambda line: style.order(line.rows[0]))
     with matplotlib.rc_context(style.RC):
         figure = Figure(figsize=(WIDTH, _HEIGHT))
-        latency, dispatch = (_axes(figure, number) for number in range(2))
+        latency, overhead = (_axes(figure, number) for number in range(2))
         for line in lines:
             _draw(latency, line, "latency_s", line.name)
-            _draw(dispatch, line, "dispatch_s")
-        _mark(latency, lines)
-        for axes, title in ((latency, "latency"), (dispatch, "dispatch (empty batch)")):
+            _draw(overhead, line, f"{found.overhead.clock}_s")
+        _mark(latency, lines, found.overhead.meets)
+        for axes, title in ((latency, "latency"), (overhead, found.overhead.label)):
             _scale(axes, sorted({size for line in lines for size in line.sizes}), found.size)
             axes.set_title(title, size=9)
-        _share_height(latency, dispatch)
+        _share_height(latency, overhead)
         place = 1 - (_LEGEND - 0.1) / WIDTH
         figure.legend(loc="upper left", bbox_to_anchor=(place, 1 - _TOP / _HEIGHT),
                       frameon=False, fontsize=8, borderaxespad=0)  # fmt: skip
@@ -60,8 +61,8 @@ def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:
               linestyle=style.linestyle(row))  # fmt: skip
 
 
-def _mark(axes: Axes, lines: Sequence[Line]) -> None:
-    label: str | None = "dispatch is half of it"
+def _mark(axes: Axes, lines: Sequence[Line], meaning: str) -> None:
+    label: str | None = meaning
     for line in lines:
         if line.crossing is not None:
             axes.plot(line.crossing.size, line.crossing.latency_s, "x", color=style.INK,
@@ -80,11 +81,11 @@ def _scale(axes: Axes, sizes: Sequence[int], name: str) -> None:
     axes.spines["left"].set_visible(True)
 
 
-def _share_height(latency: Axes, dispatch: Axes) -> None:
-    limits = [axes.get_ylim() for axes in (latency, dispatch) if axes.lines]
-    for axes in (latency, dispatch):
+def _share_height(latency: Axes, overhead: Axes) -> None:
+    limits = [axes.get_ylim() for axes in (latency, overhead) if axes.lines]
+    for axes in (latency, overhead):
         axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: words.tick(seconds)))
         axes.yaxis.set_minor_locator(NullLocator())
-    dispatch.yaxis.set_ticklabels([])
+    overhead.yaxis.set_ticklabels([])

@@ -9,9 +9,10 @@ from analysis.series import Series, by_slope
 
 
 def slopes(chain: Series) -> Figure | None:
-    """Slopes of dispatch_s with their intervals, the flattest first; None where none is known."""
+    """Slopes of the overhead with their intervals, the flattest first; None where none is known."""
     points = [Dot(line.name, line.rows[0], slope) for line, slope in by_slope(chain)]
     if not points:
         return None
-    foot = "slope of dispatch over all sizes, with its 95 % interval; left is cheaper"
-    return dots(points, f"dispatch per {chain.unit}", foot)
+    name = chain.overhead.name
+    foot = f"slope of {name} over all sizes, with its 95 % interval; left is cheaper"
+    return dots(points, f"{name} per {chain.unit}", foot)

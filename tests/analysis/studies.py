@@ -27,6 +27,7 @@ MODES = {
     "compile-cuda-graph": ("inference_mode", False, "default", True),
     "amp-compile": ("inference_mode", True, "default", False),
 }
+RANKS = {"smoke": 0, "quick": 1, "standard": 2, "thorough": 3}
 _started = count()
 
 _ENVIRONMENT = {
@@ -79,7 +80,7 @@ def record(
         "study": "main",
         "started_at": f"2026-03-01T{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z",
         "budget": "standard",
-        "budget_rank": 2,
+        "budget_rank": RANKS[columns.get("budget", "standard").partition("[")[0]],
         "seed": 0,
         "replicate": 0,
         "status": "ok",
@@ -258,6 +259,29 @@ def batch_series(batches: Sequence[int] = (1, 4, 16, 64, 256), **columns: Any) -
             records.append(
                 record(mode, latency_s, eager_s / latency_s, shape=shape, batch=batch, **clocks)
             )
+    return records
+
+
+# mode -> planted host time on CUDA: fixed, and per operator of a chain; seconds
+CUDA_HOST = {"eager": (20e-6, 5e-6), "cuda-graph": (6e-6, 0.2e-6)}
+
+
+def cuda_series(size: str, values: Sequence[int] = (1, 4, 16, 64, 256)) -> Sequence[Record]:
+    """Over `ops` the host has more to do with each; over `batch` the device, 1 us per row.
+
+    The host works ahead of the device, so a call takes as long as the slower of both. A graph has
+    no dispatch time.
+    """
+    records = []
+    for mode, (fixed_s, per_op_s) in CUDA_HOST.items():
+        for value in values:
+            host_s = fixed_s + (per_op_s * value if size == "ops" else 0.0)
+            device_s = 1e-6 * value
+            dispatch_s = None if mode == "cuda-graph" else host_s / 2
+            clocks = cuda_clocks(host_s, device_s, dispatch_s)
+            shape = canonical_json({size: value, "width": 64})
+            latency_s = max(host_s, device_s) + 2e-6
+            records.append(record(mode, latency_s, 1.1, model="pointwise", shape=shape, **clocks))
     return records
 
 

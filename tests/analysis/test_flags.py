@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import ast
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import bench
+from analysis import flags
 from analysis.flags import FLAGS, meanings
 from analysis.metrics import derived
 from tests.analysis.studies import blocks, cpu_clocks, cuda_clocks, record, save
@@ -80,6 +85,33 @@ def test_a_run_that_did_not_end_ok_raises_nothing(tmp_path: Path) -> None:
     assert _flags(tmp_path, 132e-6, **cuda_clocks(120e-6, None), **wrong) == []
 
 
+def _strings(node: ast.AST) -> set[str]:
+    found = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {value for value in found if isinstance(value, str)}
+
+
+def _stored() -> Iterator[str]:
+    """What bench/ gives to `flags=` or to `_flagged`."""
+    for path in Path(bench.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            given = isinstance(node, ast.keyword) and node.arg == "flags"
+            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "_flagged"):
+                yield from _strings(node)
+
+
+def _derived() -> Iterator[str]:
+    for node in ast.walk(ast.parse(inspect.getsource(flags.raised))):
+        if isinstance(node, ast.List):
+            yield from _strings(node)
+
+
+def test_what_is_raised_is_explained_and_nothing_else() -> None:
+    assert {"no_steady_state", "baseline_wrong"} <= set(_stored())
+    assert set(_derived()) == {"broken_invariant", "not_isolable"}
+    assert {*_stored(), *_derived()} == set(FLAGS)
+
+
 def test_meanings_are_one_sentence_each_and_pass_over_unknown_flags() -> None:
-    assert list(meanings(["of_tomorrow", "bimodal", "drift"])) == ["drift", "bimodal"]
+    asked = ["of_tomorrow", "broken_invariant", "no_steady_state"]
+    assert list(meanings(asked)) == ["no_steady_state", "broken_invariant"]
     assert all(meaning.endswith(".") and meaning.count(".") <= 3 for meaning in FLAGS.values())

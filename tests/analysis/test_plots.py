@@ -11,10 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis import plots, style
+from analysis import style
 from analysis.metrics import derived
-from analysis.plots.canvas import MOST_ROWS
-from analysis.plots.forest import _ticks
+from analysis.plots.canvas import MOST_ROWS, svg
+from analysis.plots.forest import _ticks, forest
+from analysis.plots.latency import latency
+from analysis.plots.overhead import overhead
+from analysis.plots.scaling import scaling
+from analysis.plots.slopes import slopes
 from analysis.series import series
 from bench.records import Record
 from tests.analysis.studies import (
@@ -38,7 +42,7 @@ def _names(axes: Axes) -> list[str]:
 
 
 def _forest(records: Iterable[Record], folder: Path) -> Figure:
-    figure = plots.forest(derived(save(records, folder)))
+    figure = forest(derived(save(records, folder)))
     assert figure is not None
     return figure
 
@@ -61,7 +65,7 @@ def _hidden(**columns: Any) -> list[Record]:
     ]
 
 
-@pytest.mark.parametrize("draw", [plots.forest, plots.latency, plots.overhead])
+@pytest.mark.parametrize("draw", [forest, latency, overhead])
 def test_what_does_not_count_is_not_charted(tmp_path: Path, draw: Draw) -> None:
     clocks = cpu_clocks(357e-6, 100e-6)
     figure = draw(derived(save([record("compile", **clocks), *_hidden(**clocks)], tmp_path / "a")))
@@ -104,14 +108,14 @@ def test_a_figure_is_limited_and_says_what_is_left_out(tmp_path: Path) -> None:
 
 def test_equal_figures_have_equal_bytes(tmp_path: Path) -> None:
     rows = derived(save(cpu_sweep(), tmp_path))
-    first, second = (plots.forest(rows) for _ in range(2))
+    first, second = (forest(rows) for _ in range(2))
     assert first is not None
     assert second is not None
-    assert plots.svg(first, inline=False) == plots.svg(second, inline=False)
+    assert svg(first, inline=False) == svg(second, inline=False)
 
 
 def test_inline_figures_take_the_colour_of_the_page(tmp_path: Path) -> None:
-    text = plots.svg(_forest(cpu_sweep(), tmp_path), inline=True)
+    text = svg(_forest(cpu_sweep(), tmp_path), inline=True)
     assert text.startswith("<svg")
     assert "currentColor" in text
     assert style.INK not in text
@@ -145,7 +149,7 @@ def _bars(axes: Axes) -> list[tuple[float, float]]:
 
 
 def test_latencies_stand_at_their_median_on_a_scale_that_suits(tmp_path: Path) -> None:
-    near = plots.latency(derived(save([record("eager", 2e-4), record(latency_s=1e-4)], tmp_path)))
+    near = latency(derived(save([record("eager", 2e-4), record(latency_s=1e-4)], tmp_path)))
     (axes,) = near.axes
     assert axes.get_xscale() == "linear"
     points = [line for line in axes.lines if line.get_marker() not in ("None", None, "")]
@@ -154,7 +158,7 @@ def test_latencies_stand_at_their_median_on_a_scale_that_suits(tmp_path: Path) -
         "200.0 µs [199.3, 200.7]", "100.0 µs [99.7, 100.3]",
     ]  # fmt: skip
     far = derived(save([record("eager", 2e-3), record(latency_s=1e-4)], tmp_path / "far"))
-    assert plots.latency(far).axes[0].get_xscale() == "log"
+    assert latency(far).axes[0].get_xscale() == "log"
 
 
 def test_a_call_on_a_cpu_is_dispatch_and_then_work(tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_a_call_on_a_cpu_is_dispatch_and_then_work(tmp_path: Path) -> None:
         record("eager", 300e-6, 1.0, **cpu_clocks(300e-6, 200e-6)),
         record("amp", 500e-6, 0.6, **cpu_clocks(500e-6, None)),
     ], tmp_path))  # fmt: skip
-    (axes,) = plots.overhead(rows).axes
+    (axes,) = overhead(rows).axes
     eager_dispatch, eager_work, amp = _bars(axes)
     assert eager_dispatch == pytest.approx((0, 200))
     assert eager_work == pytest.approx((200, 100))
@@ -178,7 +182,7 @@ def test_on_cuda_host_and_device_have_a_bar_each(tmp_path: Path) -> None:
         record("eager", 132e-6, 1.0, **cuda_clocks(120e-6, 40e-6, 70e-6)),
         record("cuda-graph", 52e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
     ], tmp_path))  # fmt: skip
-    (axes,) = plots.overhead(rows).axes
+    (axes,) = overhead(rows).axes
     assert np.round(_bars(axes), 1).tolist() == [
         [0, 70], [70, 50], [120, 12],  # eager: dispatch, launching, waiting
         [0, 40], [40, 92],  # the device: work, waiting
@@ -187,17 +191,17 @@ def test_on_cuda_host_and_device_have_a_bar_each(tmp_path: Path) -> None:
 
 
 def test_without_any_split_there_is_no_figure_of_it(tmp_path: Path) -> None:
-    assert plots.overhead(derived(save(cpu_sweep(), tmp_path))) is None
+    assert overhead(derived(save(cpu_sweep(), tmp_path))) is None
 
 
 def test_a_line_per_mode_with_a_cross_where_dispatch_is_half(tmp_path: Path) -> None:
     (found,) = series(derived(save(batch_series(), tmp_path)))
-    latency, dispatch = plots.scaling(found).axes
-    lines = [line for line in latency.lines if line.get_marker() != "x"]
-    crosses = [line for line in latency.lines if line.get_marker() == "x"]
+    left, dispatch = scaling(found).axes
+    lines = [line for line in left.lines if line.get_marker() != "x"]
+    crosses = [line for line in left.lines if line.get_marker() == "x"]
     assert [len(lines), len(crosses), len(dispatch.lines)] == [3, 3, 3]
-    assert latency.get_xscale() == latency.get_yscale() == "log"
-    assert latency.get_ylim() == dispatch.get_ylim()
+    assert left.get_xscale() == left.get_yscale() == "log"
+    assert left.get_ylim() == dispatch.get_ylim()
     assert np.ravel(lines[0].get_ydata()) * 1e6 == pytest.approx([51, 54, 66, 114, 306])
     assert np.ravel(crosses[0].get_xdata())[0] == found.lines[0].crossing.size
 
@@ -210,14 +214,14 @@ def test_lines_exclude_what_does_not_count(tmp_path: Path) -> None:
 
 def test_slopes_are_drawn_from_the_flattest_on(tmp_path: Path) -> None:
     (chain,) = series(derived(save(dispatch_series(), tmp_path)))
-    (axes,) = plots.slopes(chain).axes
+    (axes,) = slopes(chain).axes
     assert _names(axes) == ["compile", "inference_mode", "no_grad", "eager"]
     unread = [record(shape=f'{{"ops":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
     (silent,) = series(derived(save(unread, tmp_path / "unread")))
-    assert plots.slopes(silent) is None
+    assert slopes(silent) is None
 
 
 def test_figures_of_a_gpu_have_equal_bytes_every_time(tmp_path: Path) -> None:
     rows = derived(save(cuda_sweep(), tmp_path))
-    for draw in (plots.latency, plots.overhead):
-        assert plots.svg(draw(rows), inline=True) == plots.svg(draw(rows), inline=True)
+    for draw in (latency, overhead):
+        assert svg(draw(rows), inline=True) == svg(draw(rows), inline=True)

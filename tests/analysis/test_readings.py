@@ -11,6 +11,7 @@ from bench.records import Record
 from tests.analysis.studies import (
     batch_series,
     cpu_clocks,
+    cuda_series,
     cuda_sweep,
     dispatch_series,
     record,
@@ -95,6 +96,18 @@ def test_it_is_told_up_to_which_size_each_mode_is_bound_by_overhead(tmp_path: Pa
         "batch 46 (surely between 16 and 64); inference_mode up to about batch 29 (surely "
         "between 16 and 64); compile up to about batch 8.9 (surely between 4 and 16)."
     )
+
+
+def test_on_cuda_slopes_and_sides_are_told_by_host_and_device(tmp_path: Path) -> None:
+    batches = _series(tmp_path / "batch", *cuda_series("batch"))
+    assert readings.bounds(batches) == (
+        "Bound by overhead, as the host is busy for longer than the device: eager up to about "
+        "batch 20 (surely between 16 and 64); cuda-graph up to about batch 6 (surely between 4 "
+        "and 16)."
+    )
+    told = readings.slopes(_series(tmp_path / "ops", *cuda_series("ops")))
+    assert told.startswith("Host time per op, cheapest first: cuda-graph 200 ns")
+    assert ", eager 5.00 µs" in told
 
 
 def test_a_crossing_that_the_intervals_do_not_enclose_is_said_to_be_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis import verdicts
 from analysis.metrics import derived
 from bench.records import Record
 from tests.analysis.studies import cpu_clocks, record, replicates, save
@@ -47,6 +48,17 @@ def test_two_processes_have_the_hull_of_their_intervals(tmp_path: Path) -> None:
     assert row["speedup"] == pytest.approx(math.sqrt(1.2 * 1.3))
     assert row["speedup_ci_low"] == pytest.approx(alone[0]["speedup_ci_low"])
     assert row["speedup_ci_high"] == pytest.approx(alone[1]["speedup_ci_high"])
+
+
+@pytest.mark.parametrize(("count", "known"), [(1, True), (2, False), (3, False)])
+def test_what_rounds_could_show_is_said_of_one_process_only(
+    tmp_path: Path, count: int, known: bool
+) -> None:
+    rows = derived(save(_processes(*[1.25] * count), tmp_path))
+    assert rows["mde"].notna().tolist() == [known]
+    told = verdicts.reading(rows)
+    assert ("true change" in told) == known
+    assert "nan" not in told
 
 
 def test_clocks_and_percentiles_are_combined_too(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from analysis.load import load
 from analysis.metrics import derived
@@ -50,6 +53,41 @@ def test_a_row_for_each_process(tmp_path: Path) -> None:
     rows = latest(load(save(runs, tmp_path)))
     assert list(rows["replicate"]) == [0, 1]
     assert list(rows["measured_times"]) == [1, 2]
+
+
+@pytest.mark.parametrize("smoke", [{}, {"status": "failed", "reason": "why"}])
+def test_a_smoke_run_never_stands_before_a_real_one(tmp_path: Path, smoke: dict[str, Any]) -> None:
+    runs = [record(budget="quick"), record(budget="smoke[max_rounds=12]", **smoke)]
+    (row,) = latest(load(save(runs, tmp_path))).to_dict("records")
+    assert (row["budget"], row["status"], row["measured_times"]) == ("quick", "ok", 1)
+    failed = [not_measured("compile", "failed", "why"), record(budget="smoke")]
+    (row,) = latest(load(save(failed, tmp_path / "failed"))).to_dict("records")
+    assert row["status"] == "failed"
+
+
+def test_smoke_runs_stand_for_themselves(tmp_path: Path) -> None:
+    runs = [record(budget="smoke"), record(budget="smoke")]
+    (row,) = latest(load(save(runs, tmp_path))).to_dict("records")
+    assert (row["run_id"], row["measured_times"]) == (runs[1].attempt.run_id, 2)
+
+
+@pytest.mark.parametrize(("column", "values"), [("compile_cache", ("cold", "warm")),
+                                                ("device", ("cuda:0", "cuda:1"))])  # fmt: skip
+def test_caches_and_devices_are_kept_apart(
+    tmp_path: Path, column: str, values: tuple[str, ...]
+) -> None:
+    study = save([record(**{column: value}) for value in values], tmp_path)
+    assert sorted(latest(load(study))[column]) == list(values)
+    rows = derived(study)
+    assert sorted(rows[column]) == list(values)
+    assert list(rows["replicates"]) == [1, 1]
+
+
+def test_only_the_runs_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
+    runs = [record(environment_id="old"), record(), record("eager"), record()]
+    asked = [runs[1].attempt.run_id]
+    (row,) = latest(load(save(runs, tmp_path)), among=asked).to_dict("records")
+    assert (row["run_id"], row["measured_times"], row["environment"]) == (asked[0], 1, "B")
 
 
 def test_shapes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:

@@ -11,9 +11,12 @@ from analysis.metrics import derived
 from analysis.series import Line, Series, series
 from bench.records import Record
 from tests.analysis.studies import (
+    CUDA_HOST,
     SERIES,
     batch_series,
     cpu_clocks,
+    cuda_clocks,
+    cuda_series,
     dispatch_series,
     record,
     save,
@@ -96,15 +99,16 @@ def test_outside_the_measured_sizes_there_is_no_crossing(tmp_path: Path) -> None
     left = _series(tmp_path / "left", *batch_series((1, 2, 4)))
     right = _series(tmp_path / "right", *batch_series((128, 256, 512)))
     assert [line.crossing for line in (*left.lines, *right.lines)] == [None] * 6
-    assert readings.bound(_line(left, "eager"), "batch") == "at every size"
-    assert readings.bound(_line(right, "eager"), "batch") == "at no size"
+    assert readings.bound(_line(left, "eager"), left) == "at every size"
+    assert readings.bound(_line(right, "eager"), right) == "at no size"
 
 
 def test_an_unknown_dispatch_time_leaves_the_crossing_unknown(tmp_path: Path) -> None:
     lines = [record("amp", shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
-    (line,) = _series(tmp_path, *lines).lines
+    found = _series(tmp_path, *lines)
+    (line,) = found.lines
     assert (line.slope, line.crossing) == (None, None)
-    assert readings.bound(line, "batch").startswith("unknown")
+    assert readings.bound(line, found) == "unknown, for want of dispatch"
 
 
 def test_a_share_that_wavers_around_half_has_no_crossing(tmp_path: Path) -> None:
@@ -113,6 +117,50 @@ def test_a_share_that_wavers_around_half_has_no_crossing(tmp_path: Path) -> None
         record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, share * 1e-4))
         for n, share in enumerate(shares, start=1)
     ]
-    (line,) = _series(tmp_path, *wavering).lines
+    found = _series(tmp_path, *wavering)
+    (line,) = found.lines
     assert line.crossing is None
-    assert readings.bound(line, "batch") == "undecided by the intervals"
+    assert readings.bound(line, found) == "undecided by the intervals"
+
+
+def test_on_cuda_host_time_is_the_overhead_of_graphs_too(tmp_path: Path) -> None:
+    chain = _series(tmp_path, *cuda_series("ops"))
+    assert chain.overhead.clock == "host"
+    for mode, (fixed_s, per_op_s) in CUDA_HOST.items():
+        slope = _line(chain, mode).slope
+        assert slope.value == pytest.approx(per_op_s, rel=1e-6)
+        assert (fixed_s, _line(chain, mode).rows[0]["dispatch_s"] is None) in (
+            (20e-6, False), (6e-6, True),
+        )  # fmt: skip
+
+
+def test_on_cuda_host_and_device_cross_where_bound_by_changes(tmp_path: Path) -> None:
+    found = _series(tmp_path, *cuda_series("batch"))
+    for line in found.lines:
+        # the device works 1 us per row of the batch; the host is busy for as long at any batch
+        planted = line.rows[0]["host_s"] / 1e-6
+        sides = {n: row["bound_by"] for n, row in zip(line.sizes, line.rows, strict=True)}
+        assert set(sides.values()) == {"overhead", "work"}
+        assert line.crossing.size == pytest.approx(planted, rel=1e-6)
+        assert line.crossing.after == max(n for n, side in sides.items() if side == "overhead")
+        assert line.crossing.before == min(n for n, side in sides.items() if side == "work")
+
+
+def test_on_cuda_a_queue_that_cannot_be_held_leaves_the_side_unknown(tmp_path: Path) -> None:
+    lines = [
+        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cuda_clocks(5e-5, None))
+        for n in (1, 2, 4)
+    ]
+    found = _series(tmp_path, *lines)
+    (line,) = found.lines
+    assert line.slope is not None
+    assert readings.bound(line, found) == "unknown, for want of host or device"
+
+
+def test_cold_and_warm_are_lines_of_their_own(tmp_path: Path) -> None:
+    names = [
+        line.name
+        for line in _series(tmp_path, *batch_series(), *batch_series(compile_cache="warm")).lines
+    ]
+    assert names.count("eager with a cold cache") == names.count("eager with a warm cache") == 1
+    assert len(names) == 6

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis import table
+from analysis.load import load
 from analysis.metrics import derived
 from analysis.terminal import WIDTH
 from tests.analysis.studies import (
@@ -53,13 +54,48 @@ def test_what_was_not_in_effect_is_marked_with_one_note_each(tmp_path: Path) -> 
     assert sum(line.startswith("† not in effect") for line in lines) == 1
 
 
-def test_a_long_reason_is_cut_to_the_width(tmp_path: Path) -> None:
-    reason = "out of memory\nwhile compiling " + "and so on " * 40
-    text = table.text(derived(save([record(), not_measured("amp", "oom", reason)], tmp_path)))
+LOG = f"results/main/logs/{'a-rather-long-name-' * 5}.log"
+REASON = f"it went\nas it does {'and so on ' * 20}; see {LOG}; set device=cuda instead"
+
+
+def test_why_a_case_was_skipped_is_cut_to_the_width_among_others(tmp_path: Path) -> None:
+    text = table.text(derived(save([record(), not_measured("amp", "skipped", REASON)], tmp_path)))
     (line,) = (line for line in text.splitlines() if " amp " in line)
-    assert "oom: out of memory while compiling" in line
+    assert "skipped: it went as it does" in line
     assert line.endswith("…")
     assert len(line) <= WIDTH
+
+
+@pytest.mark.parametrize(("status", "others"), [("failed", 1), ("failed", 0), ("skipped", 0)])
+def test_the_reason_is_whole_where_it_matters(tmp_path: Path, status: str, others: int) -> None:
+    records = [not_measured("amp", status, REASON), *[record()] * others]
+    lines = table.summary(derived(save(records, tmp_path))).splitlines()
+    (place,) = (n for n, line in enumerate(lines) if line.startswith(" amp "))
+    assert lines[place].endswith(f"{status}:")
+    beneath = [line for line in lines[place + 1 :] if line.startswith("    ")]
+    assert " ".join(line.strip() for line in beneath) == " ".join(REASON.split())
+    assert any(LOG in line for line in beneath)
+    assert max(map(len, beneath)) <= WIDTH
+
+
+def test_runs_that_another_run_stands_before_are_named(tmp_path: Path) -> None:
+    seeds = [not_measured("compile", "failed", "not today", seed=3), record(seed=4)]
+    replicates = [record("eager"), not_measured("eager", "oom", "no room", replicate=1)]
+    runs = load(save([*seeds, *replicates, not_measured("amp", "skipped", "why")], tmp_path))
+    assert table.not_shown(runs, derived(tmp_path)) == [
+        "compile fp32, transformer, batch 4, seq 64, inference, seed 3, replicate 0: failed: not "
+        "today",
+        "eager fp32, transformer, batch 4, seq 64, inference, seed 0, replicate 1: oom: no room",
+    ]
+
+
+def test_budgets_and_caches_are_columns_where_they_differ(tmp_path: Path) -> None:
+    same = derived(save([record(), record("eager", budget="smoke")], tmp_path / "same"))
+    assert not {"budget", "cache"} & set(_titles(table.text(same)))
+    mixed = [record(), record("eager", budget="standard[max_rounds=12]", compile_cache="warm")]
+    text = table.text(derived(save(mixed, tmp_path / "mixed")))
+    assert {"budget", "cache"} <= set(_titles(text))
+    assert "standard[max_rounds=12]  warm" in text
 
 
 def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:
@@ -104,7 +140,7 @@ def test_spare_columns_give_way_to_the_width(tmp_path: Path) -> None:
 def test_replicates_are_remarked(tmp_path: Path) -> None:
     lost = record(replicate=2, status="crashed", reason="died")
     rows = derived(save([record(replicate=0), record(replicate=1), lost], tmp_path))
-    assert table.text(rows).endswith("2 replicates, 1 more not ok")
+    assert table.text(rows).endswith("2 replicates (range of two processes), 1 more not ok")
 
 
 @pytest.mark.parametrize("limit", [6, 10, 40])

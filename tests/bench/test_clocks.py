@@ -102,7 +102,7 @@ def test_a_device_without_a_queue_does_it_all_on_the_host() -> None:
 @pytest.mark.parametrize(
     ("depth", "fitting"),
     [
-        (1000, 50),  # 500 us of 10 us each
+        (1000, 56),  # 500 us of 9 us each
         (50, 12),  # 50 calls do not fit: the hold takes a place
         (12, 3),
         (3, 1),

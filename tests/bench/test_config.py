@@ -221,7 +221,7 @@ def test_modes_of_their_own_configuration(case: Resolve, their_conf: Path) -> No
 def test_the_plan(plan: Callable[..., Plan]) -> None:
     made = plan("budget=quick", "budget.max_rounds=30", "seed=3", "timeout_s=5", "study=mine")
     quick = yaml.safe_load((CONF / "budget" / "quick.yaml").read_text())
-    assert vars(made.budget) == {**quick, "max_rounds": 30}
+    assert vars(made.budget) == {**quick, "name": "quick[max_rounds=30]", "max_rounds": 30}
     assert (made.seed, made.timeout_s, made.study, made.compile_cache) == (3, 5.0, "mine", "cold")
 
 

@@ -227,3 +227,21 @@ def test_compiling_shows() -> None:
         empty.dispatch(subject, asked, of, Cpu(), BUDGET).median_s for asked in (NO_GRAD, COMPILE)
     )
     assert compiled < 0.7 * eager
+
+
+class WorksOnItsWeights(nn.Module):
+    """A product of weights, whatever the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ (self.weight @ self.weight)
+
+
+@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+def test_work_on_an_empty_batch_is_not_called_dispatch(asked: Variant) -> None:
+    timing = dispatch(WorksOnItsWeights(), torch.randn(4, WIDTH), asked=asked)
+    assert not timing.samples_s
+    assert timing.reason in {f"aten.{op} works on an empty batch too" for op in ("mm", "matmul")}

@@ -15,11 +15,11 @@ import torch
 from bench import environment
 from bench.records import Host, Model, UsageError
 from bench.sources import model_id
-from tests.probes import model, scaled
+from tests.probes import model, scaled, silent
 
 
 def read() -> Host:
-    return environment.read(lambda phase: None, "cpu")
+    return environment.read(silent, "cpu")
 
 
 def test_what_is_read_here() -> None:
@@ -37,7 +37,7 @@ def test_what_is_read_here() -> None:
 
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="device=tpu"):
-        environment.read(lambda phase: None, "tpu")
+        environment.read(silent, "tpu")
 
 
 def test_only_variables_that_change_torch_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,6 @@ def test_outside_of_git_commit_and_changes_are_unknown(
 
 def test_a_model_is_tried_before_anything_is_measured() -> None:
     asked = model(scaled)
-    assert environment.try_model(lambda phase: None, asked, "{}") == model_id(
-        asked.target, set(sys.modules)
-    )
+    assert environment.try_model(silent, asked, "{}") == model_id(asked.target, set(sys.modules))
     with pytest.raises(UsageError, match="no function 'made_up'"):
-        environment.try_model(lambda phase: None, Model("m", "tests.probes:made_up"), "{}")
+        environment.try_model(silent, Model("m", "tests.probes:made_up"), "{}")

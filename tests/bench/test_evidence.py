@@ -27,8 +27,8 @@ from tests.probes import (
     weightless,
 )
 
-COMPILED = Compiled(frames=0, graphs=1, breaks=0, autotuned=0)
-NOTHING = Compiled(frames=0, graphs=0, breaks=0, autotuned=0)
+COMPILED = Compiled(frames=0, graphs=1, breaks=0, autotuned=0, graph_skips=0)
+NOTHING = Compiled(frames=0, graphs=0, breaks=0, autotuned=0, graph_skips=0)
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
         ),
         compiled=replace(COMPILED, autotuned=3) if asked.mode.compile != "none" else NOTHING,
         graph_launches=1 if asked.mode.uses_graphs else 0,
+        cold=True,
     )
     return replace(usual, **changes)
 
@@ -126,6 +127,10 @@ ONE_WRONG: list[tuple[Facts, str]] = [
     (
         facts(variant(graph=True), graph_launches=0),
         "no CUDA graph was launched in a steady call",
+    ),
+    (
+        facts(variant(compile="reduce-overhead"), compiled=replace(COMPILED, graph_skips=2)),
+        "torch gave up on CUDA graphs for 2 piece(s) of the model",
     ),
     (
         facts(variant(compile="max-autotune-no-cudagraphs"), compiled=COMPILED),
@@ -265,7 +270,8 @@ def test_graph_breaks_are_counted() -> None:
 
 
 def test_a_cpu_launches_no_graphs() -> None:
-    assert evidence.graph_launches(built(variant()).step, Cpu()) == 0
+    asked = variant(compile="reduce-overhead")
+    assert evidence.graph_launches(built(variant()).step, asked.mode, Cpu()) == 0
 
 
 def test_launches_are_counted_in_one_call() -> None:
@@ -274,4 +280,19 @@ def test_launches_are_counted_in_one_call() -> None:
             with torch.profiler.record_function(name):
                 torch.ones(1)
 
-    assert evidence.graph_launches(step, Cpu()) == 2
+    assert evidence.launches_seen(step, Cpu()) == 2
+
+
+def test_a_warm_cache_may_have_been_tuned_before() -> None:
+    untuned = facts(variant(compile="max-autotune-no-cudagraphs"), compiled=COMPILED)
+    assert "nothing to choose between" in str(doubts(untuned))
+    assert doubts(replace(untuned, cold=False)) is None
+    assert "nothing was tuned in this run" in str(evidence.remark(replace(untuned, cold=False)))
+
+
+def test_a_model_that_is_captured_in_part_is_doubted() -> None:
+    partly = replace(COMPILED, graph_skips=1)
+    assert "gave up on CUDA graphs for 1 piece(s)" in str(
+        doubts(facts(variant(compile="reduce-overhead"), compiled=partly))
+    )
+    assert doubts(facts(variant(compile="default"), compiled=partly)) is None

@@ -42,7 +42,7 @@ def test_every_call_has_a_process_of_its_own() -> None:
 
 def test_phases_arrive_in_order() -> None:
     phases: list[str] = []
-    call("adds", 1, 2, on_progress=phases.append)
+    call("adds", 1, 2, on_phase=phases.append)
     assert phases == ["thinking", "adding"]
 
 
@@ -132,7 +132,7 @@ def test_no_grandchild_survives(ending: str) -> None:
         sign,
         ending,
         timeout_s=1 if ending == "timeout" else 30,
-        on_progress=lambda phase: seen.append(alive(sign)),
+        on_phase=lambda phase: seen.append(alive(sign)),
     )
     assert outcome.kind == ending
     assert len(seen[0]) == 1
@@ -147,7 +147,7 @@ def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        call("with_grandchild", sign, "timeout", on_progress=interrupted)
+        call("with_grandchild", sign, "timeout", on_phase=interrupted)
     assert soon(lambda: not alive(sign))
 
 
@@ -157,7 +157,7 @@ from bench import isolation
 isolation.PRELOAD.clear()
 print(isolation.call(
     "tests.children:with_grandchild", sys.argv[1], "timeout", timeout_s=60,
-    on_progress=lambda phase: print(phase, flush=True),
+    on_phase=lambda phase: print(phase, flush=True),
 ))
 """
 
@@ -265,3 +265,18 @@ def test_calls_work_from_another_thread() -> None:
 )
 def test_an_exception_on_one_line(error: Exception, text: str) -> None:
     assert isolation.one_line(error) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [
+        ("aborts_late", "crashed", "the process ended by SIGABRT, during second"),
+        ("sleeps_late", "timeout", "still running after timeout_s=1, during second"),
+    ],
+)
+def test_what_was_to_be_kept_survives_the_child(name: str, kind: str, reason: str) -> None:
+    assert call(name, timeout_s=1 if kind == "timeout" else 30) == Outcome(kind, [1, 2], reason)
+
+
+def test_nothing_is_kept_of_a_child_that_kept_nothing() -> None:
+    assert call("aborts").value is None

@@ -25,7 +25,7 @@ HERE = part(
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
-NEEDED = Needed("case", 0, "cold", 2, HERE, retry=True)
+NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True)
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
@@ -108,8 +108,21 @@ def test_a_failed_case_stands_in_where_it_is_not_to_be_tried_again(tmp_path: Pat
 def test_the_newest_counts(tmp_path: Path) -> None:
     for run_id in ("20260302", "20260304", "20260303"):
         measured(tmp_path, run_id)
-    measured(tmp_path, "20260305", status="failed")
+    measured(tmp_path, "20260305", budget="quick", budget_rank=1)
     assert found(tmp_path) == Found("20260304")
+
+
+def test_a_case_that_failed_last_is_tried_again_even_if_it_went_well_before(tmp_path: Path) -> None:
+    measured(tmp_path, "20260301")
+    measured(tmp_path, "20260302", status="failed")
+    assert found(tmp_path) == Found(None, "ended failed")
+    assert found(tmp_path, retry=False) == Found("20260302")
+
+
+def test_a_budget_with_changed_values_stands_in_for_itself_alone(tmp_path: Path) -> None:
+    measured(tmp_path, budget="standard[max_rounds=12]")
+    assert found(tmp_path) == Found(None, "budget was standard[max_rounds=12]")
+    assert found(tmp_path, budget="standard[max_rounds=12]") == Found("20260301")
 
 
 def test_a_row_stands_in_only_once(tmp_path: Path) -> None:

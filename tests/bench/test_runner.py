@@ -26,6 +26,7 @@ from tests.probes import (
     random,
     remembers,
     scaled,
+    silent,
     smoke,
     too_large_for_fp16,
     variant,
@@ -105,7 +106,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def run(asked: Case, seed: int = 0, phases: list[str] | None = None) -> Result:
-    report = phases.append if phases is not None else lambda phase: None
+    def report(phase: str, keep: object = None) -> None:
+        if phases is not None:
+            phases.append(phase)
+
     return runner.run(report, asked, smoke(seed))
 
 
@@ -302,7 +306,7 @@ def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgra
     asked = model(remembers, fullgraph, counting=True)
     plan = smoke()
     patient = replace(plan, budget=replace(plan.budget, warmup_min_s=0.02, warmup_max_s=1.0))
-    result = runner.run(lambda phase: None, case(asked, COMPILE), patient)
+    result = runner.run(silent, case(asked, COMPILE), patient)
     assert (result.status, result.reason) == ("failed", runner.GAVE_UP)
 
 
@@ -314,8 +318,45 @@ def test_breaks_are_counted_where_they_are_allowed() -> None:
 
 
 def test_a_break_is_an_error_where_it_is_not_allowed() -> None:
-    with pytest.raises(Exception, match="graph_break"):
-        run(case(model(broken), COMPILE))
+    result = run(case(model(broken), COMPILE))
+    assert result.status == "failed"
+    assert "model.fullgraph=false allows graph breaks" in str(result.reason)
+
+
+def test_there_is_no_speedup_against_a_baseline_that_was_not_in_effect() -> None:
+    """On a CPU, reduce-overhead is compile=default under another name."""
+    against = variant(grad="inference_mode", compile="reduce-overhead")
+    found = run(case(model(scaled), NO_GRAD, baseline=against)).findings
+    assert found.in_effect is True
+    assert found.latency_rounds_s
+    assert found.baseline_latency_rounds_s is None
+    assert found.case_ran_first is None
+    assert found.baseline_first_call_s is None  # it compiles: its caches were not cold
+    assert found.flags == ("baseline_not_in_effect",)
+
+
+def test_convolutions_use_tf32_only_if_asked(watch: Watch) -> None:
+    before = torch.backends.cudnn.allow_tf32
+    try:
+        run(case(model(scaled), NO_GRAD))
+        assert torch.backends.cudnn.allow_tf32 is False
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+
+
+def test_all_but_dispatch_is_kept_before_the_empty_batch_is_tried() -> None:
+    kept: dict[str, object] = {}
+
+    def report(phase: str, keep: object = None) -> None:
+        kept[phase] = keep
+
+    result = runner.run(report, case(model(scaled), NO_GRAD), smoke())
+    left = kept["dispatch"]
+    assert isinstance(left, Result)
+    assert left.status == "ok"
+    assert left.findings.in_effect is True
+    assert left.findings.dispatch_rounds_s is None
+    assert result.findings.dispatch_rounds_s is not None
 
 
 @pytest.mark.parametrize("steady", [True, False])

@@ -33,6 +33,7 @@ from tests.probes import (
     model,
     preset,
     scaled,
+    silent,
     smoke,
     tells,
     variant,
@@ -111,7 +112,7 @@ def test_a_gpu_goes_by_several_names(name: str) -> None:
 
 
 def test_nvidia_smi_knows_the_device() -> None:
-    found = environment.read(lambda phase: None, "cuda").environment
+    found = environment.read(silent, "cuda").environment
     assert found.driver_version
     assert found.cuda_version == torch.version.cuda
     assert found.power_limit_w is None or 10 < found.power_limit_w < 3000
@@ -198,7 +199,7 @@ def test_graph_launches_of_a_steady_call(
     axes: dict[str, Any], launches: int, device: Hardware
 ) -> None:
     made = built(variant(grad="inference_mode", **axes), device)
-    assert evidence.graph_launches(made.step, device) == launches
+    assert evidence.launches_seen(made.step, device) == launches
 
 
 @pytest.mark.parametrize("grad", GRAD)
@@ -265,13 +266,13 @@ def test_a_replay_passes_the_check(axes: dict[str, Any], device: Hardware) -> No
 def test_a_captured_state_is_kept_while_checked(device: Hardware) -> None:
     """Warm-up calls and replays change a buffer; the capture knows its address."""
     asked = case(model(counts), variant(grad="no_grad", graph=True), device="cuda")
-    result = runner.run(lambda phase: None, asked, smoke())
+    result = runner.run(silent, asked, smoke())
     assert (result.status, result.reason) == ("ok", None)
 
 
 def test_casts_and_baseline_on_the_gpu() -> None:
     asked = case(model(linear), variant("bf16", autocast=True, grad="no_grad"), device="cuda:0")
-    found = runner.run(lambda phase: None, asked, smoke()).findings
+    found = runner.run(silent, asked, smoke()).findings
     assert (found.seen_grad, found.seen_autocast) == ("no_grad", "bfloat16")
     assert found.error > 1e-4
     assert found.baseline_error < 1e-5
@@ -356,7 +357,7 @@ def found_by_a_run(axes: dict[str, Any], shape_json: str) -> Findings:
     """What a whole run of the MLP finds, long enough for medians that can be compared."""
     asked = case(SMALL_MLP, variant("bf16", grad="inference_mode", **axes), None, device="cuda")
     plan = replace(smoke(), budget=UNHURRIED)
-    result = runner.run(lambda phase: None, replace(asked, shape_json=shape_json), plan)
+    result = runner.run(silent, replace(asked, shape_json=shape_json), plan)
     assert (result.status, result.reason) == ("ok", None)
     return result.findings
 
@@ -436,7 +437,7 @@ def test_a_step_that_waits_for_the_device_has_no_device_time(device: Hardware) -
 
 def test_out_of_device_memory_is_an_oom() -> None:
     asked = case(model(endless_memory), variant(grad="no_grad"), device="cuda")
-    result = runner.run(lambda phase: None, asked, smoke())
+    result = runner.run(silent, asked, smoke())
     assert result.status == "oom"
     assert "out of memory" in result.reason
 
@@ -450,7 +451,7 @@ def test_tf32_is_in_effect_and_differs_from_fp32(device: Hardware) -> None:
             case(SMALL_MLP, variant(dtype), Variant(EAGER, dtype), device="cuda"),
             shape_json='{"batch":1024,"depth":2,"width":1024}',
         )
-        result = runner.run(lambda phase: None, asked, smoke())
+        result = runner.run(silent, asked, smoke())
         assert result.status == "ok"
         found[dtype] = result.findings
     assert found["fp32"].matmul_precision == "highest"

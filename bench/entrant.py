@@ -1,0 +1,55 @@
+"""A variant that enters the race: built on its own copy, called for the first time, observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench import evidence, modes
+from bench.devices import Hardware
+from bench.records import CAPTURING, Case, Plan, Variant
+from bench.subject import Subject, state_kept
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A variant after its first call, and what was seen of it."""
+
+    variant: Variant
+    built: modes.Built
+    first_call_s: float
+    compiled: evidence.Compiled  # what the compiler did during that call
+    seen: evidence.Seen
+
+    def facts(self, case: Case, device: Hardware, plan: Plan) -> evidence.Facts:
+        """What tells whether the mode took effect; asked after all timing, as it may profile."""
+        return evidence.Facts(
+            self.variant,
+            case.model.fullgraph,
+            device.type,
+            self.seen,
+            self.compiled,
+            evidence.graph_launches(self.built.step, self.variant.mode, device),
+            cold=plan.compile_cache == "cold",
+        )
+
+
+def enter(subject: Subject, variant: Variant, case: Case, device: Hardware) -> Entrant:
+    """The variant on its own copy of `subject`, and how long its first call took.
+
+    Copying and casting weights come before; compiling, autotuning and capturing are included. The
+    compiler records its own CUDA graphs with the second call, so there the first two count. The
+    module's buffers stay as they were, for the check that follows.
+    """
+    own = subject.cast(modes.weight_dtype(variant))
+    records_later = variant.mode.compile in CAPTURING and device.type == "cuda"
+    before = evidence.compiled_so_far()
+    with state_kept(own.module):
+        device.synchronize()
+        start = device.clock()
+        built = modes.build(own, variant, case.model.fullgraph, device)
+        for _ in range(2 if records_later else 1):
+            built.step()
+        device.synchronize()
+        first_call_s = device.clock() - start
+    compiled = evidence.compiled_so_far().since(before)
+    return Entrant(variant, built, first_call_s, compiled, evidence.observe(built, device))
