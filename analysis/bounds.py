@@ -30,7 +30,7 @@ _CPU = Overhead(
 )  # fmt: skip
 _CUDA = Overhead(
     "host", "device", 1.0, "host time", "host time",
-    "the host is busy for longer than the device", "host and device take as long",
+    "the host is busy for longer than the device", "host time = device time",
 )  # fmt: skip
 
 

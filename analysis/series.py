@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import pandas as pd
 
@@ -105,16 +105,16 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     """A line for each variant that was measured at enough sizes."""
-    variants: dict[tuple[str, ...], list[Row]] = {}
+    variants: dict[tuple[str, ...], list[Row]] = {}  # by what may set them apart
     for row in rows:
         names = (row["mode"], row["dtype"], f"against {words.baseline(row)}",
                  f"with a {row['compile_cache']} cache")  # fmt: skip
         variants.setdefault(names, []).append(row)
-    differ = [len(set(names)) > 1 for names in zip(*variants, strict=True)]
+    _, *others = zip(*variants, strict=True)  # the mode is always named
+    told = [True, *(len(set(names)) > 1 for names in others)]
     lines = []
-    for (mode, *names), members in variants.items():
-        told = [name for name, differs in zip(names, differ[1:], strict=True) if differs]
-        line = _line(" ".join([mode, *told]), size, members)
+    for parts_of_name, members in variants.items():
+        line = _line(" ".join(compress(parts_of_name, told)), size, members)
         if len(set(line.sizes)) >= MIN_SIZES:
             lines.append(line)
     return tuple(lines)

@@ -307,10 +307,24 @@ def test_a_sweep_shows_its_own_rows_whatever_was_measured_since(cli: Cli, result
     assert "no runs" not in answer.out
 
 
+UNLUCKY = """
+def unlucky():
+    seed = torch.initial_seed()
+
+    def fail():
+        if seed == 0:
+            raise RuntimeError("not with this seed")
+
+    return Layer(fail), (example(),)
+"""
+
+
 @pytest.mark.parametrize("order", ["0,1", "1,0"])
 def test_a_seed_that_fails_shows_even_if_another_does_not(
-    cli: Cli, results: Path, theirs: Callable[..., list[str]], order: str
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], tmp_path: Path, order: str
 ) -> None:
+    with (tmp_path / "their folder" / "net.py").open("a") as file:
+        file.write(UNLUCKY)
     answer = cli("-m", *theirs("unlucky"), "mode=eager", f"seed={order}", "order=given")
     assert {row["seed"]: row["status"] for row in rows(results)} == {0: "failed", 1: "ok"}
     assert answer.status == 1

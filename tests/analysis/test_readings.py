@@ -106,8 +106,8 @@ def test_on_cuda_slopes_and_sides_are_told_by_host_and_device(tmp_path: Path) ->
         "and 16)."
     )
     told = readings.slopes(_series(tmp_path / "ops", *cuda_series("ops")))
-    assert told.startswith("Host time per op, cheapest first: cuda-graph 200 ns")
-    assert ", eager 5.00 µs" in told
+    assert told.startswith("Host time per op, cheapest first: cuda-graph 200.0 ns")
+    assert ", eager 5.000 µs" in told
 
 
 def test_a_crossing_that_the_intervals_do_not_enclose_is_said_to_be_so(tmp_path: Path) -> None:

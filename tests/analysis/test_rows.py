@@ -76,7 +76,8 @@ def test_smoke_runs_stand_for_themselves(tmp_path: Path) -> None:
 def test_caches_and_devices_are_kept_apart(
     tmp_path: Path, column: str, values: tuple[str, ...]
 ) -> None:
-    study = save([record(**{column: value}) for value in values], tmp_path)
+    columns: list[dict[str, Any]] = [{column: value} for value in values]
+    study = save([record(**one) for one in columns], tmp_path)
     assert sorted(latest(load(study))[column]) == list(values)
     rows = derived(study)
     assert sorted(rows[column]) == list(values)
