@@ -14,12 +14,9 @@ import torch
 
 from bench.devices import cpu_name, find, host_memory_bytes
 from bench.isolation import Progress
-from bench.records import Environment, Host, Model, canonical_json
+from bench.records import Environment, Host, Model
 from bench.sources import ROOT, model_id, suite_id
 from bench.subject import build
-
-VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "NVIDIA_TF32", "OMP_", "MKL_", "KMP_")
-"""Prefixes of environment variables that change how torch runs."""
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -48,9 +45,7 @@ def read(progress: Progress, device_name: str) -> Host:
             load_1min=None,
             git_commit=_git("rev-parse", "HEAD"),
             git_dirty=_is_dirty(),
-            variables=canonical_json(
-                {key: value for key, value in os.environ.items() if key.startswith(VARIABLES)}
-            ),
+            variables=None,  # the parent's: torch sets some of its own here
             source_id=suite_id(),
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +12,13 @@ from pathlib import Path
 from bench import isolation
 from bench.config import Request, resolve
 from bench.objections import objection
-from bench.records import Case, Environment, Host, Model, Plan, UsageError
+from bench.records import Case, Environment, Host, Model, Plan, UsageError, canonical_json
 from bench.reuse import Needed, environment_id
 
 PROBE_TIMEOUT_S = 300
+
+VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "NVIDIA_TF32", "OMP_", "MKL_", "KMP_")
+"""Prefixes of environment variables that change how torch runs."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def _job(request: Request) -> Job:
     source = _model_source(case.model, case.shape_json, plan.timeout_s)
     if case.model.name.startswith("custom:"):  # the others' source is part of source_id
         environment = replace(environment, model_source_id=source)
+    environment = replace(environment, variables=_variables())
     return Job(
         case,
         plan,
@@ -97,6 +102,11 @@ def _job(request: Request) -> Job:
         objection(case, around.device),
         shlex.join(["python", "run.py", *request.overrides]),
     )
+
+
+def _variables() -> str:
+    """The environment variables that change how torch runs, as the user set them, JSON."""
+    return canonical_json({k: v for k, v in os.environ.items() if k.startswith(VARIABLES)})
 
 
 @cache

@@ -1,7 +1,7 @@
 """How long does a step take? One question per timer, one signature for all.
 
-A timer takes a step, a device and a number of calls, and answers with a `Timing`; a new one is a
-function and a line in TIMERS. No timer asks which device it is given.
+A timer takes a step, a device and a number of calls, and answers with a `Timing`. No timer asks
+which device it is given.
 """
 
 from __future__ import annotations
@@ -127,14 +127,6 @@ def _block(step: Step, device: Device, calls: int) -> float:
         step()
     device.synchronize()
     return device.clock() - start
-
-
-TIMERS: dict[str, Callable[[Step, Device, int], Timing]] = {
-    "latency_s": latency,
-    "host_s": host,
-    "device_s": device_time,
-    "pipelined_s": pipelined,
-}
 
 
 def resolution(clock: Clock) -> float | None:

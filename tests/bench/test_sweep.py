@@ -6,6 +6,7 @@ Children are stood in for by a world that answers at once, so that nothing but t
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -314,3 +315,15 @@ def test_scale_wrongly_used(cli: Cli, results: Path, arguments: list[str], messa
     assert answer.status == 2
     assert message in answer.err
     assert not rows(results)
+
+
+def test_only_variables_that_change_torch_are_recorded(
+    world: World, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "MY_SECRET"):
+        monkeypatch.setenv(name, "1")
+    cli(*SWEEP[1:-1], "mode=eager")
+    (row,) = rows(results)
+    kept = json.loads(row["variables"])
+    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"} <= set(kept)
+    assert not {"MY_SECRET", "PATH"} & set(kept)

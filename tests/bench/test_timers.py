@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bench import timers
-from bench.devices import Step
+from bench.devices import Device, Step
 from tests.simulated import (
     SimulatedDevice,
     settling,
@@ -47,11 +47,19 @@ EXPECTED: dict[
 }
 
 
+TIMERS: dict[str, Callable[[Step, Device, int], timers.Timing]] = {
+    "latency_s": timers.latency,
+    "host_s": timers.host,
+    "device_s": timers.device_time,
+    "pipelined_s": timers.pipelined,
+}
+
+
 @pytest.mark.parametrize("build", EXPECTED, ids=lambda build: build.__name__)
-@pytest.mark.parametrize("index", range(4), ids=list(timers.TIMERS))
+@pytest.mark.parametrize("index", range(4), ids=list(TIMERS))
 def test_queueing_device(build: Callable[[SimulatedDevice], Step], index: int) -> None:
     device = SimulatedDevice()
-    timing = list(timers.TIMERS.values())[index](build(device), device, CALLS)
+    timing = list(TIMERS.values())[index](build(device), device, CALLS)
     assert timing.reason is None
     assert timing.samples_s
     assert timing.samples_s == pytest.approx([EXPECTED[build][index]] * len(timing.samples_s))
@@ -60,7 +68,7 @@ def test_queueing_device(build: Callable[[SimulatedDevice], Step], index: int) -
 @pytest.mark.parametrize("name", ["latency_s", "host_s", "pipelined_s"])
 def test_device_that_does_not_queue_does_it_all_on_the_host(name: str) -> None:
     device = SimulatedDevice(queues=False)
-    assert timers.TIMERS[name](device_bound(device), device, CALLS).median_s == pytest.approx(3.5)
+    assert TIMERS[name](device_bound(device), device, CALLS).median_s == pytest.approx(3.5)
 
 
 def test_device_that_does_not_queue_has_no_device_time() -> None:
@@ -70,13 +78,13 @@ def test_device_that_does_not_queue_has_no_device_time() -> None:
     assert timing.reason == "this device does not queue work, so no work runs apart from the host"
 
 
-@pytest.mark.parametrize("name", timers.TIMERS)
+@pytest.mark.parametrize("name", TIMERS)
 def test_work_left_in_the_queue_is_not_counted(name: str) -> None:
     device = SimulatedDevice()
     call = device_bound(device)
-    clean = timers.TIMERS[name](call, device, CALLS)
+    clean = TIMERS[name](call, device, CALLS)
     device.launch(0.0, 1000.0)
-    assert timers.TIMERS[name](call, device, CALLS).samples_s == pytest.approx(clean.samples_s)
+    assert TIMERS[name](call, device, CALLS).samples_s == pytest.approx(clean.samples_s)
 
 
 def test_host_starts_each_call_on_an_empty_queue() -> None:
@@ -86,10 +94,10 @@ def test_host_starts_each_call_on_an_empty_queue() -> None:
     assert timing.samples_s == pytest.approx([0.5] * CALLS)
 
 
-@pytest.mark.parametrize("name", timers.TIMERS)
+@pytest.mark.parametrize("name", TIMERS)
 def test_timers_leave_the_queue_empty(name: str) -> None:
     device = SimulatedDevice()
-    timers.TIMERS[name](device_bound(device), device, CALLS)
+    TIMERS[name](device_bound(device), device, CALLS)
     before_s = device.now_s
     device.synchronize()
     assert device.now_s == before_s
