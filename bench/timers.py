@@ -81,8 +81,9 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
         host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
     hold_s = HOLD_FACTOR * host_s * calls + HOLD_MARGIN_S
     longest_s = max(LONGEST_HOLD_S, HOLD_GROWTH * hold_s)
-    for attempt in range(GATE_TRIES):
-        block_s = _held_block(step, device, calls, min(hold_s * HOLD_GROWTH**attempt, longest_s))
+    holds_s = [hold_s * HOLD_GROWTH**attempt for attempt in range(GATE_TRIES)]
+    for held_s in (each_s for each_s in holds_s if each_s <= longest_s):
+        block_s = _held_block(step, device, calls, held_s)
         if block_s is not None:
             return Timing((block_s / calls,))
     return Timing(
