@@ -32,12 +32,12 @@ def explain(error: BaseException, arguments: Sequence[str]) -> str:
     ambiguous = re.search(r"Ambiguous value for argument '([^']+)'", message)
     if ambiguous:
         return f"{ambiguous[1]}: several values make a sweep; add -m"
-    if "Config group override must be a string" in message:
-        groups = [argument for argument in arguments if argument.partition("=")[2].isdigit()]
-        return f"{' '.join(groups)}: name one of the options, as python run.py --help lists them"
-    nulls = [argument for argument in arguments if argument.endswith("=null")]
-    if nulls and type(error) is ValueError:
-        return f"{nulls[0]}: a group cannot be null; name one of its options, or leave it out"
+    if type(error) is ValueError:  # "Config group override must be a string or a list": no culprit
+        wrong = [each for each in arguments if re.search(r"=(null|true|false|[\d.]+)$", each)]
+        return (
+            f"{' or '.join(wrong) or message}: a group takes the name of one of its options, which "
+            "python run.py --help lists"
+        )
     first = message.splitlines()[0] if message else type(error).__name__
     return f"{key[1]}: {first}" if key else " ".join(message.split())
 

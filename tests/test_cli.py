@@ -43,7 +43,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["mode=complie"], "did you mean compile?"),
     (["mode=null"], "mode=null"),
     (["~mode"], "mode: nothing is chosen"),
-    (["mode=eager,compile"], "--multirun"),
+    (["mode=eager,compile"], "mode=eager,compile: several values make a sweep; add -m"),
     (["+mode=eager"], "mode"),
     (["mode.grad=maybe"], "mode.grad=maybe: allowed are enabled, no_grad"),
     (["mode.autocast=perhaps"], "mode.autocast"),
@@ -268,7 +268,7 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
         "raising": "failed",
     }
     assert "SIGABRT" in found["aborting"]["reason"]
-    assert found["sleeping"]["reason"] == "still running after timeout_s=8"
+    assert found["sleeping"]["reason"] == "still running after timeout_s=8, during reference"
     assert "allocate" in found["gigantic"]["reason"]
     assert found["raising"]["reason"] == "RuntimeError: not today"
     for name in ("sleeping", "aborting", "raising"):

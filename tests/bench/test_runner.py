@@ -123,7 +123,8 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     result = run(case(model(linear), asked), phases=phases)
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert nulls(found) == NULL_ON_A_CPU
+    may_be_noise = {"pipelined_rounds_s"}  # a slope over blocks of 0.1 ms
+    assert nulls(found) - may_be_noise == NULL_ON_A_CPU
     assert found.in_effect is True
     assert found.in_effect_note is None
     assert found.error <= found.error_limit
