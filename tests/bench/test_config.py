@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from omegaconf import OmegaConf
 
 from bench.config import Request, resolve
 from bench.jobs import prepare
@@ -18,6 +18,10 @@ from tests.made_up import CPU, H100
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
 Ask = Callable[..., list[Request]]
+
+
+def read_yaml(file: Path) -> Any:
+    return OmegaConf.to_container(OmegaConf.load(file))
 
 
 def laptop(name: str) -> DeviceFacts:
@@ -47,7 +51,7 @@ Resolve = Callable[..., Case]
 
 @pytest.mark.parametrize("file", sorted(CONF.glob("mode/*.yaml")), ids=lambda file: file.stem)
 def test_every_preset_means_what_its_file_says(case: Resolve, file: Path) -> None:
-    axes = yaml.safe_load(file.read_text())
+    axes = read_yaml(file)
     mode = case(f"mode={file.stem}").variant.mode
     assert mode.name == axes["name"] == file.stem
     assert (mode.autocast, mode.compile, mode.graph) == (
@@ -135,7 +139,7 @@ def test_overrides_of_the_mode_leave_the_baseline_alone(case: Resolve) -> None:
 @pytest.mark.parametrize("size", ["default", "small", "large"])
 @pytest.mark.parametrize("model", ["mlp", "transformer", "pointwise"])
 def test_sizes_depend_on_the_device(case: Resolve, model: str, size: str) -> None:
-    sizes = yaml.safe_load((CONF / "model" / f"{model}.yaml").read_text())["model"]["sizes"]
+    sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
     arguments = [f"model={model}", f"shape={size}"]
     assert case(*arguments, describe=laptop).shape == sizes[size]["cpu"]
     assert case(*arguments, describe=server).shape == sizes[size]["cuda"]
@@ -220,13 +224,13 @@ def test_modes_of_their_own_configuration(case: Resolve, their_conf: Path) -> No
 
 def test_the_plan(plan: Callable[..., Plan]) -> None:
     made = plan("budget=quick", "budget.max_rounds=30", "seed=3", "timeout_s=5", "study=mine")
-    quick = yaml.safe_load((CONF / "budget" / "quick.yaml").read_text())
+    quick = read_yaml(CONF / "budget" / "quick.yaml")
     assert vars(made.budget) == {**quick, "name": "quick[max_rounds=30]", "max_rounds": 30}
     assert (made.seed, made.timeout_s, made.study, made.compile_cache) == (3, 5.0, "mine", "cold")
 
 
 def test_budgets_are_ranked_by_their_time() -> None:
-    budgets = [yaml.safe_load(file.read_text()) for file in CONF.glob("budget/*.yaml")]
+    budgets = [read_yaml(file) for file in CONF.glob("budget/*.yaml")]
     by_rank = sorted(budgets, key=lambda budget: int(budget["rank"]))
     times = [budget["timed_max_s"] for budget in by_rank]
     assert [budget["name"] for budget in by_rank] == ["smoke", "quick", "standard", "thorough"]
