@@ -199,6 +199,8 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
     overrides = {k: v for k, v in shape.items() if k not in ("size", "scale") and v is not None}
     if shape.get("scale") is not None:
         scaled = model["scale"]
+        if scaled is None:
+            raise UsageError(f"shape.scale={shape['scale']}: model={name} names no size to scale")
         if scaled in overrides:
             raise UsageError(f"shape.scale and shape.{scaled} both set {scaled}; give one of them")
         overrides[scaled] = shape["scale"]

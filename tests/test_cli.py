@@ -45,6 +45,10 @@ WRONG: list[tuple[list[str], str]] = [
     (["~mode"], "mode: nothing is chosen"),
     (["mode=eager,compile"], "mode=eager,compile: several values make a sweep; add -m"),
     (["+mode=eager"], "mode"),
+    (
+        ["model=custom", "model.target=math:sin", "+shape.scale=4"],
+        "shape.scale=4: model=custom names no size to scale",
+    ),
     (["mode.grad=maybe"], "mode.grad=maybe: allowed are enabled, no_grad"),
     (["mode.autocast=perhaps"], "mode.autocast"),
     (["mode.name=foo"], "mode.name=foo: no such mode"),
