@@ -333,7 +333,7 @@ def test_there_is_no_speedup_against_a_baseline_that_was_not_in_effect() -> None
     assert found.baseline_latency_rounds_s is None
     assert found.case_ran_first is None
     assert found.baseline_first_call_s is None  # it compiles: its caches were not cold
-    assert found.flags == ("baseline_not_in_effect",)
+    assert "baseline_not_in_effect" in found.flags  # a smoke run may not be steady, too
 
 
 def test_convolutions_use_tf32_only_if_asked(watch: Watch) -> None:
