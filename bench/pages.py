@@ -1,0 +1,63 @@
+"""Pages of tools beside run.py: sections with tables, as Markdown and for a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+UNKNOWN = "–"
+
+NUMBER = re.compile(rf"[-+]?\d[\d,]*(\.\d+)? ?%?|{UNKNOWN}")
+"""Cells of a column that stands right: numbers and shares, or unknown."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table, and what to know to read it."""
+
+    title: str
+    note: str  # may be empty
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
+    """All of it as Markdown; `head` becomes a list."""
+    parts = [f"# {title}", "\n".join(f"- {line}" for line in head)]
+    for each in sections:
+        parts += [f"## {each.title}", each.note, markdown(each.headers, each.rows)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def told(section: Section) -> str:
+    """The same section for a terminal."""
+    lead = "\n".join(filter(None, (section.title, section.note)))
+    return f"{lead}\n\n{plain(section.headers, section.rows)}"
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table, numbers right; what would end a cell early is escaped."""
+    ruler = ["--:" if right else "---" for right in _numeric(headers, rows)]
+    cells = (
+        [cell.replace("|", "\\|").replace("\n", " ") for cell in line]
+        for line in (headers, ruler, *rows)
+    )
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same for a terminal, in columns."""
+    columns = zip(headers, *rows, strict=True)
+    padded = [
+        [cell.rjust(width) if right else cell.ljust(width) for cell in column]
+        for column, right in zip(columns, _numeric(headers, rows), strict=True)
+        for width in [max(map(len, column))]
+    ]
+    return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+
+
+def _numeric(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Whether a column holds numbers alone."""
+    columns = list(zip(headers, *rows, strict=True))
+    return [all(NUMBER.fullmatch(cell) for cell in column[1:]) for column in columns]

@@ -1,0 +1,72 @@
+"""What does each harness say of one and the same callable, and what does our clock say?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.isolation import one_line
+from bench.peers.harnesses import Harness
+from bench.peers.ours import CLOCKS
+from bench.peers.sides import Side
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One alternation: both readings of the same callable, one right after the other."""
+
+    harness: str
+    alternation: int
+    clock: str
+    theirs_s: float | None
+    ours_s: float | None
+    reason: str | None = None  # why a reading is missing
+    table: str = "figure"  # tells it from a Comparison in the same file
+
+    @property
+    def ratio(self) -> float | None:
+        """Theirs over ours; None where one is missing."""
+        if self.theirs_s is None or self.ours_s is None:
+            return None
+        return self.theirs_s / self.ours_s
+
+
+def alternations(
+    harnesses: Sequence[Harness],
+    of: Side,
+    count: int,
+    shuffle: random.Random,
+    seconds: float | None = None,
+) -> Iterator[Figure]:
+    """Reads theirs and ours in random order, `count` times for each harness, harnesses shuffled.
+
+    A drift of the machine is then a spread and not a difference. `seconds` per reading; None: as
+    long as each takes by default.
+    """
+    for alternation in range(count):
+        for harness in shuffle.sample(harnesses, len(harnesses)):
+            yield _alternation(harness, of, alternation, shuffle, seconds)
+
+
+def _alternation(
+    harness: Harness, of: Side, number: int, shuffle: random.Random, seconds: float | None
+) -> Figure:
+    def theirs() -> float:
+        return harness.figure(harness.measure(of, seconds))
+
+    def ours() -> float | None:
+        samples = CLOCKS[harness.clock](of, seconds)
+        return median(samples) if samples else None
+
+    reason = harness.missing(of.device)
+    if reason:
+        return Figure(harness.name, number, harness.clock, None, None, reason)
+    readings: dict[str, Callable[[], float | None]] = {"theirs": theirs, "ours": ours}
+    try:
+        read = {name: readings[name]() for name in shuffle.sample(list(readings), len(readings))}
+    except RuntimeError as error:
+        return Figure(harness.name, number, harness.clock, None, None, one_line(error))
+    none = None if read["ours"] else f"no {harness.clock} reading of this step"
+    return Figure(harness.name, number, harness.clock, read["theirs"], read["ours"], none)

@@ -1,0 +1,102 @@
+"""What was found, in words: tables for a terminal and for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from bench.pages import UNKNOWN, Section
+from bench.peers.decisions import CHANGES, Comparison
+from bench.peers.figures import Figure
+from bench.peers.harnesses import Harness
+
+
+def sections(
+    harnesses: Sequence[Harness], readings: Sequence[Figure], compared: Sequence[Comparison]
+) -> list[Section]:
+    """Those for which something was measured."""
+    return [
+        *([figures(harnesses, readings)] if readings else []),
+        *([decisions(harnesses, compared)] if compared else []),
+    ]
+
+
+def figures(harnesses: Sequence[Harness], readings: Sequence[Figure]) -> Section:
+    """A row per harness: medians of the alternations, and the range of their ratios."""
+    count = 1 + max(figure.alternation for figure in readings)
+    note = (
+        f"Time per call: medians of {count} alternations of theirs and ours in random order; the "
+        "ratio is the median of the ratios within them, then their range."
+    )
+    headers = ("harness", "theirs", "our clock", "ours", "theirs ÷ ours", "range")
+    rows = []
+    for harness in harnesses:
+        mine = [each for each in readings if each.harness == harness.name]
+        if mine:
+            rows.append([harness.name, *_readings(mine)])
+    return Section("What each says", note, headers, rows)
+
+
+def _readings(mine: Sequence[Figure]) -> list[str]:
+    ratios = [each.ratio for each in mine if each.ratio is not None]
+    theirs = _median(each.theirs_s for each in mine)
+    ours = _median(each.ours_s for each in mine)
+    if not ratios:
+        reason = next((each.reason for each in mine if each.reason), UNKNOWN)
+        return [reason if theirs == UNKNOWN else theirs, mine[0].clock, ours, UNKNOWN, UNKNOWN]
+    spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
+    return [theirs, mine[0].clock, ours, f"{median(ratios):.3f}", spread]
+
+
+def decisions(harnesses: Sequence[Harness], compared: Sequence[Comparison]) -> Section:
+    """A row per load and harness: how often it was wrong, how often it saw what was planted."""
+    note = (
+        "Two copies of one step, equal or one of them longer by a planted wait. Seen: the longer "
+        "one called slower; wrong: called faster. Wall: median of all that a comparison took."
+    )
+    planted = [f"+{100 * change:g} % seen" for change in CHANGES if change]
+    headers = ("load", "harness", "equal, called different", *planted, "wall", "different if")
+    rows = []
+    for count in dict.fromkeys(each.co_runners for each in compared):
+        load = f"{count} co-runners" if count else "quiet"
+        for harness in harnesses:
+            same = (count, harness.name)
+            mine = [each for each in compared if (each.co_runners, each.harness) == same]
+            rows.append([load, harness.name, *_counts(mine), harness.rule])
+    return Section("What each decides", note, headers, rows)
+
+
+def _counts(mine: Sequence[Comparison]) -> list[str]:
+    decided = [each for each in mine if each.decision is not None]
+    if not decided:
+        reason = next((each.reason for each in mine if each.reason), UNKNOWN)
+        return [reason, *[UNKNOWN] * len(CHANGES)]
+    cells = [_count([each for each in decided if each.change == change]) for change in CHANGES]
+    return [*cells, _median(each.wall_s for each in decided)]
+
+
+def _count(alike: Sequence[Comparison]) -> str:
+    if not alike:
+        return UNKNOWN
+    hits = sum(each.alarm or each.seen for each in alike)
+    wrong = sum(each.wrong for each in alike)
+    return f"{hits} of {len(alike)}" + (f", {wrong} wrong" if wrong else "")
+
+
+def descriptions(harnesses: Sequence[Harness]) -> Section:
+    """A row per harness, in words."""
+    headers = ("harness", "its figure", "why it differs from ours", "calls two steps different if")
+    rows = [(each.name, each.reports, each.differs, each.rule) for each in harnesses]
+    return Section("The harnesses", "", headers, rows)
+
+
+def _median(seconds: Iterable[float | None]) -> str:
+    known = [each for each in seconds if each is not None]
+    return duration(median(known)) if known else UNKNOWN
+
+
+def duration(seconds: float) -> str:
+    """`31.4 µs`, `3.21 ms`, `1.25 s`: three digits."""
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    unit, scale = next((each for each in units if seconds >= 0.9995 * each[1]), units[-1])
+    return f"{seconds / scale:.3g} {unit}"

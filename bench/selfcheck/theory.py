@@ -1,0 +1,102 @@
+"""Statistics and rounds where the truth is exact: drawn noise, and a clock that is simulated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import rounds, stats
+from bench.selfcheck.outcomes import Outcome, Setting, percent
+from bench.selfcheck.trials import FIXED
+from bench.testbed import simulated
+
+Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
+
+NOMINAL = 0.94
+ROUNDS = (12, 20, 60, 120)
+PLANTED = 1.02
+CALL_S = 250e-6
+
+
+def _spiky(rng: np.random.Generator, size: tuple[int, int]) -> NDArray[np.float64]:
+    return rng.normal(size=size) + 30 * (rng.random(size) < 0.05) * rng.random(size)
+
+
+def _bimodal(rng: np.random.Generator, size: tuple[int, int]) -> NDArray[np.float64]:
+    return rng.normal(size=size) + 10.0 * (rng.random(size) < 0.3)
+
+
+# noise -> how it is drawn
+NOISES: dict[str, Draw] = {
+    "normal": lambda rng, size: rng.normal(size=size),
+    "spiky": _spiky,
+    "bimodal": _bimodal,
+    "quantised": lambda rng, size: np.round(rng.normal(size=size), 1),
+}
+
+
+def coverage(setting: Setting) -> Iterator[Outcome]:
+    """How often does the interval of a median hold the true one?"""
+    draws = setting.count(3000, 20000)
+    for noise, draw in NOISES.items():
+        rng = np.random.default_rng(setting.seed)
+        truth = float(np.median(draw(rng, (1, 2_000_000))))
+        shares = {n: _covered(draw(rng, (draws, n)), truth) for n in ROUNDS}
+        least = min(shares.values())
+        yield Outcome(
+            check=f"interval coverage, {noise} noise",
+            condition="drawn",
+            found=", ".join(f"n={n} {percent(share)}" for n, share in shares.items()),
+            accepted=f"at least {percent(NOMINAL)}",
+            holds=least >= NOMINAL,
+            trials=draws * len(ROUNDS),
+            value=least,
+        )
+
+
+def _covered(samples: NDArray[np.float64], truth: float) -> float:
+    estimates = [stats.median_interval(sample) for sample in samples]
+    inside = [
+        each is not None
+        and each.low is not None
+        and each.high is not None
+        and each.low <= truth <= each.high
+        for each in estimates
+    ]
+    return sum(inside) / len(inside)
+
+
+def planted_ratio(setting: Setting) -> Iterator[Outcome]:
+    """A planted +2 % on a simulated clock whose noise drifts: does the interval hold the ratio?"""
+    n = setting.count(200, 2000)
+    inside = 0
+    for seed in range(n):
+        estimate = _simulated_speedup(seed)
+        assert estimate.low is not None
+        assert estimate.high is not None
+        inside += estimate.low <= 1 / PLANTED <= estimate.high
+    slack = 0.0 if setting.thorough else 0.03  # three standard deviations of 200 trials, about
+    yield Outcome(
+        check="planted +2 % lies inside its interval",
+        condition="simulated clock",
+        found=f"{inside} of {n} ({percent(inside / n)})",
+        accepted="93 to 98 %" + (", 3 % allowed to chance" if slack else ""),
+        holds=0.93 - slack <= inside / n <= 0.98 + slack,
+        trials=n,
+        value=inside / n,
+    )
+
+
+def _simulated_speedup(seed: int) -> stats.Estimate:
+    drift = random.Random(seed).uniform(-0.05, 0.05)
+    device = simulated.SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + drift * now_s)
+    noise = simulated.normal_noise(seed, 0.05)
+    case = simulated.step(device, (CALL_S * PLANTED, 0.0), scale=noise)
+    baseline = simulated.step(device, (CALL_S, 0.0), scale=noise)
+    played = rounds.paired(case, baseline, device, FIXED, seed, (CALL_S, CALL_S))
+    estimate = stats.speedup(played.case_s, played.baseline_s)
+    assert estimate is not None
+    return estimate

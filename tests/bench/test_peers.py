@@ -1,0 +1,402 @@
+"""Other harnesses beside ours: their rules on numbers, their readings on steps, what is kept."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from bench.devices import Cpu
+from bench.peers import __main__ as command
+from bench.peers import arguments, harnesses, ours, processes, rules, sides, tables, theirs
+from bench.peers.decisions import Comparison, comparisons
+from bench.peers.figures import Figure, alternations
+from bench.peers.harnesses import HARNESSES, Harness
+from bench.peers.rules import FASTER, SAME, SLOWER
+from bench.peers.sides import Recipe, Samples, Side
+from bench.testbed.simulated import SimulatedDevice, normal_noise
+from bench.testbed.simulated import step as simulated
+from bench.testbed.workloads import SPIN_S, Workload, delay, nothing, planted
+
+LOOP = Recipe("python_loop", "cpu", 1)
+CALL_S = 1e-4
+IN_PROCESS = [
+    each for each in HARNESSES if not each.cuda and each.measure is not processes.fresh_processes
+]
+# A slope is a difference: an interruption can shorten it. The simulated clock shows what it reads.
+NO_SLOPES = [each for each in IN_PROCESS if each.measure is not ours.pipelined]
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    gc.unfreeze()
+
+
+def busy_side(seconds: float = CALL_S) -> Side:
+    return Side(delay(seconds), Cpu(), seconds, LOOP)
+
+
+def counted(work: Workload) -> tuple[Side, list[int]]:
+    """A side that says it takes CALL_S, and a list that grows by one with each call."""
+    calls: list[int] = []
+
+    def step() -> None:
+        calls.append(1)
+        work()
+
+    return replace(busy_side(), step=Workload(step)), calls
+
+
+def mirrored(decision: str) -> str:
+    return {SLOWER: FASTER, FASTER: SLOWER, SAME: SAME}[decision]
+
+
+# rank sums 132 and 131 of 10 among 20: at 5 % the tables have U <= 23, that is 27 over chance
+CLEARLY_HIGHER = (20, 19, 18, 17, 16, 15, 11, 8, 5, 3)
+NOT_QUITE_HIGHER = (20, 19, 18, 17, 16, 15, 11, 8, 4, 3)
+
+
+def others(ranks: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(rank for rank in range(1, 21) if rank not in ranks)
+
+
+@pytest.mark.parametrize(
+    ("rule", "case", "baseline", "decision"),
+    [
+        # pairs: of twelve ratios the interval is [x(3), x(10)]
+        (rules.interval_excludes_one, [1.01] * 10 + [0.9] * 2, [1.0] * 12, SLOWER),
+        (rules.interval_excludes_one, [1.01] * 9 + [0.9] * 3, [1.0] * 12, SAME),
+        (rules.interval_excludes_one, [1.01] * 11, [1.0] * 11, SAME),  # too few for an interval
+        (rules.more_than_a_percent(min), [1.0101, 9.0], [1.0, 1.0], SLOWER),
+        (rules.more_than_a_percent(min), [1.0099, 9.0], [1.0, 1.0], SAME),
+        (rules.quartiles_apart, [5, 6, 7, 8, 9], [3, 4, 5, 5.9, 9], SLOWER),
+        (rules.quartiles_apart, [5, 6, 7, 8, 9], [3, 4, 5, 6.0, 9], SAME),  # they touch
+        # variance 1 on both sides, standard error sqrt(2/3), 2.776 of those are 2.267
+        (rules.student, [3.27, 4.27, 5.27], [1, 2, 3], SLOWER),
+        (rules.student, [3.26, 4.26, 5.26], [1, 2, 3], SAME),
+        (rules.student, [2.0, 2.0], [1.0, 1.0], SLOWER),
+        (rules.student, [2.0], [1.0], SAME),
+        (rules.mann_whitney, CLEARLY_HIGHER, others(CLEARLY_HIGHER), SLOWER),
+        (rules.mann_whitney, NOT_QUITE_HIGHER, others(NOT_QUITE_HIGHER), SAME),
+        (rules.mann_whitney, [1.0] * 20, [1.0] * 20, SAME),
+        # 70 over chance, deviation 32.0 with the correction for ties, 37.0 without
+        (rules.mann_whitney, [1] * 14 + [0] * 6, [1] * 7 + [0] * 13, SLOWER),
+    ],
+)
+def test_rules_on_hand_made_numbers(
+    rule: rules.Rule, case: Any, baseline: Any, decision: str
+) -> None:
+    assert rule(tuple(case), tuple(baseline)) == decision
+    assert rule(tuple(baseline), tuple(case)) == mirrored(decision)
+
+
+@pytest.mark.parametrize("harness", NO_SLOPES, ids=lambda each: each.name)
+def test_no_reading_is_shorter_than_the_step(harness: Harness) -> None:
+    samples = harness.measure(busy_side(), 0.03)
+    assert harness.figure(samples) >= CALL_S
+
+
+def test_timeit_uses_all_of_its_time_for_five_loops() -> None:
+    of, calls = counted(Workload(nothing))
+    assert len(theirs.by_timeit(of, 0.01)) == 5
+    assert len(calls) == 100
+
+
+def test_timeit_by_default_finds_its_loop_first() -> None:
+    of, calls = counted(delay(0.2))
+    assert len(theirs.by_timeit(of)) == 5
+    assert len(calls) == 1 + 5
+
+
+def test_pytest_benchmark_of_an_older_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_benchmark import fixture
+
+    made: Any = fixture.BenchmarkFixture
+
+    def older(node: Any, timer: Any, max_time: float, add_stats: Any, logger: Any) -> Any:
+        assert timer.target
+        options = {**theirs.PYTEST_BENCHMARK, "max_time": max_time, "timer": timer}
+        return made(node=node, add_stats=add_stats, logger=logger, warner=None, **options)
+
+    monkeypatch.setattr(fixture, "BenchmarkFixture", older)
+    assert min(theirs.by_pytest_benchmark(busy_side(), 0.01)) >= CALL_S
+
+
+def test_fresh_processes_measure_the_recipe() -> None:
+    planted_s = 1e-3
+    of = Side(Workload(nothing), Cpu(), planted_s, replace(LOOP, extra_s=planted_s))
+    samples = processes.fresh_processes(of, 0.04)
+    assert len(samples) == processes.PROCESSES * processes.VALUES
+    assert min(samples) >= planted_s
+
+
+def test_a_process_that_fails_says_why() -> None:
+    with pytest.raises(RuntimeError, match="a process failed: KeyError: 'nothing'"):
+        processes.fresh_processes(replace(busy_side(), recipe=replace(LOOP, workload="nothing")))
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("pipelined", 3e-5), ("latency", 3.5e-5), ("device", 3e-5)]
+)
+def test_each_of_our_clocks_asks_its_own_question(name: str, seconds: float) -> None:
+    device = SimulatedDevice()
+    of = Side(Workload(simulated(device, (5e-6, 3e-5))), device, 3.5e-5, LOOP)
+    assert median(ours.CLOCKS[name](of, 0.1)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("change", "decision"), [(0.0, SAME), (0.02, SLOWER), (-0.02, FASTER)])
+def test_our_comparison_within_its_budget(change: float, decision: str) -> None:
+    device = SimulatedDevice()
+    built = [
+        simulated(device, (1e-5 * ratio, 4e-5 * ratio), scale=normal_noise(seed, 0.05))
+        for seed, ratio in enumerate((1 + change, 1.0))
+    ]
+    case, baseline = (Side(Workload(step), device, 5e-5, LOOP) for step in built)
+    case_s, baseline_s = ours.compare(case, baseline, 0.25, random.Random(0))
+    assert rules.interval_excludes_one(case_s, baseline_s) == decision
+    assert 0.23 < device.now_s < 0.26
+
+
+def test_a_change_on_a_device_that_queues_is_the_devices() -> None:
+    device = SimulatedDevice()
+    step = planted(Workload(simulated(device, (5e-6, 3e-5))), 4e-6, device)
+    of = Side(step, device, 2e-4, LOOP)
+    assert median(ours.device(of)) == pytest.approx(3e-5 + SPIN_S + 4e-6)
+
+
+def test_both_sides_of_a_pair_are_wrapped_alike() -> None:
+    case, baseline = sides.pair(LOOP, 0.02, Cpu(), random.Random(0))
+    assert case.step is not baseline.step
+    assert baseline.recipe == replace(LOOP, extra_s=0.0)
+    assert case.recipe.extra_s > 0
+    assert replace(case.recipe, extra_s=None) == LOOP
+
+
+def test_sides_are_measured_in_both_orders_half_the_time_each() -> None:
+    asked: list[tuple[Side, float]] = []
+
+    def measure(of: Side, seconds: float) -> Samples:
+        asked.append((of, seconds))
+        return (of.call_s,)
+
+    case, baseline = busy_side(2.0), busy_side(1.0)
+    compare = sides.one_after_the_other(measure)
+    shuffle = random.Random(0)
+    for _ in range(20):
+        assert compare(case, baseline, 0.25, shuffle) == ((2.0,), (1.0,))
+    assert {seconds for _, seconds in asked} == {0.125}
+    assert {of is case for of, _ in asked[::2]} == {True, False}
+
+
+@pytest.mark.parametrize("harness", [harnesses.DO_BENCH, harnesses.DO_BENCH_CUDAGRAPH])
+def test_what_needs_a_gpu_says_so(harness: Harness) -> None:
+    assert harness.missing(Cpu()) == "needs a CUDA GPU"
+
+
+def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert harnesses.PYTEST_MEAN.missing(Cpu()) is None
+    monkeypatch.setattr(harnesses, "find_spec", lambda name: None)
+    reason = "needs pytest-benchmark, which is not installed"
+    assert harnesses.PYTEST_MEAN.missing(Cpu()) == reason
+
+
+def test_names_and_clocks_of_the_table_are_good() -> None:
+    assert len({each.name for each in HARNESSES}) == len(HARNESSES)
+    assert {each.clock for each in HARNESSES} <= set(ours.CLOCKS)
+    assert not any("|" in each.reports + each.differs + each.rule for each in HARNESSES)
+
+
+def made(name: str, measure: Callable[..., Samples], **more: Any) -> Harness:
+    fields = {"clock": "latency", "figure": median, "decide": rules.more_than_a_percent(median)}
+    return Harness(name, "", differs="", rule="a rule", measure=measure, **{**fields, **more})
+
+
+def by_recipe(of: Side, seconds: float | None) -> Samples:
+    return (1.0 + 1e3 * (of.recipe.extra_s or 0.0),)
+
+
+def failing(of: Side, seconds: float | None) -> Samples:
+    raise RuntimeError("out of luck")
+
+
+def test_figures_alternate_with_ours() -> None:
+    double = made("double", lambda of, seconds: (2 * of.call_s,))
+    gpu = made("gpu", by_recipe, cuda=True)
+    unlucky = made("unlucky", failing)
+    shuffle = random.Random(0)
+    found = list(alternations([double, gpu, unlucky], busy_side(), 3, shuffle, 0.001))
+    assert len(found) == 9
+    by_name = {name: [f for f in found if f.harness == name] for name in ("double", "gpu")}
+    assert [figure.alternation for figure in by_name["double"]] == [0, 1, 2]
+    assert all(figure.theirs_s == 2 * CALL_S for figure in by_name["double"])
+    assert all(figure.ours_s >= CALL_S for figure in by_name["double"])
+    assert all(0 < figure.ratio <= 2 for figure in by_name["double"])
+    assert {figure.reason for figure in by_name["gpu"]} == {"needs a CUDA GPU"}
+    reasons = {figure.reason for figure in found if figure.harness == "unlucky"}
+    assert reasons == {"RuntimeError: out of luck"}
+
+
+def test_every_harness_decides_every_pair() -> None:
+    entries = [made("recipe", by_recipe), made("unlucky", failing), made("gpu", failing, cuda=True)]
+    found = list(comparisons(entries, LOOP, Cpu(), 2, 0.01, (0, 1), random.Random(0)))
+    assert len(found) == 2 * 3 * 3 * 2
+    by_change = {
+        change: {f.decision for f in found if f.harness == "recipe" and f.change == change}
+        for change in (0.0, 0.01, 0.02)
+    }
+    # 30 us of python_loop: 1 % is 0.3 us, told as 0.0003
+    assert by_change[0.0] == {SAME}
+    assert all(f.case_s > f.baseline_s for f in found if f.harness == "recipe" and f.change)
+    assert {(f.co_runners, f.trial) for f in found} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    reasons = {(f.harness, f.reason) for f in found if f.decision is None}
+    assert reasons == {("unlucky", "RuntimeError: out of luck"), ("gpu", "needs a CUDA GPU")}
+
+
+@pytest.mark.parametrize(
+    ("change", "decision", "kinds"),
+    [
+        (0.0, SAME, (False, False, False)),
+        (0.0, FASTER, (True, False, False)),
+        (0.0, SLOWER, (True, False, False)),
+        (0.0, None, (False, False, False)),
+        (0.01, SAME, (False, False, False)),
+        (0.01, SLOWER, (False, True, False)),
+        (0.01, FASTER, (False, False, True)),
+    ],
+)
+def test_right_and_wrong(
+    change: float, decision: str | None, kinds: tuple[bool, bool, bool]
+) -> None:
+    found = Comparison("x", 0, change, 0, decision)
+    assert (found.alarm, found.seen, found.wrong) == kinds
+
+
+def test_decisions_are_counted_per_load() -> None:
+    one, gpu = made("one", by_recipe), made("gpu", by_recipe)
+    decided = [(0.0, SAME), (0.0, FASTER), (0.01, FASTER), (0.01, SLOWER), (0.02, SLOWER)]
+    compared = [
+        *(Comparison("one", 0, change, 0, word, 1.0, 1.0, 0.25) for change, word in decided),
+        Comparison("one", 2, 0.0, 0, SAME, 1.0, 1.0, 0.5),
+        Comparison("gpu", 0, 0.0, 0, reason="needs a CUDA GPU"),
+    ]
+    assert tables.decisions([one, gpu], compared).rows == [
+        ["quiet", "one", "1 of 2", "1 of 2, 1 wrong", "1 of 1", "250 ms", "a rule"],
+        ["quiet", "gpu", "needs a CUDA GPU", "–", "–", "–", "a rule"],
+        ["2 co-runners", "one", "0 of 1", "–", "–", "500 ms", "a rule"],
+        ["2 co-runners", "gpu", "–", "–", "–", "–", "a rule"],
+    ]
+
+
+def test_figures_are_medians_of_alternations() -> None:
+    one, gpu = made("one", by_recipe), made("gpu", by_recipe)
+    readings = [
+        *(Figure("one", i, "latency", each, 1e-3) for i, each in enumerate((2e-3, 1e-3, 4e-3))),
+        Figure("gpu", 0, "device", None, None, "needs a CUDA GPU"),
+    ]
+    assert tables.figures([one, gpu, made("absent", by_recipe)], readings).rows == [
+        ["one", "2 ms", "latency", "1 ms", "2.000", "1.000 to 4.000"],
+        ["gpu", "needs a CUDA GPU", "device", "–", "–", "–"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.25, "1.25 s"), (0.9996, "1 s"), (3.214e-3, "3.21 ms"), (31.44e-6, "31.4 µs")],
+)
+def test_durations_have_three_digits(seconds: float, text: str) -> None:
+    assert tables.duration(seconds) == text
+
+
+QUICK = ["--trials", "1", "--alternations", "1", "--reading-s", "0.01", "--budget-s", "0.02"]
+TWO = ["--only", "modescope,timeit", "--workload", "python_loop", "--device", "cpu"]
+
+
+def files(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    (page,) = folder.glob("peers/*.md")
+    assert {path.suffix for path in folder.glob("peers/*")} == {".md", ".parquet"}
+    return page.read_text(), pq.read_table(page.with_suffix(".parquet")).to_pylist()
+
+
+def test_a_page_and_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([*QUICK, *TWO, "--results-dir", str(tmp_path)]) == 0
+    page, rows = files(tmp_path)
+    head = page.splitlines()[:6]
+    assert head[0] == "# modescope beside other harnesses"
+    assert f"torch {torch.__version__}" in head[2]
+    assert head[4] == "- workload python_loop, 0.02 s a comparison, seed 0"
+    assert "--only modescope,timeit" in head[5]
+    assert "| timeit | minimum of five means" in page
+    assert [row["table"] for row in rows] == ["figure"] * 2 + ["decision"] * 6
+    assert {row["harness"] for row in rows} == {"modescope", "timeit"}
+    assert sorted(row["change"] for row in rows[2:]) == [0.0, 0.0, 0.01, 0.01, 0.02, 0.02]
+    assert {row["torch_version"] for row in rows} == {torch.__version__}
+    assert {(row["workload"], row["budget_s"], row["seed"]) for row in rows} == {
+        ("python_loop", 0.02, 0)
+    }
+    assert all(row["theirs_s"] > 0 and row["decision"] is None for row in rows[:2])
+    assert all(row["wall_s"] > 0 and row["clock"] is None for row in rows[2:])
+    out = capsys.readouterr().out
+    assert "What each says" in out
+    assert "What each decides" in out
+
+
+def test_what_was_done_before_ctrl_c_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object) -> Iterator[Comparison]:
+        yield Comparison("timeit", 0, 0.0, 0, SAME, 1.0, 1.0, 0.1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "comparisons", interrupted)
+    words = [*QUICK, *TWO, "--alternations", "0", "--results-dir", str(tmp_path)]
+    assert command.main(words) == 130
+    assert "stopped after 0 readings and 1 comparisons: all kept" in capsys.readouterr().out
+    _, rows = files(tmp_path)
+    assert [row["decision"] for row in rows] == ["same"]
+    assert rows[0]["theirs_s"] is None  # the column is there though nothing was read
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--trials", "-1"], "argument --trials: "),
+        (["--trials", "1.5"], "1.5 is not a whole number of 0 or more"),
+        (["--threads", "0"], "0 is not a whole number above 0"),
+        (["--threads", "100000"], "--threads 100000: this process may use"),
+        (["--budget-s", "0"], "0 is not a number of seconds above 0"),
+        (["--budget-s", "nan"], "nan is not a number of seconds above 0"),
+        (["--workload", "mlp"], "choose from"),
+        (["--only", "torch,perf"], "allowed are beginnings of modescope; torch.utils.benchmark"),
+        (["--only", ""], "allowed are beginnings of"),
+        (["--device", "tpu"], "device=tpu: allowed are auto, cpu"),
+        (["--results-dir", "/proc/nowhere"], "--results-dir: /proc/nowhere/peers"),
+        (["--fast"], "unrecognized arguments: --fast"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--results-dir", str(tmp_path), *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_only_takes_beginnings_of_names(tmp_path: Path) -> None:
+    asked = arguments.parse(["--only", "py,timeit", "--results-dir", str(tmp_path)], None)
+    assert [each.name for each in asked.harnesses] == [
+        "timeit", "pytest-benchmark, mean", "pytest-benchmark, min", "pyperf's way",
+    ]  # fmt: skip
