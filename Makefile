@@ -1,7 +1,7 @@
 # Everything goes through .venv, which is made on first use.
 #
 # PYTHON  interpreter that .venv is made with (3.11 to 3.13)
-# ARGS    appended to the command of `run`, `test` or `bench`: make run ARGS='budget=quick'
+# ARGS    appended to the command of a target: make run ARGS='budget=quick'
 # TORCH   another torch than the pinned one: make run TORCH=torch==2.12.1
 #         Remembered in .venv, so that a later `make test` tests what was chosen instead of
 #         replacing it. `make venv TORCH=` goes back to the pin.
@@ -17,12 +17,12 @@ $(READY): changed-torch
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test check bench changed-torch
+.PHONY: help venv run test check mutants bench selfcheck peers instructions changed-torch
 # `make -j2 run test` must not time anything while tests run beside it.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(READY) ## set up .venv and nothing else
 
@@ -38,8 +38,20 @@ check: $(READY) ## formatter, linter and type checker, then the test suite
 	.venv/bin/mypy
 	.venv/bin/python -m pytest -q $(ARGS)
 
+mutants: $(READY) ## plant faults in the harness and see that the tests kill them
+	.venv/bin/python -m tests.mutants $(ARGS)
+
 bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
+
+selfcheck: $(READY) ## see how wrong modescope can be on this machine (ARGS=--thorough)
+	.venv/bin/python -m bench.selfcheck $(ARGS)
+
+peers: $(READY) ## compare modescope with other harnesses on this machine
+	.venv/bin/python -m bench.peers $(ARGS)
+
+instructions: $(READY) ## count a call's instructions in each mode (needs valgrind)
+	.venv/bin/python -m bench.instructions $(ARGS)
 
 # The mark is removed first and set last: an interrupted installation is taken up again.
 $(READY): pyproject.toml constraints.txt

@@ -16,6 +16,12 @@ def show(request: pytest.FixtureRequest) -> Show:
     return lines.append
 
 
+@pytest.fixture(scope="session")
+def measuring(request: pytest.FixtureRequest) -> bool:
+    """Whether it was asked to measure; else every body runs once, on little."""
+    return bool(request.config.getoption("benchmark_enable"))
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:

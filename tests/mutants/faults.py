@@ -1,0 +1,11 @@
+"""All faults that are planted, each with the tests that must notice it."""
+
+from __future__ import annotations
+
+from tests.mutants.in_checks import CORRECTNESS
+from tests.mutants.in_modes import MODE
+from tests.mutants.in_rounds import ROUNDS
+from tests.mutants.in_statements import STATED
+from tests.mutants.in_timers import READING_TIME
+
+FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE)

@@ -1,0 +1,105 @@
+"""Faults in what is said about rounds: statistics, which rows count, words."""
+
+from __future__ import annotations
+
+from tests.mutants.fault import Fault
+
+STATISTICS = "tests/bench/test_stats.py"
+PROCESSES = "tests/analysis/test_replicates.py"
+METRICS = "tests/analysis/test_metrics.py"
+ROWS = "tests/analysis/test_rows.py"
+
+STATED = (
+    Fault(
+        "mean instead of median over rounds",
+        "bench/stats.py",
+        "float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2",
+        "float(np.mean(ordered))",
+        (STATISTICS,),
+    ),
+    Fault(
+        "interval one rank too narrow",
+        "bench/stats.py",
+        "float(ordered[k - 1]), float(ordered[n - k])",
+        "float(ordered[k]), float(ordered[n - k - 1])",
+        (STATISTICS,),
+    ),
+    Fault(
+        "speedup upside down",
+        "bench/stats.py",
+        "np.log(baseline / case)",
+        "np.log(case / baseline)",
+        (STATISTICS,),
+    ),
+    Fault(
+        "margin of a verdict ignored",
+        "bench/stats.py",
+        "upper = 1 + margin",
+        "upper = 1.0",
+        (STATISTICS,),
+    ),
+    Fault(
+        "detectable change of zero where there is no interval",
+        "bench/stats.py",
+        "None if half_width is None else math.expm1",
+        "0.0 if half_width is None else math.expm1",
+        (STATISTICS,),
+    ),
+    Fault(
+        "interval from single calls instead of rounds",
+        "analysis/replicates.py",
+        '_median_of("latency_rounds_s")',
+        '_median_of("latency_calls_s")',
+        (f"{METRICS}::test_latency_and_its_order_statistic_interval",),
+    ),
+    Fault(
+        "rounds of replicate processes pooled",
+        "analysis/replicates.py",
+        "stats.combine(list(ok[name]))",
+        "QUESTIONS[name]({column: sum(map(list, ok[column].dropna()), []) for column in ok "
+        "if str(column).endswith(('_rounds_s', '_calls_s'))})",
+        (f"{PROCESSES}::test_three_processes_have_the_interval_between_them",),
+    ),
+    Fault(
+        "a wrong result keeps its speedup",
+        "analysis/metrics.py",
+        "combined(processes)\n",
+        'combined(processes.replace({"status": {"wrong_result": "ok"}}))\n',
+        (f"{METRICS}::test_only_ok_rows_get_figures",),
+    ),
+    Fault(
+        "a mode that was not in effect is recommended",
+        "analysis/rows.py",
+        '(rows["in_effect"].eq(True))',
+        '(rows["in_effect"].notna())',
+        (f"{ROWS}::test_only_runs_that_count_are_trusted",),
+    ),
+    Fault(
+        "a failed run hidden by an older one that went well",
+        "analysis/rows.py",
+        'runs.drop_duplicates(process, keep="last")',
+        'runs.drop_duplicates(process, keep="first")',
+        (f"{ROWS}::test_the_newest_run_counts_even_if_it_failed",),
+    ),
+    Fault(
+        "a gain that may be none pays back the first call",
+        "analysis/formulas.py",
+        'gains = rows["speedup_ci_low"] > 1',
+        'gains = rows["speedup"] > 1',
+        (f"{METRICS}::test_break_even",),
+    ),
+    Fault(
+        "a smoke run gets a verdict",
+        "analysis/formulas.py",
+        "None if rank == 0 else stats.verdict",
+        "stats.verdict",
+        (f"{METRICS}::test_smoke_rows_get_figures_but_no_verdict",),
+    ),
+    Fault(
+        "milliseconds printed for microseconds",
+        "analysis/words.py",
+        '(1e-6, "µs")',
+        '(1e-6, "ms")',
+        ("tests/analysis/test_words.py",),
+    ),
+)
