@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bench import modes
+from bench import modes, placement
 from bench.devices import Hardware, Step
 from bench.isolation import one_line
 from bench.records import Budget, Model, Variant
@@ -66,29 +66,23 @@ def dispatch(
 
 
 def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
+    """Blocks over many states of the heap, after as many unmeasured ones for it to settle.
+
+    A call without work is so short that the state of malloc's free lists shows: 21 or 24 us for 17
+    operators, for seconds on end, by the luck of what was imported before.
+    """
     per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
     calls = calls_for(budget.block_s, per_call_s, reading_cost(device.clock))
-    layouts = random.Random(0)
+    draw = random.Random(0)
     blocks_s = []
     with quiet_gc():
         for measured in (False, True):
             for _ in range(budget.clock_rounds):
-                held = _new_layout(layouts)
+                held = placement.heap(draw)
                 block_s = median(host(step, device, calls).samples_s)
                 blocks_s += [block_s] if measured else []
                 del held
     return Timing(tuple(blocks_s))
-
-
-def _new_layout(layouts: random.Random) -> list[bytearray]:
-    """Moves the heap into another state for as long as the result is held.
-
-    A call without work is so short that the state of malloc's free lists shows: 21 or 24 us for 17
-    operators, for seconds on end, by the luck of what was imported before. A layout drawn anew for
-    each block, after as many blocks for the lists to settle, takes the luck out.
-    """
-    blocks = [bytearray(layouts.randrange(1, 2048)) for _ in range(layouts.randrange(1, 400))]
-    return blocks[::2]
 
 
 def _ops_that_work(emptied: Subject, variant: Variant, device: Hardware) -> str:

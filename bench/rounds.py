@@ -16,12 +16,17 @@ from statistics import median
 
 from bench import stats
 from bench.devices import Device, Step
+from bench.placement import Redraw
 from bench.records import Budget
 from bench.timers import calls_for, latency, reading_cost
 
 FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
 STEADY_WITHIN = 0.01
 PILOT_PATIENCE = 10.0  # a slow step may overrun the cap: less than the pilot gives no interval
+SETTLING_CALLS = 3
+"""Untimed calls after each switch. What one call finds in no cache, the next may not find either:
+with one, two, three and six of them a 0.8 ms step read 790, 760, 755 and 750 us."""
+SETTLING_S = 0.01  # a long step fills the caches with its first call
 MAX_SINGLE_CALLS = 4000  # enough for a 99th percentile; more would only swell the files
 
 
@@ -47,7 +52,13 @@ class Rounds:
 
 
 Samples = tuple[float, ...]
-Contestant = tuple[Step, int]  # a step and its timed calls per round
+
+
+@dataclass(frozen=True)
+class _Contestant:
+    step: Step
+    settling_calls: int
+    calls: int  # timed ones
 
 
 @dataclass(frozen=True)
@@ -93,28 +104,31 @@ def paired(
     budget: Budget,
     seed: int,
     per_call_s: Sequence[float],
+    redraw: Redraw = lambda: None,
 ) -> Rounds:
     """How long do case and baseline take, side by side? Without a baseline: the case alone.
 
     A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
     the budget's rounds and time. Whether the difference is significant is never looked at: stopping
     on it gives 20 % false alarms. `per_call_s` holds one expected duration per step, as from
-    `warm_up`; `seed` decides the order within rounds.
+    `warm_up`; `seed` decides the order within rounds; `redraw` places memory anew for each block
+    (`bench.placement`).
     """
     steps = (case,) if baseline is None else (case, baseline)
     cost_s = reading_cost(device.clock)
     contestants = [
-        (step, calls_for(budget.block_s, expected_s, cost_s))
+        _Contestant(step, settling(expected_s), calls_for(budget.block_s, expected_s, cost_s))
         for step, expected_s in zip(steps, per_call_s, strict=True)
     ]
     shuffle = random.Random(seed)
     with quiet_gc():
         start = device.clock()
+        pilot = _orders(budget.pilot_rounds, shuffle)
         patience = start + PILOT_PATIENCE * budget.timed_max_s
-        played = _play(contestants, _orders(budget.pilot_rounds, shuffle), device, patience)
+        played = _play(contestants, pilot, device, redraw, patience)
         goal = _goal(played, device.clock() - start, budget)
-        deadline = start + budget.timed_max_s
-        played += _play(contestants, _orders(goal - len(played), shuffle), device, deadline)
+        rest = _orders(goal - len(played), shuffle)
+        played += _play(contestants, rest, device, redraw, start + budget.timed_max_s)
         seconds = device.clock() - start
     case_s, baseline_s = _durations(played)
     return Rounds(
@@ -122,9 +136,14 @@ def paired(
         baseline_s=baseline_s,
         case_first=None if baseline is None else tuple(each.case_first for each in played),
         calls_s=_thinned([call_s for each in played for call_s in each.case_calls_s]),
-        calls_per_round=contestants[0][1],
+        calls_per_round=contestants[0].calls,
         seconds=seconds,
     )
+
+
+def settling(expected_s: float) -> int:
+    """How many untimed calls of a step that takes so long come before it is timed again?"""
+    return max(1, min(SETTLING_CALLS, int(SETTLING_S / expected_s))) if expected_s > 0 else 1
 
 
 @contextmanager
@@ -156,7 +175,11 @@ def _orders(rounds: int, shuffle: random.Random) -> list[bool]:
 
 
 def _play(
-    contestants: Sequence[Contestant], orders: Sequence[bool], device: Device, deadline: float
+    contestants: Sequence[_Contestant],
+    orders: Sequence[bool],
+    device: Device,
+    redraw: Redraw,
+    deadline: float,
 ) -> list[_Round]:
     """Plays a round per order; stops early where the next would end after the deadline."""
     played: list[_Round] = []
@@ -165,19 +188,29 @@ def _play(
         if ended + (ended - began) > deadline:
             break
         began = device.clock()
-        played.append(_play_round(contestants, case_first, device))
+        played.append(_play_round(contestants, case_first, device, redraw))
         ended = device.clock()
     return played
 
 
-def _play_round(contestants: Sequence[Contestant], case_first: bool, device: Device) -> _Round:
-    samples: dict[int, Samples] = {}
-    turns = range(len(contestants))
-    for turn in turns if case_first else reversed(turns):
-        step, calls = contestants[turn]
-        step()  # untimed: it finds the caches as the other step left them
-        samples[turn] = latency(step, device, calls).samples_s
-    return _Round(case_first, tuple(median(samples[turn]) for turn in turns), _thinned(samples[0]))
+def _play_round(
+    contestants: Sequence[_Contestant], case_first: bool, device: Device, redraw: Redraw
+) -> _Round:
+    """Both blocks begin alike: memory just placed, a call of the other step, some untimed ones.
+
+    Otherwise the first block of a round would follow either step and a redraw, the second always
+    the other step: their times differed by up to 6 % for the caches and the heap that they found.
+    """
+    samples: list[Samples] = [()] * len(contestants)
+    turns = list(enumerate(contestants))[:: 1 if case_first else -1]
+    for (place, each), (_, other) in zip(turns, reversed(turns), strict=True):
+        placement = redraw()
+        other.step()
+        for _ in range(each.settling_calls):
+            each.step()
+        samples[place] = latency(each.step, device, each.calls).samples_s
+        del placement
+    return _Round(case_first, tuple(map(median, samples)), _thinned(samples[0]))
 
 
 def _goal(played: Sequence[_Round], seconds: float, budget: Budget) -> int:

@@ -33,15 +33,16 @@ def _without_none(hint: Any) -> Any:
     return hint
 
 
-def _schema() -> pa.Schema:
+def schema_of(*parts: type) -> pa.Schema:
+    """Columns for the fields of frozen records, in order; types follow the annotations."""
     columns = []
-    for part in PARTS:
+    for part in parts:
         hints = typing.get_type_hints(part)
         columns += [pa.field(f.name, _TYPES[_without_none(hints[f.name])]) for f in fields(part)]
     return pa.schema(columns)
 
 
-SCHEMA = _schema()
+SCHEMA = schema_of(*PARTS)
 
 
 def write(record: Record, folder: Path) -> Path:
@@ -59,7 +60,7 @@ def write(record: Record, folder: Path) -> Path:
         }
     )
     table = pa.Table.from_pylist([row(record)], schema=schema)
-    partial = folder / f".{path.name}.{leftovers.owner()}.partial"
+    partial = leftovers.partial(path)
     try:
         with partial.open("wb") as file:
             pq.write_table(table, file, compression="zstd")

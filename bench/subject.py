@@ -62,6 +62,10 @@ class Subject:
             self.inputs.map(lambda tensor: converted(tensor.clone())),
         )
 
+    def tensors(self) -> list[torch.Tensor]:
+        """Parameters, buffers and inputs."""
+        return [*self.module.parameters(), *self.module.buffers(), *self.inputs.tensors()]
+
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
         return Subject(self.module.to(device), self.inputs.map(lambda t: t.to(device)))

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 from bench.devices import Device, Step
 
@@ -44,25 +44,27 @@ class Timing:
 def latency(step: Step, device: Device, calls: int) -> Timing:
     """How long does a caller wait who needs the result of each call? One sample per call."""
     clock, synchronize = device.clock, device.synchronize
-    samples = [0.0] * calls
+    samples: list[float] = []
+    keep = samples.append
     synchronize()  # once: every call below leaves the queue empty for the next
-    for i in range(calls):
+    for _ in repeat(None, calls):
         start = clock()
         step()
         synchronize()
-        samples[i] = clock() - start
+        keep(clock() - start)
     return Timing(tuple(samples))
 
 
 def host(step: Step, device: Device, calls: int) -> Timing:
     """How long is the host busy with one call if the device's queue is empty? A sample per call."""
     clock, synchronize = device.clock, device.synchronize
-    samples = [0.0] * calls
-    for i in range(calls):
+    samples: list[float] = []
+    keep = samples.append
+    for _ in repeat(None, calls):
         synchronize()
         start = clock()
         step()
-        samples[i] = clock() - start
+        keep(clock() - start)
     synchronize()
     return Timing(tuple(samples))
 

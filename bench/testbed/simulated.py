@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -31,9 +31,11 @@ class SimulatedMark:
     at_s: float
 
     def reached(self) -> bool:
+        """See `Mark`."""
         return self.device.now_s >= self.at_s
 
     def seconds_since(self, earlier: Mark) -> float:
+        """See `Mark`."""
         assert isinstance(earlier, SimulatedMark)
         assert self.reached(), "asked for the time of a mark that is still ahead"
         return self.at_s - earlier.at_s
@@ -45,14 +47,18 @@ class SimulatedDevice:
     queues: False makes launched work run on the host, as on a CPU.
     depth: pending pieces of work the queue takes before a launch has to wait.
     read_cost_s: host time that a reading of the clock takes.
+    mark_s: device time that a mark takes; with one it needs room in the queue, too.
     slowdown: how many times longer work takes when it starts at a given second.
     """
+
+    CLOCK_HZ = 2e9  # at a slowdown of 1
 
     def __init__(
         self,
         queues: bool = True,
         depth: int = 10**9,
         read_cost_s: float = 0.0,
+        mark_s: float = 0.0,
         slowdown: Callable[[float], float] = lambda now_s: 1.0,
     ) -> None:
         self.type = "cuda" if queues else "cpu"
@@ -63,6 +69,7 @@ class SimulatedDevice:
         self.holds_s: list[float] = []
         self._pending_ends_s: deque[float] = deque()
         self._depth, self._read_cost_s, self._slowdown = depth, read_cost_s, slowdown
+        self._mark_s = mark_s
 
     def _read_clock(self) -> float:
         self.now_s += self._read_cost_s
@@ -73,11 +80,27 @@ class SimulatedDevice:
         self._pending_ends_s.clear()
 
     def hold(self, seconds: float) -> None:
+        """See `Device`."""
         self.holds_s.append(seconds)
         self.launch(0.0, seconds)
 
     def mark(self) -> Mark:
+        """See `Device`."""
+        if self._mark_s:
+            self.launch(0.0, self._mark_s)
         return SimulatedMark(self, max(self.now_s, self._queue_end_s()))
+
+    def clock_hz(self) -> float | None:
+        """See `bench.pace`: the slowdown's share of CLOCK_HZ; None without a queue."""
+        return self.CLOCK_HZ / self._slowdown(self.now_s) if self.queues else None
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """See `bench.pace`: it does not say."""
+        return None
+
+    def other_processes(self) -> int | None:
+        """See `bench.pace`: it does not say."""
+        return None
 
     def launch(self, host_s: float, device_s: float) -> None:
         """Keeps the host busy for `host_s`, then queues `device_s` of work."""

@@ -13,8 +13,8 @@ from bench import clocks
 from bench.clocks import Clocks
 from bench.devices import Step
 from bench.records import Budget
+from bench.testbed.simulated import SimulatedDevice, step, synchronising_step
 from bench.timers import GATE_TRIES, Timing
-from tests.simulated import SimulatedDevice, step, synchronising_step
 
 BUDGET = Budget(
     name="standard",
@@ -96,23 +96,26 @@ def test_a_device_without_a_queue_does_it_all_on_the_host() -> None:
     assert found.device_note == (
         "this device does not queue work, so no work runs apart from the host"
     )
+    assert (found.device_calls, found.device_calls_wanted) == (None, None)
     assert device.holds_s == []
 
 
 @pytest.mark.parametrize(
-    ("depth", "fitting"),
+    ("depth", "fitting", "wanted"),
     [
-        (1000, 56),  # 500 us of 9 us each
-        (50, 12),  # 50 calls do not fit: the hold takes a place
-        (12, 3),
-        (3, 1),
+        (1000, 56, 56),  # 500 us of 9 us each
+        (54, 50, 56),  # 500 us of 10 us each, the latency; then there is no room for 56
+        (50, 12, 50),  # 50 calls do not fit: the hold takes a place
+        (12, 3, 50),
+        (3, 1, 50),
     ],
 )
-def test_fewer_calls_are_queued_until_they_fit(depth: int, fitting: int) -> None:
+def test_fewer_calls_are_queued_until_they_fit(depth: int, fitting: int, wanted: int) -> None:
     device = SimulatedDevice(depth=depth)
     found = read(step(device, (1e-6, 9e-6)), device, 1e-5)
     assert found.device_s == pytest.approx([9e-6] * 6)
     assert found.device_note is None
+    assert (found.device_calls, found.device_calls_wanted) == (fitting, wanted)
     assert device.holds_s[-6:] == pytest.approx([1.5 * 1e-6 * fitting + 1e-4] * 6)
 
 
@@ -121,6 +124,7 @@ def test_a_queue_too_short_for_a_single_call() -> None:
     found = read(step(device, (1e-6, 9e-6)), device, 1e-5)
     assert found.device_s is None
     assert "its launches fill the queue" in str(found.device_note)
+    assert (found.device_calls, found.device_calls_wanted) == (None, None)
     assert len(device.holds_s) == 4 * GATE_TRIES  # 50, 12, 3 calls and 1
 
 
@@ -140,16 +144,17 @@ def test_as_many_blocks_of_each_as_the_budget_says(blocks: int) -> None:
     assert lengths == [blocks] * 3
 
 
-@pytest.mark.parametrize(("cap_s", "blocks"), [(1.0, 1), (30.0, 1), (60.0, 2), (1e4, 6)])
+@pytest.mark.parametrize(("cap_s", "blocks"), [(1.0, 1), (30.0, 1), (80.0, 2), (1e4, 6)])
 def test_a_slow_step_gets_fewer_blocks(cap_s: float, blocks: int) -> None:
     """Whether a call fits takes 21.25 s: five calls, then one behind a hold of 0.75 s.
 
-    A round takes as long again, and 3.5 s for the host, and 3.5 and 6.5 s for the slope: 34.75 s.
+    A round takes as long again, and 3.5 s for the host, and 3.5 and 6.5 s for the slope, and 3.5 s
+    for an untimed call before each: 45.25 s.
     """
     device = SimulatedDevice()
     found = read(device_bound(device), device, 3.5, timed_max_s=cap_s)
     assert len(found.host_s) == len(found.pipelined_s) == len(found.device_s) == blocks
-    assert device.now_s == pytest.approx(21.25 + 34.75 * blocks, abs=0.01)
+    assert device.now_s == pytest.approx(21.25 + 45.25 * blocks, abs=0.01)
 
 
 def test_garbage_is_not_collected_while_reading() -> None:
@@ -215,4 +220,5 @@ def test_a_queue_that_fits_once_and_never_again_says_why(monkeypatch: pytest.Mon
     found = read(lambda: None, SimulatedDevice(), 1.0)
     assert found.device_s is None
     assert found.device_note == "too late"
+    assert (found.device_calls, found.device_calls_wanted) == (None, None)
     assert len(script.asked) == 12

@@ -14,7 +14,7 @@ import pytest
 from bench import rounds, stats
 from bench.devices import Step
 from bench.records import Budget
-from tests.simulated import (
+from bench.testbed.simulated import (
     Scale,
     SimulatedDevice,
     decaying,
@@ -62,15 +62,15 @@ def speedup(result: rounds.Rounds) -> float:
 
 
 def test_every_round_has_a_duration_of_each() -> None:
-    device = SimulatedDevice()
+    device = SimulatedDevice(queues=False)
     case, baseline = step(device, (5e-6, 2e-5)), step(device, (1e-5, 4e-5))
     result = rounds.paired(case, baseline, device, BUDGET, 0, (2.5e-5, 5e-5))
     assert result.case_s == pytest.approx([2.5e-5] * 20)
     assert result.baseline_s == pytest.approx([5e-5] * 20)
     assert result.calls_per_round == 40
     assert result.calls_s == pytest.approx([2.5e-5] * 40 * 20)
-    # per round 40 + 1 calls of the case, 20 + 1 of the baseline
-    assert result.seconds == pytest.approx(20 * (41 * 2.5e-5 + 21 * 5e-5))
+    # per round 40 + 3 + 1 calls of the case, 20 + 3 + 1 of the baseline
+    assert result.seconds == pytest.approx(20 * (44 * 2.5e-5 + 24 * 5e-5))
 
 
 def test_both_orders_occur_equally_often_and_irregularly() -> None:
@@ -97,9 +97,42 @@ def test_the_recorded_order_is_the_order_played() -> None:
     steps = [recording(device, log, name) for name in "CB"]
     result = rounds.paired(steps[0], steps[1], device, BUDGET, 5, (1e-3, 1e-3))
     assert result.calls_per_round == 1
-    played = ["".join(log[i : i + 4]) for i in range(0, len(log), 4)]  # untimed, timed, each
+    played = ["".join(log[i : i + 10]) for i in range(0, len(log), 10)]
     assert result.case_first is not None
-    assert played == ["CCBB" if first else "BBCC" for first in result.case_first]
+    # one of the other, three untimed, one timed
+    assert played == ["BCCCCCBBBB" if first else "CBBBBBCCCC" for first in result.case_first]
+
+
+@pytest.mark.parametrize(
+    ("expected_s", "calls"), [(50e-6, 3), (3e-3, 3), (4e-3, 2), (9e-3, 1), (0.1, 1), (0.0, 1)]
+)
+def test_a_long_step_settles_with_one_call(expected_s: float, calls: int) -> None:
+    assert rounds.settling(expected_s) == calls
+
+
+def test_memory_is_placed_anew_for_every_block_and_stays_within_it() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    placements: list[weakref.ref[Placement]] = []
+
+    class Placement:
+        """What a redraw holds."""
+
+    def redraw() -> Placement:
+        log.append("|")
+        placement = Placement()
+        placements.append(weakref.ref(placement))
+        return placement
+
+    work = recording(device, log, "s")
+
+    def looking() -> None:
+        assert placements[-1]() is not None
+        work()
+
+    result = rounds.paired(looking, looking, device, SMOKE, 0, (1e-3, 1e-3), redraw)
+    assert len(placements) == 2 * len(result.case_s) == 6
+    assert "".join(log) == "|sssss" * 6
+    assert placements[-1]() is None
 
 
 def test_seed_decides_the_order() -> None:
@@ -127,9 +160,12 @@ def test_position_pairs_what_ran_in_the_same_round() -> None:
     baseline = step(device, (1.0, 0.0), scale=cycle(5, 13))
     budget = replace(BUDGET, max_rounds=20, timed_max_s=1e6)
     result = rounds.paired(case, baseline, device, budget, 0, (6.0, 7.0))
-    timed = [2 * i + 1 for i in range(20)]  # every other call is untimed
-    assert result.case_s == pytest.approx([1 + call * 7 % 11 for call in timed])
-    assert result.baseline_s == pytest.approx([1 + call * 5 % 13 for call in timed])
+    assert result.case_first is not None
+    # Three calls of each per round; the third is timed, or the second where it comes first.
+    of_case = [3 * i + 2 - first for i, first in enumerate(result.case_first)]
+    of_baseline = [3 * i + 1 + first for i, first in enumerate(result.case_first)]
+    assert result.case_s == pytest.approx([1 + call * 7 % 11 for call in of_case])
+    assert result.baseline_s == pytest.approx([1 + call * 5 % 13 for call in of_baseline])
 
 
 def test_what_slows_a_whole_round_leaves_its_ratio() -> None:
@@ -173,7 +209,8 @@ def test_load_in_every_second_block_is_no_advantage_for_either() -> None:
     calls = count()
 
     def slower_in_second_block() -> float:
-        return 1.02 if next(calls) // 2 % 2 else 1.0  # blocks of one untimed and one timed call
+        # blocks of a call of the other step, three untimed calls and a timed one
+        return 1.02 if next(calls) % 10 >= 5 else 1.0
 
     case, baseline = (step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2))
     result = rounds.paired(case, baseline, device, BUDGET, 0, (1e-3, 1e-3))
@@ -218,7 +255,9 @@ def test_planted_ratio_lies_in_its_interval(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_rounds_are_as_many_as_the_half_width_asks_for() -> None:
-    quiet, noisy, wild = (race(SimulatedDevice(), 1.0, sigma=sigma) for sigma in (0.001, 0.06, 1.0))
+    quiet, noisy, wild = (
+        race(SimulatedDevice(), 1.0, sigma=sigma, seed=4) for sigma in (0.001, 0.04, 1.0)
+    )
     assert len(quiet.case_s) == BUDGET.min_rounds
     assert BUDGET.min_rounds < len(noisy.case_s) < BUDGET.max_rounds
     assert len(wild.case_s) == BUDGET.max_rounds
@@ -230,8 +269,11 @@ def test_rounds_are_as_many_as_the_half_width_asks_for() -> None:
 
 
 def test_a_significant_difference_does_not_end_the_rounds() -> None:
-    lengths = {len(race(SimulatedDevice(), ratio, sigma=0.06).case_s) for ratio in (0.5, 1.0, 2.0)}
-    assert len(lengths) == 1
+    """Two of the three pilots exclude 1; all three are followed by as many rounds."""
+    (length,) = {
+        len(race(SimulatedDevice(), ratio, sigma=0.06, seed=2).case_s) for ratio in (0.5, 1.0, 2.0)
+    }
+    assert length > BUDGET.min_rounds
 
 
 def test_a_smoke_budget_plays_three_rounds() -> None:
@@ -258,7 +300,7 @@ def test_slow_step_still_gets_its_pilot(timed_max_s: float, rounds: int) -> None
 def test_the_cap_holds_if_the_machine_slows_down_after_the_pilot() -> None:
     device = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s < 0.05 else 5.0)
     result = race(device, 1.0, sigma=1.0, budget=replace(BUDGET, timed_max_s=0.5))
-    assert 0.4 < result.seconds <= 0.5
+    assert 0.4 < result.seconds <= 0.52  # the next round is expected to last as the one before
 
 
 def test_single_calls_are_thinned_evenly() -> None:
@@ -281,9 +323,9 @@ def test_single_calls_are_thinned_evenly() -> None:
         later - earlier for earlier, later in zip(result.calls_s, result.calls_s[1:], strict=False)
     ]
     assert min(gaps) > 0.9e-6
-    assert max(gaps) < 3.1e-6  # two calls, or two and an untimed one
-    assert result.calls_s[0] == pytest.approx(2e-6)
-    assert result.calls_s[-1] == pytest.approx(60 * 101 * 1e-6, abs=3e-6)
+    assert max(gaps) < 6.1e-6  # two calls, or two and four untimed ones
+    assert result.calls_s[0] == pytest.approx(5e-6)
+    assert result.calls_s[-1] == pytest.approx(60 * 104 * 1e-6, abs=3e-6)
 
 
 def test_garbage_is_not_collected_while_timing() -> None:

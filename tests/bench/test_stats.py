@@ -48,6 +48,13 @@ def test_below_twelve_there_is_a_median_and_no_interval(n: int) -> None:
     assert stats.median_interval(range(n)) == Estimate((n - 1) / 2, None, None)
 
 
+def test_values_of_any_sign_have_a_median() -> None:
+    assert stats.median_interval([-1.0]) == Estimate(-1, None, None)
+    assert stats.median_interval([0.0] * 12) == Estimate(0, 0, 0)
+    # log ratios around 0: [x(3), x(10)] of -6 ... 5
+    assert stats.median_interval(range(-6, 6)) == Estimate(-0.5, -4, 3)
+
+
 @pytest.mark.parametrize("values", [None, [], [1.0, math.nan], [math.inf], [1.0, None]])
 def test_missing_values_give_nothing(values: list[float] | None) -> None:
     assert stats.median_interval(values) is None
@@ -60,6 +67,39 @@ def test_what_is_no_duration_gives_no_speedup(bad: float, bad_side: str) -> None
     good, spoiled = [1.0] * 12, [1.0] * 11 + [bad]
     sides = (spoiled, good) if bad_side == "case" else (good, spoiled)
     assert stats.speedup(*sides) is None
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 11])
+def test_below_twelve_rounds_a_speedup_has_no_interval_verdict_or_mde(n: int) -> None:
+    ratio = stats.speedup([1e-3] * n, [1.5e-3] * n)
+    assert ratio.value == pytest.approx(1.5)
+    assert (ratio.low, ratio.high) == (None, None)
+    assert stats.verdict(ratio) is None
+    assert stats.mde(ratio) is None
+
+
+def test_twelve_rounds_have_all_three() -> None:
+    ratio = stats.speedup([1e-3] * 12, [1.5e-3] * 12)
+    assert bounds(ratio) == pytest.approx((1.5, 1.5))
+    assert stats.verdict(ratio) == "faster"
+    assert stats.mde(ratio) == 0
+
+
+def test_partly_tied_rounds() -> None:
+    # ratios 1.0 (four times), 1.5 (eight times): x(3) = 1.0, the median and x(10) = 1.5
+    ratio = stats.speedup([1.0] * 12, [1.0] * 4 + [1.5] * 8)
+    assert ratio.value == pytest.approx(1.5)
+    assert bounds(ratio) == pytest.approx((1.0, 1.5))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])
+@pytest.mark.parametrize("n", [1, 2, 5, 12])
+def test_one_bad_round_leaves_nothing_to_say(n: int, bad: float) -> None:
+    spoiled = [1.0] * (n - 1) + [bad]
+    assert stats.speedup(spoiled, [1.0] * n) is None
+    assert stats.speedup([1.0] * n, spoiled) is None
+    assert stats.verdict(stats.speedup(spoiled, spoiled)) is None
+    assert stats.mde(stats.speedup(spoiled, spoiled)) is None
 
 
 def test_unpaired_lengths_are_an_error() -> None:
@@ -165,7 +205,19 @@ def noise(name: str, shape: tuple[int, int]) -> tuple[Numbers, float]:
     }[name]
 
 
-@pytest.mark.parametrize("n", [12, 20, 61])
+def coverage(n: int, k: int) -> float:
+    """P(k <= Bin(n, 1/2) <= n - k): how often [x(k), x(n+1-k)] holds the median."""
+    return float(sum(math.comb(n, i) for i in range(k, n - k + 1)) / 2**n)
+
+
+def test_exact_coverage_is_the_least_that_whole_ranks_allow() -> None:
+    """Ranks are whole, so few rounds are covered too well: up to 98.7 %, from 60 rounds 97.3 %."""
+    for n in range(12, 481):
+        k = stats.interval_rank(n, 0.05)
+        assert coverage(n, k + 1) < 0.95 <= coverage(n, k) < (0.988 if n < 60 else 0.974)
+
+
+@pytest.mark.parametrize("n", [12, 20, 61, 120])
 @pytest.mark.parametrize("name", ["normal", "spiky", "bimodal", "quantised"])
 def test_interval_covers_the_true_median(name: str, n: int) -> None:
     samples, truth = noise(name, (TRIALS, n))
@@ -182,9 +234,10 @@ def ratios(true_ratio: float, n: int, seed: int, sigma: float = 0.03) -> list[Es
     return [stats.speedup(*pair) for pair in zip(case_s, baseline_s, strict=True)]
 
 
+@pytest.mark.parametrize("n", [12, 20, 60, 120])
 @pytest.mark.parametrize("true_ratio", [0.5, 1.0, 1.02, 3.0])
-def test_planted_ratio_lies_in_its_interval(true_ratio: float) -> None:
-    inside = [contains(ratio, true_ratio) for ratio in ratios(true_ratio, 20, seed=1)]
+def test_planted_ratio_lies_in_its_interval(true_ratio: float, n: int) -> None:
+    inside = [contains(ratio, true_ratio) for ratio in ratios(true_ratio, n, seed=1)]
     assert 0.93 <= np.mean(inside) <= 0.98
 
 
@@ -194,6 +247,29 @@ def test_mde_is_what_four_runs_in_five_detect() -> None:
     detected = [bounds(ratio)[0] > 1 for ratio in ratios(1 + effect, 60, seed=3)]
     assert 0.75 <= np.mean(detected) <= 0.87
     assert np.mean([not contains(ratio, 1.0) for ratio in null_runs]) <= 0.05
+
+
+def test_a_verdict_needs_the_mde_and_the_margin() -> None:
+    """A change of mde is told from none in 80 % of runs; from one of 1 %, it takes 1 % more."""
+    effect = float(np.median([stats.mde(ratio) for ratio in ratios(1.0, 60, seed=2)]))
+    for margin in (1 + stats.MARGIN, 1 / (1 + stats.MARGIN)):
+        change = (1 + effect) * margin if margin > 1 else margin / (1 + effect)
+        verdicts = [stats.verdict(ratio) for ratio in ratios(change, 60, seed=5)]
+        right, wrong = ("faster", "slower") if margin > 1 else ("slower", "faster")
+        assert 0.75 <= np.mean([verdict == right for verdict in verdicts]) <= 0.87
+        assert wrong not in verdicts
+
+
+@pytest.mark.parametrize("n", [12, 20, 60, 120])
+@pytest.mark.parametrize("sigma", [0.002, 0.03])
+def test_equal_steps_are_seldom_called_different(sigma: float, n: int) -> None:
+    verdicts = [stats.verdict(ratio) for ratio in ratios(1.0, n, seed=6, sigma=sigma)]
+    assert np.mean([verdict in ("faster", "slower") for verdict in verdicts]) <= 0.02
+
+
+def test_equal_steps_with_little_noise_are_called_equivalent() -> None:
+    verdicts = [stats.verdict(ratio) for ratio in ratios(1.0, 20, seed=6, sigma=0.002)]
+    assert np.mean([verdict == "equivalent" for verdict in verdicts]) >= 0.99
 
 
 def test_mde_by_hand() -> None:

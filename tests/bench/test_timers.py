@@ -8,7 +8,7 @@ import pytest
 
 from bench import timers
 from bench.devices import Device, Step
-from tests.simulated import (
+from bench.testbed.simulated import (
     SimulatedDevice,
     settling,
     spikes,
@@ -193,6 +193,19 @@ def test_reading_cost_survives_an_interruption() -> None:
         return device.clock()
 
     assert timers.reading_cost(clock) == pytest.approx(4e-8)
+
+
+def test_cost_of_a_synchronise_with_nothing_to_wait_for() -> None:
+    device = SimulatedDevice(read_cost_s=4e-8)
+    device.launch(0.0, 3.0)
+    wait = device.synchronize
+
+    def asks_the_driver() -> None:
+        device.now_s += 5e-6
+        wait()
+
+    device.synchronize = asks_the_driver
+    assert timers.synchronize_cost(device) == pytest.approx(5.04e-6)  # and the reading after it
 
 
 @pytest.mark.parametrize(

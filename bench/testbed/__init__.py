@@ -1,0 +1,1 @@
+"""What the harness is tried on: steps that are known, loads beside them, a simulated device."""

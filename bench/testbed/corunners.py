@@ -1,0 +1,51 @@
+"""Other programs that compete for the processor while something is measured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+
+PERIOD_S = 0.005  # of a load that works only part of the time: below a scheduler's time slice
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+BUSY = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the process that started this one
+parent, share, period_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+print(flush=True)
+while os.getppid() == parent:
+    end = time.perf_counter() + share * period_s
+    while time.perf_counter() < end:
+        pass
+    if share < 1:
+        time.sleep((1 - share) * period_s)
+"""
+
+
+@contextmanager
+def co_runners(count: int, share: float = 1.0) -> Iterator[None]:
+    """`count` other processes that are busy for a `share` of the time; gone afterwards.
+
+    They end by themselves if this process dies.
+    """
+    command = [sys.executable, "-c", BUSY, str(os.getpid()), str(share), str(PERIOD_S)]
+    with ExitStack() as stack:
+        for _ in range(count):
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            assert process.stdout
+            process.stdout.readline()  # it has started
+        yield
+
+
+Condition = Callable[[], AbstractContextManager[None]]
+
+CONDITIONS: dict[str, Condition] = {
+    "quiet": nullcontext,
+    "one co-runner": lambda: co_runners(1),
+    "a co-runner on each core": lambda: co_runners(CORES),
+}

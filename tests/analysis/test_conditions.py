@@ -1,0 +1,68 @@
+"""Flags from stored facts, through a file and back: what raises them, and that null never does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.conditions import CONDITIONS
+from analysis.flags import FLAGS
+from analysis.metrics import derived
+from tests.analysis.studies import record, save
+
+QUIET: dict[str, Any] = {
+    "watched_s": 2.0,
+    "cpu_wait_s": 0.001,
+    "involuntary_switches": 12,
+    "others_cpu_s": 0.02,
+    "machine_cores": 2,
+    "cgroup_throttled_s": 0.0,
+    "device_clock_hz": (1.98e9, 1.98e9, 1.965e9),
+    "throttle_reasons": (),
+    "gpu_processes": 0,
+    "device_calls": 56,
+    "device_calls_wanted": 56,
+}
+
+
+def raised(folder: Path, **columns: Any) -> set[str]:
+    (row,) = derived(save([record("eager", 1e-4, 1.0, **columns)], folder)).to_dict("records")
+    return set(row["flags"]) & set(CONDITIONS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, set()),
+        ({"cpu_wait_s": 0.05}, {"contended"}),
+        ({"others_cpu_s": 1.9}, {"contended"}),
+        ({"cgroup_throttled_s": 0.3}, {"contended"}),
+        ({"gpu_processes": 1}, {"contended"}),
+        ({"device_clock_hz": (1.98e9, 1.98e9, 1.5e9)}, {"throttled"}),
+        ({"throttle_reasons": ("sw_power_cap",)}, {"throttled"}),
+        ({"throttle_reasons": ("cpu_thermal",), "device_clock_hz": None}, {"throttled"}),
+        ({"device_calls": 12}, {"queue_full"}),
+        (dict.fromkeys(QUIET), set()),  # as in files of before these columns
+        ({"device_calls": None}, set()),
+        ({"cpu_wait_s": 0.05, "throttle_reasons": ("hw_thermal",), "device_calls": 3},
+         {"contended", "throttled", "queue_full"}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_run_was_under(tmp_path: Path, changes: dict[str, Any], expected: set[str]) -> None:
+    assert raised(tmp_path, **(QUIET | changes)) == expected
+
+
+def test_a_run_that_proves_nothing_about_speed_raises_nothing(tmp_path: Path) -> None:
+    busy = QUIET | {"cpu_wait_s": 1.0}
+    assert raised(tmp_path / "smoke", **busy, budget="smoke") == set()
+    wrong = {"status": "wrong_result", "reason": "why"}
+    assert raised(tmp_path / "wrong", **busy, **wrong) == set()
+
+
+def test_every_condition_is_explained_by_the_columns_to_look_at() -> None:
+    assert set(CONDITIONS) <= set(FLAGS)
+    named = {name: [column for column in QUIET if column in FLAGS[name]] for name in CONDITIONS}
+    assert all(named.values()), named
