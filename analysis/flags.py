@@ -1,12 +1,13 @@
-"""Diagnostics: what each flag means, and those that follow from a run's own clocks."""
+"""Diagnostics: what each flag means, and those that a run's own rounds and clocks raise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from analysis import words
+from analysis import conditions, split, words
 from analysis.words import Row
+from bench import diagnostics, pace
 from bench.stats import Estimate
 
 TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are taken
@@ -14,30 +15,79 @@ TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are take
 # flag -> what it means and what helps
 FLAGS = {
     "no_steady_state": "warm-up ended before times settled: give it longer (budget=thorough).",
+    "drift": "from the first rounds to the last the latency moved by more than "
+    f"{words.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
+    f"{words.percent(diagnostics.RATIO_DRIFT)}, so it depends on when it was taken: let the "
+    "machine come to rest and measure again.",
+    "autocorrelated": "a round resembles the one before it, so the interval should be wider by "
+    f"{words.whole_percent(diagnostics.UNDERSTATED)} or more: let several processes say how far "
+    "results differ (replicates=5).",
+    "bimodal": "the rounds come at two levels more than "
+    f"{words.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median speaks for one of "
+    "them: see with replicates=5 whether both come back, and keep other work off the machine.",
+    "order_effect": "the speedup depends on whether the case or the baseline ran first in a round, "
+    "as under a load that comes back with every round, and the median lies between the two: stop "
+    "that load, or change the length of a round (another budget), and measure again.",
+    "contended": "other work wanted the cores, or a quota held this process back (cpu_wait_s, "
+    "others_cpu_s, cgroup_throttled_s), or others computed on the GPU (gpu_processes) while the "
+    "case was measured: stop them, lift the quota, or ask for fewer threads than there are cores.",
+    "throttled": "the clock was lowered while the case was measured (device_clock_hz fell by more "
+    f"than {words.whole_percent(pace.CLOCK_FALL)}, or throttle_reasons says why): let it cool "
+    "down, or lock the clock at one that its limits allow, and measure again.",
     "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
     "another baseline.mode or baseline.dtype.",
     "baseline_not_in_effect": "the baseline did not do what its name says, so there is no speedup "
     "against it: choose another baseline.mode or baseline.dtype.",
+    "queue_full": "the queue took fewer calls than a block of device time should have "
+    "(device_calls of device_calls_wanted), so device_s is coarser than elsewhere: a mode with "
+    "fewer launches, such as cuda-graph, shows it better.",
     "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
     "for the device within a call, or overfills its queue.",
     "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
     f"than {words.whole_percent(TOLERANCE)}, so the split of a call is not to be trusted: the "
     "machine changed its pace between them; measure again.",
+    "split_disagrees": "the profiler's kernels (kernels_s) differ from latency_s - dispatch_s by "
+    f"more than {words.whole_percent(split.TOLERANCE)} although dispatch is small, so neither work "
+    "nor fusion_gain is to be trusted: measure again with nothing beside it, and if it comes back "
+    "open the trace.",
+    "profile_empty": "the profiler recorded no step, so kernels and idle time are unknown: profile "
+    "again, with no other profiler attached to the process or the GPU.",
+    "profile_busy_exceeds_span": "the profiled call was busy for longer than it lasted, so its "
+    "clocks disagree: take nothing from the profile, and measure again.",
+    "profile_lost_events": "launches in the trace have no kernel there, so kernels and busy time "
+    "are too low: profile a smaller shape, which fits the profiler's buffers.",
+    "profile_contradicts_device_time": "kernels under the profiler and device_s differ by more "
+    f"than {words.whole_percent(split.TOLERANCE)}, so idle time is not to be trusted: let clocks "
+    "settle or lock them, and measure again.",
 }
 
 
 def raised(run: Row) -> list[str]:
-    """The flags that a run's clocks give away: `broken_invariant`, `not_isolable`.
+    """The flags that the rounds of a run (`bench.diagnostics`) and its clocks give away.
 
-    `run` has the estimates of its clocks as `_latency`, `_host`, `_device` and `_pipelined`.
+    `run` has the stored rounds, and the estimates of its clocks as `_latency`, `_host`, `_device`,
+    `_pipelined` and `_dispatch`.
     """
-    if run["status"] != "ok" or run["_host"] is None or words.is_smoke(run):
-        return []  # a smoke run has no warm-up: its clocks say nothing about each other
+    if run["status"] != "ok" or words.is_smoke(run):
+        return []  # a smoke run has no warm-up: its rounds and clocks say nothing about each other
+    rounds = (run["latency_rounds_s"], run["baseline_latency_rounds_s"], run["case_ran_first"])
+    return [
+        *diagnostics.raised(*rounds), *conditions.raised(run), *_of_clocks(run), *_of_split(run)
+    ]  # fmt: skip
+
+
+def _of_clocks(run: Row) -> list[str]:
+    if run["_host"] is None:
+        return []
     on_cuda = words.on_cuda(run)
     if on_cuda and run["_device"] is None:
         return ["not_isolable"]
     broken = any(_cuda_contradictions(run) if on_cuda else _cpu_contradictions(run))
     return ["broken_invariant"] if broken else []
+
+
+def _of_split(run: Row) -> list[str]:
+    return ["split_disagrees"] if split.disagrees(run) else []
 
 
 def meanings(flags: Iterable[str]) -> dict[str, str]:

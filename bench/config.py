@@ -145,8 +145,16 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
         timeout_s=config["timeout_s"],
         study=config["study"],
         results_dir=config["results_dir"],
+        profile=config["profile"],
+        memory=config["memory"],
+        trace_max_bytes=_bytes(config["trace_max_mb"]),
+        traces_max_bytes=_bytes(config["traces_max_mb"]),
     )
     return case, plan
+
+
+def _bytes(megabytes: float) -> int:
+    return round(megabytes * 1e6)
 
 
 def _mode(config: dict[str, Any], preset_config: dict[str, Any], phase: str) -> Mode:

@@ -1,15 +1,21 @@
-"""The device: its clock, its queue and its limits. The only file that knows `torch.cuda`."""
+"""The device: its clock, its queue and its limits. Only it and `memory.cuda` know `torch.cuda`."""
 
 from __future__ import annotations
 
 import re
+import statistics
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import torch
 
+from bench import nvml
+from bench.memory.allocators import Allocator, CpuAllocator
+from bench.memory.cuda import CudaAllocator
+from bench.pace import Observable
 from bench.records import DeviceFacts, UsageError
 
 Step = Callable[[], object]
@@ -45,12 +51,17 @@ class Device(Protocol):
         ...
 
 
-class Hardware(Device, Protocol):
+class Hardware(Device, Observable, Protocol):
     """A device that can also run torch."""
 
     torch_device: torch.device
     activities: Activities
-    nvidia_id: str | None  # what nvidia-smi calls it, whatever CUDA_VISIBLE_DEVICES hides
+    allocator: Allocator
+
+    @property
+    def nvidia_id(self) -> str | None:
+        """What nvidia-smi calls it, whatever CUDA_VISIBLE_DEVICES hides; None where it does not."""
+        ...
 
     def facts(self) -> DeviceFacts:
         """What it is and can do."""
@@ -75,6 +86,7 @@ class Cpu:
     torch_device = torch.device("cpu")
     activities: Activities = (torch.profiler.ProfilerActivity.CPU,)
     nvidia_id: str | None = None
+    allocator: Allocator = CpuAllocator()
 
     def facts(self) -> DeviceFacts:
         """Name from the kernel, as far as it says one."""
@@ -91,6 +103,19 @@ class Cpu:
     def capture(self, step: Step) -> Step:
         """Never asked: `objection` refuses it first."""
         raise AssertionError("a CPU captures no graphs")
+
+    def clock_hz(self) -> float | None:
+        """Unknown: every core has its own, and what the kernel tells may be the nominal one."""
+        return None
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """How often cores or packages got too hot, where the kernel counts it."""
+        count = cpu_throttle_count()
+        return None if count is None else {"cpu_thermal": count}
+
+    def other_processes(self) -> int | None:
+        """Unknown: who shares the cores is asked in `bench.contention`."""
+        return None
 
 
 class CudaMark:
@@ -124,13 +149,20 @@ class Cuda:
     CAPTURE_WARM_UPS = 3
     """Calls on a side stream before a capture (PyTorch notes on CUDA graphs)."""
 
+    SPINS = 2**20, 2**22
+    """Cycles: 0.5 and 2 ms at 2 GHz, so the 0.5 µs of an event are less than 0.1 % of the slope."""
+
+    SLOPES = 3  # of the clock: a median shrugs off one that was interrupted
+
     def __init__(self, index: int) -> None:
         self.torch_device = torch.device("cuda", index)
+        self.allocator: Allocator = CudaAllocator(index)
         torch.cuda.set_device(index)
         uuid = torch.cuda.get_device_properties(self.torch_device).uuid
-        self.nvidia_id: str | None = f"GPU-{uuid}"
+        self.nvidia_id = f"GPU-{uuid}"
         self.synchronize: Callable[[], None] = torch.cuda.synchronize
-        self._cycles_per_s: float | None = None
+        self._last_clock_hz: float | None = None
+        self._slowdowns: Counter[str] = Counter()
 
     def facts(self) -> DeviceFacts:
         """Name, compute capability and memory as the driver reports them."""
@@ -140,19 +172,23 @@ class Cuda:
 
     def hold(self, seconds: float) -> None:
         """Queues a kernel that spins for about `seconds`."""
-        if self._cycles_per_s is None:
-            self._cycles_per_s = self._measure_cycles_per_s()
-        torch.cuda._sleep(max(1, int(seconds * self._cycles_per_s)))
+        clock_hz = self._last_clock_hz or self.clock_hz()
+        torch.cuda._sleep(max(1, int(seconds * clock_hz)))
 
     def mark(self) -> Mark:
         """See `Device`."""
         return CudaMark()
 
-    def _measure_cycles_per_s(self) -> float:
+    def clock_hz(self) -> float:
+        """The clock of its multiprocessors, which is what a spin of so many cycles counts."""
+        self._last_clock_hz = statistics.median(self._slope_hz() for _ in range(self.SLOPES))
+        return self._last_clock_hz
+
+    def _slope_hz(self) -> float:
         """Slope between two spins, so that the cost of a launch cancels."""
-        short, long = 2**20, 2**22
-        torch.cuda._sleep(short)
+        short, long = self.SPINS
         self.synchronize()
+        torch.cuda._sleep(short)  # while it spins, all that follows is queued without a gap
         begin = self.mark()
         torch.cuda._sleep(short)
         middle = self.mark()
@@ -160,6 +196,18 @@ class Cuda:
         end = self.mark()
         self.synchronize()
         return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """NVML says what is so at this moment: how many times it said so when asked here."""
+        reasons = nvml.clock_reasons(self.nvidia_id)
+        if reasons is None:
+            return None
+        self._slowdowns.update(reasons)
+        return dict(self._slowdowns)
+
+    def other_processes(self) -> int | None:
+        """See `nvml.other_processes`."""
+        return nvml.other_processes(self.nvidia_id)
 
     def capture(self, step: Step) -> Step:
         """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs)."""
@@ -221,3 +269,16 @@ def host_memory_bytes() -> int | None:
         return None
     sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:")]
     return sizes[0] if sizes else None
+
+
+def cpu_throttle_count(cores: Path = Path("/sys/devices/system/cpu")) -> int | None:
+    """How often the CPU slowed itself down since boot because a core or package was too hot.
+
+    The sum over all cores, so a package counts once for each of its own. None where the kernel does
+    not count; it does on Intel's processors (kernel document intel_thermal_throttle).
+    """
+    files = list(cores.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
+    try:
+        return sum(int(file.read_text()) for file in files) if files else None
+    except (OSError, ValueError):  # a core that is switched off takes its files along
+        return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from bench import evidence, modes
+from bench import compiler_facts, evidence, modes
+from bench.compiler_facts import Generated
 from bench.devices import Hardware
+from bench.memory.allocators import Peak, Watched
 from bench.records import CAPTURING, Case, Plan, Variant
 from bench.subject import Subject, state_kept
 
@@ -19,6 +22,8 @@ class Entrant:
     first_call_s: float
     compiled: evidence.Compiled  # what the compiler did during that call
     seen: evidence.Seen
+    generated: Generated | None  # by the compiler during that call; None where nobody looked
+    setup: Peak | None  # of memory during that call
 
     def facts(self, case: Case, device: Hardware, plan: Plan) -> evidence.Facts:
         """What tells whether the mode took effect; asked after all timing, as it may profile."""
@@ -33,7 +38,7 @@ class Entrant:
         )
 
 
-def enter(subject: Subject, variant: Variant, case: Case, device: Hardware) -> Entrant:
+def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan: Plan) -> Entrant:
     """The variant on its own copy of `subject`, and how long its first call took.
 
     Copying and casting weights come before; compiling, autotuning and capturing are included. The
@@ -43,7 +48,8 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware) -> E
     own = subject.cast(modes.weight_dtype(variant))
     records_later = variant.mode.compile in CAPTURING and device.type == "cuda"
     before = evidence.compiled_so_far()
-    with state_kept(own.module):
+    code, memory = _watches(device, plan)
+    with state_kept(own.module), code as watched, memory as taken:
         device.synchronize()
         start = device.clock()
         built = modes.build(own, variant, case.model.fullgraph, device)
@@ -52,4 +58,25 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware) -> E
         device.synchronize()
         first_call_s = device.clock() - start
     compiled = evidence.compiled_so_far().since(before)
-    return Entrant(variant, built, first_call_s, compiled, evidence.observe(built, device))
+    return Entrant(
+        variant,
+        built,
+        first_call_s,
+        compiled,
+        evidence.observe(built, device),
+        generated=watched.generated if watched else None,
+        setup=taken.found if taken else None,
+    )
+
+
+def _watches(
+    device: Hardware, plan: Plan
+) -> tuple[
+    AbstractContextManager[compiler_facts.Watch | None],
+    AbstractContextManager[Watched[Peak] | None],
+]:
+    """Of what the passes want to know about the first call; they cost it next to nothing."""
+    return (
+        compiler_facts.watch() if plan.profile else nullcontext(),
+        device.allocator.watch_setup() if plan.memory else nullcontext(),
+    )

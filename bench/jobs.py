@@ -34,7 +34,7 @@ class Job:
     @property
     def study_folder(self) -> Path:
         """Where the study's results lie."""
-        return Path(self.plan.results_dir) / self.plan.study
+        return self.plan.study_folder
 
     @property
     def label(self) -> str:
@@ -54,6 +54,8 @@ class Job:
             self.plan.budget.rank,
             self.environment,
             retry,
+            self.plan.profile,
+            self.plan.memory,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -12,18 +13,27 @@ from pathlib import Path
 
 PREFIX = "modescope-"
 
+HALF_WRITTEN = re.compile(r"\..+?\.(?:parquet|json\.gz|json|pickle)\.(.+)\.partial").fullmatch
+"""A file that has not got its name yet, and its owner."""
+
 
 def owner() -> str:
     """This process, as part of a file's name: host and process id."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def clear(runs: Path) -> None:
-    """Removes half-written records and compiler caches whose owners are gone from this host."""
-    for partial in runs.glob(".*.partial"):
-        owner_name = partial.name.removesuffix(".partial").partition(".parquet.")[2]
-        if _is_abandoned(owner_name):
-            partial.unlink(missing_ok=True)
+def partial(path: Path) -> Path:
+    """What `path` is called while this process writes it; it gets its name once it is complete."""
+    return path.with_name(f".{path.name}.{owner()}.partial")
+
+
+def clear(*folders: Path) -> None:
+    """Removes half-written files and compiler caches whose owners are gone from this host."""
+    for folder in folders:
+        for path in folder.glob(".*.partial"):
+            named = HALF_WRITTEN(path.name)
+            if named and _is_abandoned(named[1]):
+                path.unlink(missing_ok=True)
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_abandoned(folder.name.removeprefix(PREFIX).rpartition("-")[0]):
             shutil.rmtree(folder, ignore_errors=True)

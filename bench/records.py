@@ -1,16 +1,20 @@
 """What was asked and what was found: frozen records, standard library only.
 
 A `Case` says which work is measured, a `Plan` how thoroughly, a `Record` what came out of one
-attempt. The fields of a record's parts are the columns of its Parquet file, in order; the text
-given to `column` is their entry in the data dictionary (results/README.md).
+attempt. The fields of a record's parts are the columns of its Parquet file, in order; what can be
+found out is listed in `bench.findings`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
+
+from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup, Timed, column
 
 SCHEMA_VERSION = 1
 
@@ -22,11 +26,6 @@ class UsageError(Exception):
 def canonical_json(value: Any) -> str:
     """`value` as JSON that is equal whenever the value is: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def column(doc: str, **default: Any) -> Any:
-    """A dataclass field that becomes a column; `doc` is its entry in the data dictionary."""
-    return field(metadata={"doc": doc}, **default)
 
 
 CAPTURING = ("reduce-overhead", "max-autotune")
@@ -156,6 +155,15 @@ class Plan:
     timeout_s: float
     study: str
     results_dir: str
+    profile: bool  # whether the passes that profile the case and count its work are made
+    memory: bool  # whether the pass that takes its memory apart is made
+    trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
+    traces_max_bytes: int  # of all that the study keeps
+
+    @property
+    def study_folder(self) -> Path:
+        """Where the study's results lie."""
+        return Path(self.results_dir) / self.study
 
 
 @dataclass(frozen=True)
@@ -199,6 +207,8 @@ class Attempt:
     position: int | None = column(
         "place in that order, from 0; null for a single case", default=None
     )
+    profile: bool | None = column("whether the profiler pass was asked for", default=None)
+    memory: bool | None = column("whether the memory pass was asked for", default=None)
 
 
 @dataclass(frozen=True)
@@ -280,86 +290,24 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What was measured. Null where it could not be; nothing here is derived."""
+class Findings(Bounds, Memory, Setup, Profiled, GeneratedCode, Timed):
+    """All that was found out, as one row of columns: those of the last base come first."""
 
-    in_effect: bool | None = column(
-        "did the mode do what its name says? false where torch gave something else", default=None
-    )
-    in_effect_note: str | None = column("what torch gave instead, in one sentence", default=None)
-    matmul_precision: str | None = column(
-        "torch.get_float32_matmul_precision() while measuring", default=None
-    )
-    seen_grad: str | None = column("grad state seen where the step calls the model", default=None)
-    seen_autocast: str | None = column("autocast dtype seen there; none where off", default=None)
-    seen_weight_dtype: str | None = column("dtype of the weights seen there", default=None)
-    error: float | None = column(
-        "relative RMS error against float64, worst output over two fresh inputs, of the artifact "
-        "that was timed",
-        default=None,
-    )
-    eager_error: float | None = column("the same for plain eager at this dtype", default=None)
-    baseline_error: float | None = column("the same for the timed baseline", default=None)
-    error_limit: float | None = column("largest error accepted for this case", default=None)
-    first_call_s: float | None = column(
-        "first call: compile, autotune and capture included (the compiler records its CUDA graphs "
-        "with the second call, so there the first two), imports not",
-        default=None,
-    )
-    baseline_first_call_s: float | None = column(
-        "first call of the baseline; null where it compiles, as its caches are warm by then",
-        default=None,
-    )
-    graphs: int | None = column("graphs that torch.compile made (Dynamo)", default=None)
-    graph_breaks: int | None = column("graph breaks under compile", default=None)
-    recompiles: int | None = column("compilations within the timed window", default=None)
-    autotuned: int | None = column(
-        "choices the compiler benchmarked while autotuning", default=None
-    )
-    graph_launches: int | None = column("CUDA graph launches seen in one steady call", default=None)
-    warmup_s: float | None = column("warm-up of case and baseline", default=None)
-    timed_s: float | None = column("duration of the timed rounds", default=None)
-    calls_per_round: int | None = column("timed calls of the case in each round", default=None)
-    latency_rounds_s: tuple[float, ...] | None = column(
-        "per round: median latency of the case's calls", default=None
-    )
-    baseline_latency_rounds_s: tuple[float, ...] | None = column(
-        "per round: median latency of the baseline's calls, paired by position", default=None
-    )
-    case_ran_first: tuple[bool, ...] | None = column(
-        "per round: whether the case ran before the baseline", default=None
-    )
-    latency_calls_s: tuple[float, ...] | None = column(
-        "single calls of the case in order, thinned to a few thousand", default=None
-    )
-    host_rounds_s: tuple[float, ...] | None = column(
-        "per block: how long the host is busy with one call whose result nobody waits for",
-        default=None,
-    )
-    pipelined_rounds_s: tuple[float, ...] | None = column(
-        "per block: time that one further call adds when calls follow each other without waiting",
-        default=None,
-    )
-    device_rounds_s: tuple[float, ...] | None = column(
-        "per block: device time of one call, launches queued ahead of a held device; null on a CPU",
-        default=None,
-    )
-    device_note: str | None = column("why device_rounds_s is null", default=None)
-    dispatch_rounds_s: tuple[float, ...] | None = column(
-        "per block: host time of the same call on an empty batch, which does no work", default=None
-    )
-    dispatch_note: str | None = column("why dispatch_rounds_s is null", default=None)
-    clocks_s: float | None = column(
-        "duration of reading host, pipelined, device and dispatch; where dispatch compiles once "
-        "more, that included",
-        default=None,
-    )
-    synchronize_s: float | None = column(
-        "cost of a synchronise when the device has nothing to do", default=None
-    )
-    timer_resolution_s: float | None = column("smallest step of the clock seen", default=None)
-    timer_cost_s: float | None = column("cost of one reading of the clock", default=None)
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
+
+
+def flagged(findings: Findings, flag: str) -> Findings:
+    """`findings` with one more flag."""
+    return replace(findings, flags=(*findings.flags, flag))
+
+
+def noted(findings: Findings, columns: Iterable[str], text: str | None) -> Findings:
+    """`findings` with `text` added to what these columns, which hold notes, say already."""
+    notes = {name: [getattr(findings, name), text] for name in columns}
+    joined: dict[str, Any] = {
+        name: "; ".join(filter(None, parts)) or None for name, parts in notes.items()
+    }
+    return replace(findings, **joined)
 
 
 @dataclass(frozen=True)
@@ -369,6 +317,14 @@ class Result:
     status: str
     reason: str | None
     findings: Findings
+    lost: tuple[str, ...] = ()  # columns that say why, should the process not survive what follows
+
+
+class Ended(Exception):
+    """The case ends here with another status than ok."""
+
+    def __init__(self, status: str, reason: str, findings: Findings) -> None:
+        self.result = Result(status, reason, findings)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ COLUMNS = (
     "budget",
     "budget_rank",
     "compile_cache",
+    "profile",
+    "memory",
     *FINGERPRINT,
 )
 
@@ -59,6 +61,8 @@ class Needed:
     budget_rank: int
     environment: Environment
     retry: bool  # whether a case that failed is tried again
+    profile: bool  # whether the profiler pass is asked for
+    memory: bool  # whether the memory pass is
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ def _objection(row: Row, needed: Needed) -> str | None:
         return f"budget was {row['budget']}"
     if row["compile_cache"] != needed.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
+    for name in ("profile", "memory"):
+        if getattr(needed, name) and not row[name]:
+            return f"measured with {name}=false"
     return None
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from statistics import median
+from dataclasses import asdict, replace
 
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit, Unsupported
 
-from bench import accuracy, clocks, empty, evidence, modes
+from bench import (
+    accuracy,
+    compiler_facts,
+    evidence,
+    modes,
+    passes,
+    race,
+)
+from bench.calibration import calibrate
 from bench.devices import Hardware, find
 from bench.entrant import Entrant, enter
 from bench.isolation import Progress, one_line
-from bench.records import Case, Findings, Plan, Result
-from bench.rounds import Rounds, paired, warm_up
+from bench.passes import Scene
+from bench.records import Case, Ended, Findings, Plan, Result, flagged
 from bench.subject import Subject, build, state_kept
-from bench.timers import reading_cost, resolution, synchronize_cost
 
 OUT_OF_MEMORY = (
     "can't allocate memory",
@@ -38,22 +44,16 @@ CANNOT_TRACE = (
 )
 
 
-class _Ended(Exception):
-    """The case ends here with another status than ok."""
-
-    def __init__(self, status: str, reason: str, findings: Findings) -> None:
-        self.result = Result(status, reason, findings)
-
-
-def run(progress: Progress, case: Case, plan: Plan) -> Result:
+def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
     """Measures `case` as `plan` says; what the case itself gets wrong becomes status and reason.
 
+    `run_id` names the files that it leaves among the study's traces; without one it leaves none.
     Any other exception passes through: UsageError is the user's to mend, the rest is recorded by
     who started this process.
     """
     try:
-        return _measure(progress, case, plan)
-    except _Ended as ended:
+        return _measure(progress, case, plan, run_id)
+    except Ended as ended:
         return ended.result
     except FailOnRecompileLimitHit:
         return Result("failed", GAVE_UP, Findings())
@@ -71,37 +71,44 @@ def _is_out_of_memory(error: Exception) -> bool:
     return any(text in str(error) for text in OUT_OF_MEMORY)
 
 
-def _measure(progress: Progress, case: Case, plan: Plan) -> Result:
+def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     _settle(case, plan)
+    candidate, findings = _timed(progress, case, device, plan)
+    # What took part in timing is gone: the candidate is alone in its process, as passes want it.
+    scene = Scene(candidate, case, device, plan, run_id)
+    return Result("ok", None, passes.run(progress, scene, findings))
+
+
+def _timed(
+    progress: Progress, case: Case, device: Hardware, plan: Plan
+) -> tuple[Entrant, Findings]:
+    """The candidate, proven right and in effect, with everything that clocks say about it."""
     progress("reference")
     subject = build(case.model, case.shape).to(device.torch_device)
     exam = accuracy.prepare(subject, plan.seed)
-    findings = _calibrate(device)
+    findings = Findings(
+        matmul_precision=torch.get_float32_matmul_precision(), **asdict(calibrate(device))
+    )
     if exam.unfit:
-        raise _Ended("failed", exam.unfit, findings)
+        raise Ended("failed", exam.unfit, findings)
 
     progress("first call")
     findings = _limit_error(exam, subject, case, device, findings)
-    candidate = enter(subject, case.variant, case, device)
+    candidate = enter(subject, case.variant, case, device, plan)
     progress("check")
     findings = _describe(candidate, findings)
     findings = _check(exam, candidate, case, findings)
     progress("baseline")
-    baseline, findings = _baseline(exam, subject, candidate, case, device, findings)
+    baseline, findings = _baseline(exam, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed takes memory, and what it is checked against
 
     with state_kept(candidate.built.subject.module):  # one that counts its calls ends as it began
-        findings = _time(progress, candidate, baseline, device, plan, findings)
-        progress("clocks")
-        findings = _read_clocks(candidate, device, plan, findings)
+        findings = race.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = _check(exam, candidate, case, findings)
     progress("evidence")
-    findings = _prove(candidate, baseline, case, device, plan, findings)
-    # What follows may crash on an empty batch; what is known by now must not be lost with it.
-    progress("dispatch", Result("ok", None, findings))
-    return Result("ok", None, _dispatch(candidate, case, device, plan, findings))
+    return candidate, _prove(candidate, baseline, case, device, plan, findings)
 
 
 def _settle(case: Case, plan: Plan) -> None:
@@ -113,15 +120,6 @@ def _settle(case: Case, plan: Plan) -> None:
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # instead of eager without a word
 
 
-def _calibrate(device: Hardware) -> Findings:
-    return Findings(
-        matmul_precision=torch.get_float32_matmul_precision(),
-        timer_resolution_s=resolution(device.clock),
-        timer_cost_s=reading_cost(device.clock),
-        synchronize_s=synchronize_cost(device),
-    )
-
-
 def _limit_error(
     exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
 ) -> Findings:
@@ -131,6 +129,7 @@ def _limit_error(
 
 
 def _describe(candidate: Entrant, findings: Findings) -> Findings:
+    setup = candidate.setup
     return replace(
         findings,
         first_call_s=candidate.first_call_s,
@@ -140,6 +139,9 @@ def _describe(candidate: Entrant, findings: Findings) -> Findings:
         seen_grad=candidate.seen.grad,
         seen_autocast=candidate.seen.autocast,
         seen_weight_dtype=candidate.seen.weight_dtype,
+        setup_peak_bytes=setup.above_start_bytes if setup else None,
+        setup_peak_note=setup.note if setup else None,
+        **asdict(compiler_facts.columns(candidate.generated)),
     )
 
 
@@ -171,6 +173,7 @@ def _baseline(
     candidate: Entrant,
     case: Case,
     device: Hardware,
+    plan: Plan,
     findings: Findings,
 ) -> tuple[Entrant | None, Findings]:
     """The baseline after its first call; None where there is none, or where it is wrong itself.
@@ -180,7 +183,7 @@ def _baseline(
     """
     if case.baseline is None:
         return None, findings
-    baseline = enter(subject, case.baseline, case, device)
+    baseline = enter(subject, case.baseline, case, device, plan)
     error = accuracy.examine(exam, baseline.built.subject, baseline.built.step)
     findings = replace(findings, baseline_error=error)
     if case.baseline.mode.compile == "none":
@@ -189,11 +192,7 @@ def _baseline(
         baseline = replace(baseline, compiled=candidate.compiled)
     if accuracy.eager_is_sane(error, case.baseline.dtype):
         return baseline, findings
-    return None, _flagged(findings, "baseline_wrong")
-
-
-def _flagged(findings: Findings, flag: str) -> Findings:
-    return replace(findings, flags=(*findings.flags, flag))
+    return None, flagged(findings, "baseline_wrong")
 
 
 def _judge(findings: Findings, case: Case) -> None:
@@ -207,60 +206,13 @@ def _judge(findings: Findings, case: Case) -> None:
             f"even eager at {dtype} has a relative error of {eager:.2g} against float64, so no "
             "mode can be judged at this dtype"
         )
-        raise _Ended("wrong_result", reason, findings)
+        raise Ended("wrong_result", reason, findings)
     if not error <= limit:
         reason = (
             f"relative error {error:.2g} against float64, accepted is {limit:.2g} (eager at "
             f"{dtype} has {eager:.2g})"
         )
-        raise _Ended("wrong_result", reason, findings)
-
-
-def _time(
-    progress: Progress,
-    candidate: Entrant,
-    baseline: Entrant | None,
-    device: Hardware,
-    plan: Plan,
-    findings: Findings,
-) -> Findings:
-    steps = [entrant.built.step for entrant in (candidate, baseline) if entrant]
-    progress("warm-up")
-    warmth = warm_up(steps, device, plan.budget)
-    progress("timing")
-    before = evidence.compiled_so_far()
-    rounds = paired(
-        candidate.built.step,
-        baseline.built.step if baseline else None,
-        device,
-        plan.budget,
-        plan.seed + plan.replicate,
-        warmth.per_call_s,
-    )
-    recompiles = evidence.compiled_so_far().since(before).compilations
-    findings = _with_rounds(findings, rounds)
-    findings = replace(findings, warmup_s=warmth.seconds, recompiles=recompiles)
-    if not warmth.steady:
-        findings = _flagged(findings, "no_steady_state")
-    if recompiles:
-        reason = f"torch compiled {recompiles} more time(s) while the case was timed"
-        raise _Ended("failed", reason, findings)
-    return findings
-
-
-def _read_clocks(candidate: Entrant, device: Hardware, plan: Plan, findings: Findings) -> Findings:
-    start = device.clock()
-    assert findings.latency_rounds_s
-    expected_s = median(findings.latency_rounds_s)
-    read = clocks.read(candidate.built.step, device, plan.budget, plan.seed, expected_s)
-    return replace(
-        findings,
-        host_rounds_s=read.host_s,
-        pipelined_rounds_s=read.pipelined_s,
-        device_rounds_s=read.device_s,
-        device_note=read.device_note,
-        clocks_s=device.clock() - start,
-    )
+        raise Ended("wrong_result", reason, findings)
 
 
 def _prove(
@@ -283,31 +235,4 @@ def _prove(
     if baseline is None or evidence.doubts(baseline.facts(case, device, plan)) is None:
         return findings
     without = replace(findings, baseline_latency_rounds_s=None, case_ran_first=None)
-    return _flagged(without, "baseline_not_in_effect")
-
-
-def _dispatch(
-    candidate: Entrant, case: Case, device: Hardware, plan: Plan, findings: Findings
-) -> Findings:
-    start = device.clock()
-    subject = candidate.built.subject
-    timing = empty.dispatch(subject, case.variant, case.model, device, plan.budget)
-    assert findings.clocks_s is not None
-    return replace(
-        findings,
-        dispatch_rounds_s=timing.samples_s or None,
-        dispatch_note=timing.reason,
-        clocks_s=findings.clocks_s + device.clock() - start,
-    )
-
-
-def _with_rounds(findings: Findings, rounds: Rounds) -> Findings:
-    return replace(
-        findings,
-        timed_s=rounds.seconds,
-        calls_per_round=rounds.calls_per_round,
-        latency_rounds_s=rounds.case_s,
-        baseline_latency_rounds_s=rounds.baseline_s,
-        case_ran_first=rounds.case_first,
-        latency_calls_s=rounds.calls_s,
-    )
+    return flagged(without, "baseline_not_in_effect")

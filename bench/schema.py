@@ -83,6 +83,8 @@ class Config:
     compile_cache: str = MISSING
     profile: bool = MISSING
     memory: bool = MISSING
+    trace_max_mb: float = MISSING
+    traces_max_mb: float = MISSING
     replicates: int = MISSING
     order: str = MISSING
     resume: bool | None = None
@@ -103,8 +105,6 @@ CHOICES = {
     "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
     "compile_cache": ("cold", "warm"),
     "order": ("random", "given"),
-    "profile": (False,),  # the passes themselves do not exist yet
-    "memory": (False,),
 }
 
 SECTIONS: dict[str, type] = {
@@ -119,6 +119,8 @@ LEAST = {
     "seed": 0,
     "timeout_s": 1,
     "replicates": 1,
+    "trace_max_mb": 0,
+    "traces_max_mb": 0,
     "budget.warmup_min_s": 0,
     "budget.warmup_max_s": 0,
     "budget.block_s": 1e-6,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from tqdm import tqdm
 
 from bench import isolation, leftovers, store
 from bench.jobs import Job
-from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, work_of
+from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, noted, work_of
 from bench.reuse import Earlier, Found
 
 OnPhase = Callable[[str], None]
@@ -49,7 +50,7 @@ def run(jobs: Sequence[Job], order: str, resume: bool, retry: bool) -> Iterator[
     not become a difference between modes; given keeps them as they are.
     """
     runs = jobs[0].study_folder / "runs"
-    leftovers.clear(runs)
+    leftovers.clear(runs, jobs[0].study_folder / "traces", Path(jobs[0].plan.results_dir))
     jobs = list(jobs)
     if order == "random":
         random.Random(jobs[0].plan.seed).shuffle(jobs)
@@ -111,6 +112,8 @@ def measure(job: Job, turn: Turn, on_phase: OnPhase) -> str:
             command=job.command,
             order=turn.order,
             position=turn.position,
+            profile=plan.profile,
+            memory=plan.memory,
         ),
         work_of(job.case, plan),
         replace(job.environment, load_1min=load),
@@ -128,15 +131,15 @@ def _in_child(job: Job, run_id: str, on_phase: OnPhase) -> Result:
             "bench.runner:run",
             job.case,
             job.plan,
+            run_id,
             timeout_s=job.plan.timeout_s,
             log=logs / f"{run_id}.log",
             variables=variables,
             on_phase=on_phase,
         )
     result: Result | None = outcome.value
-    if result is not None and outcome.kind != "returned":  # all but the last phase was done
-        lost = replace(result.findings, dispatch_note=outcome.reason)
-        return replace(result, findings=lost)
+    if result is not None and outcome.kind != "returned":  # timing was done, a later pass was not
+        return replace(result, findings=noted(result.findings, result.lost, outcome.reason))
     if result is not None:
         return result
     status = "failed" if outcome.kind == "usage" else outcome.kind

@@ -16,7 +16,9 @@ from tests.processes import marker
 
 ROOT = Path(__file__).resolve().parents[1]
 
-TINY = ["budget=smoke", "compile_cache=warm", "model=pointwise", "shape=small"]
+QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"]
+
+TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 
 Row = dict[str, Any]
 

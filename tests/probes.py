@@ -5,6 +5,7 @@ A function that returns a `Built` is a model's `build`; `model(function)` names 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,6 +80,24 @@ def weightless() -> Built:
 
 def linear() -> Built:
     return nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),)
+
+
+LAYERS_ROWS, LAYERS_HIDDEN = 8, 64
+
+
+def two_layers() -> Built:
+    net = nn.Sequential(nn.Linear(WIDTH, LAYERS_HIDDEN), nn.GELU(), nn.Linear(LAYERS_HIDDEN, WIDTH))
+    return net, (torch.randn(LAYERS_ROWS, WIDTH),)
+
+
+HOARD: list[nn.Module] = []
+
+
+def hoarded() -> Built:
+    """Somebody keeps a copy of the model, and with it its memory."""
+    net, inputs = two_layers()
+    HOARD.append(copy.deepcopy(net))
+    return net, inputs
 
 
 def scaled() -> Built:
@@ -196,9 +215,20 @@ def preset(name: str) -> Mode:
 
 
 def smoke(seed: int = 0) -> Plan:
-    """conf/budget/smoke.yaml as a plan."""
-    budget = Budget(**_yaml("budget", "smoke"))
-    return Plan(budget, seed, 0, "warm", timeout_s=60.0, study="main", results_dir="results")
+    """conf/budget/smoke.yaml as a plan without profiler and memory pass."""
+    return Plan(
+        Budget(**_yaml("budget", "smoke")),
+        seed,
+        replicate=0,
+        compile_cache="warm",
+        timeout_s=60.0,
+        study="main",
+        results_dir="results",
+        profile=False,
+        memory=False,
+        trace_max_bytes=5_000_000,
+        traces_max_bytes=200_000_000,
+    )
 
 
 def _yaml(group: str, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ROOT, TINY, Answer, Cli, rows, started
+from tests.commands import QUICKLY, ROOT, TINY, Answer, Cli, rows, started
 from tests.processes import alive, soon
 
 THEIRS = Path(__file__).parent / "their_models.py"
@@ -31,8 +31,7 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
     return lambda *names: [
         "model=custom",
         f"model.target={','.join(f'net:{name}' for name in names)}",
-        "budget=smoke",
-        "compile_cache=warm",
+        *QUICKLY,
     ]
 
 
@@ -88,6 +87,10 @@ WRONG: list[tuple[list[str], str]] = [
     (["timeout_s=inf"], "timeout_s=inf: must be from 1"),
     (["timeout_s=nan"], "timeout_s=nan: must be from 1"),
     (["compile_cache=tepid"], "compile_cache=tepid: allowed are cold, warm"),
+    (["profile=perhaps"], "profile"),
+    (["memory=null"], "memory"),
+    (["trace_max_mb=-1"], "trace_max_mb=-1.0: must be from 0"),
+    (["traces_max_mb=nan"], "traces_max_mb=nan: must be from 0"),
     (["study="], "study=: must be the plain name of a folder"),
     (["study=../elsewhere"], "study=../elsewhere: must be the plain name of a folder"),
     (["experiment=modes"], "add -m"),
@@ -216,6 +219,22 @@ def test_a_single_case(cli: Cli, results: Path) -> None:
     assert lines[-1] == f"next     python -m analysis.report {results / 'mine'}"
 
 
+def test_passes_are_made_unless_told_otherwise(cli: Cli, results: Path) -> None:
+    """The profiler's chatter stays in the log, and the trace has the name that its row says."""
+    unasked = [argument for argument in TINY if not argument.startswith(("profile=", "memory="))]
+    answer = cli(*unasked, "mode=eager")
+    assert (answer.status, answer.err) == (0, "")
+    assert "profiler" not in answer.out
+    (row,) = rows(results)
+    assert (row["profile"], row["memory"]) == (True, True)
+    assert (row["kernels"], row["flops"]) == (16, 0)
+    assert min(row["weights_bytes"], row["step_peak_bytes"], row["ceiling_flops_per_s"]) > 0
+    assert row["trace"] == f"{row['run_id']}.json.gz"
+    assert [path.name for path in (results / "main" / "traces").iterdir()] == [row["trace"]]
+    assert cli("-m", *TINY, "mode=eager").out.startswith("pointwise")
+    assert len(rows(results)) == 1  # more than was asked for stands in
+
+
 @pytest.mark.parametrize("place", [0, 2, 6])
 def test_a_sweep_may_be_asked_for_anywhere(cli: Cli, results: Path, place: int) -> None:
     arguments = [*TINY, "mode=eager", "seed=0"]
@@ -240,7 +259,7 @@ ALL_MODES = (
 
 @pytest.mark.slow
 def test_every_mode(cli: Cli, results: Path) -> None:
-    answer = cli("-m", *TINY, f"mode={ALL_MODES}")
+    answer = cli("-m", *TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
     assert (answer.status, answer.err) == (0, "")
     found = {row["mode"]: row for row in rows(results)}
     assert set(found) == set(ALL_MODES.split(","))
@@ -249,7 +268,13 @@ def test_every_mode(cli: Cli, results: Path) -> None:
     assert skipped == {"cuda-graph", "compile-cuda-graph"}
     assert all("needs an NVIDIA GPU" in found[mode]["reason"] for mode in skipped)
     assert {row["status"] for row in found.values()} == {"ok", "skipped"}
-    assert all(row["first_call_s"] > 0 for row in found.values() if row["status"] == "ok")
+    for row in found.values():
+        if row["status"] == "ok":
+            assert row["first_call_s"] > 0
+            assert row["kernels"] >= 1
+            assert row["resident_bytes"] >= row["weights_bytes"] + row["input_bytes"]
+            notes = (row["profile_note"], row["memory_note"], row["work_note"])
+            assert not any("failed" in note for note in notes if note)
     assert (results / "main" / "report" / "index.html").stat().st_size > 0
     assert f"report   {results / 'main' / 'report' / 'index.html'}" in answer.out
 
@@ -278,6 +303,20 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
     for name in ("sleeping", "aborting", "raising"):
         assert found[name]["latency_rounds_s"] is None
         assert name in answer.out
+
+
+def test_a_model_that_no_profiler_survives_is_timed_all_the_same(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    answer = cli(*theirs("aborting_under_a_profiler"), "mode=eager", "memory=true", "profile=true")
+    assert (answer.status, answer.err) == (0, "")
+    (row,) = rows(results)
+    assert (row["status"], row["reason"]) == ("ok", None)
+    assert row["latency_rounds_s"]
+    assert row["kernels"] is row["step_peak_bytes"] is row["flops"] is None
+    for note in ("memory_note", "work_note", "profile_note"):
+        assert row[note].startswith("the process ended by SIGABRT, during memory; its output is in")
+    assert row["dispatch_note"] is None or "SIGABRT" not in row["dispatch_note"]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 SIZES = "shape.ops=1,2,3,4,5"
 SWEEP = [
-    *("-m", "budget=smoke", "model=pointwise", "shape=small"),
+    *("-m", "budget=smoke", "model=pointwise", "shape=small", "profile=false", "memory=false"),
     *("mode=eager,no_grad", SIZES, "replicates=3"),
 ]
 PROCESSES = 30  # two modes of five sizes, three times each

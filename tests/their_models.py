@@ -64,6 +64,14 @@ def aborting_while_built() -> Built:
     os.abort()
 
 
+def aborting_under_a_profiler() -> Built:
+    def abort_if_watched() -> None:
+        if torch._C._autograd._profiler_enabled():
+            os.abort()
+
+    return Layer(abort_if_watched), (example(),)
+
+
 def sleeping() -> Built:
     return Layer(lambda: time.sleep(600)), (example(),)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.devices import Hardware
+from bench.pages import UNKNOWN
 
 MANY = 1000  # trials; from here on a share is taken as it is
 CHANCE = 0.01  # below, a sound harness may fail a check once in a hundred times
@@ -58,6 +59,8 @@ def most(trials: int, share: float) -> int:
     return allowed
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """`0.0123` as `1.2 %`."""
+    if share is None:
+        return UNKNOWN
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

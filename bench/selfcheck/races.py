@@ -90,11 +90,12 @@ def seen_check(each: Planted) -> str:
 
 def planted_changes(setting: Setting) -> Iterator[Outcome]:
     """A step of about 50 µs against one that takes longer by a planted share: is it seen?"""
-    device, n = setting.device, setting.count(15, 100)
+    device = setting.device
     for condition in CONDITIONS:
         with CONDITIONS[condition]():
             for each in CHANGES:
-                if not (each.required or setting.thorough):
+                n = setting.count(15, 100) if each.required else setting.count(0, 30)
+                if not n:
                     continue
                 title = f"planted +{percent(each.change)}, {condition}"
                 found = []
@@ -109,14 +110,15 @@ def _planted_rows(each: Planted, found: list[Trial], condition: str) -> Iterator
     n = len(found)
     seen, wrong = sum(trial.sign < 0 for trial in found), sum(trial.sign > 0 for trial in found)
     mdes = [mde for trial in found if (mde := stats.mde(trial.ratio)) is not None]
+    detectable = median(mdes) if mdes else None
     yield Outcome(
         check=seen_check(each),
         condition=condition,
-        found=f"{seen} of {n}, wrong sign {wrong}; detectable {percent(median(mdes))}",
+        found=f"{seen} of {n}, wrong sign {wrong}; detectable {percent(detectable)}",
         accepted=f"{percent(SEEN)}, wrong sign never" if each.required else "reported only",
         holds=(seen >= SEEN * n and not wrong) if each.required else not wrong,
         trials=n,
-        value=median(mdes),
+        value=detectable,
     )
     if condition == "a co-runner on each core" and each.required:
         flagged = sum("contended" in trial.flags for trial in found)

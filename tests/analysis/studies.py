@@ -49,8 +49,8 @@ _ENVIRONMENT = {
 def paired_rounds(
     latency_s: float, speedup: float, rounds: int = 40, spread: float = 0.02
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Case and baseline: ratios spread evenly (in their logarithm) around `speedup`."""
-    offsets = np.linspace(-spread, spread, rounds)
+    """Case and baseline: ratios spread evenly (in their logarithm) around `speedup`, shuffled."""
+    offsets = np.random.default_rng(1).permutation(np.linspace(-spread, spread, rounds))
     case = latency_s * np.exp(-offsets / 2)
     baseline = latency_s * speedup * np.exp(offsets / 2)
     return tuple(case.tolist()), tuple(baseline.tolist())

@@ -6,13 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import bench
 from analysis import flags
+from analysis.conditions import CONDITIONS
 from analysis.flags import FLAGS, meanings
 from analysis.metrics import derived
+from analysis.split import DOUBTS
+from bench.diagnostics import DIAGNOSTICS
+from bench.profiling.capture import CHECKS
 from tests.analysis.studies import blocks, cpu_clocks, cuda_clocks, record, save
+
+Numbers = NDArray[np.float64]
 
 
 def _flags(folder: Path, latency_s: float, **columns: Any) -> list[str]:
@@ -85,29 +93,92 @@ def test_a_run_that_did_not_end_ok_raises_nothing(tmp_path: Path) -> None:
     assert _flags(tmp_path, 132e-6, **cuda_clocks(120e-6, None), **wrong) == []
 
 
+FIRST = tuple(bool(first) for first in np.random.default_rng(5).permutation(np.arange(60) % 2))
+
+
+def _rounds(case: float | Numbers, baseline: float | Numbers) -> dict[str, Any]:
+    """60 paired rounds of 1 ms with 0.5 % noise, slower by what is given (logarithms)."""
+    noise = np.random.default_rng(0).normal(0, 0.005, (2, 60))
+    return {
+        "latency_rounds_s": tuple((1e-3 * np.exp(noise[0] + case)).tolist()),
+        "baseline_latency_rounds_s": tuple((1e-3 * np.exp(noise[1] + baseline)).tolist()),
+        "case_ran_first": FIRST,
+    }
+
+
+WANDERING = 0.04 * np.sin(np.arange(60) / 2)
+DISTURBED: dict[str, dict[str, Any]] = {
+    "drift": _rounds(np.linspace(0, 0.03, 60), np.linspace(0, 0.03, 60)),
+    "autocorrelated": _rounds(WANDERING, 0),
+    "bimodal": _rounds(0.05 * np.roll(FIRST, 1), 0.05 * np.roll(FIRST, 1)),
+    "order_effect": _rounds(np.where(FIRST, 0, 0.012), np.where(FIRST, 0.012, 0)),
+}
+
+
+@pytest.mark.parametrize("name", DIAGNOSTICS)
+def test_stored_rounds_raise_what_they_show(tmp_path: Path, name: str) -> None:
+    assert _flags(tmp_path, 1e-3, **DISTURBED[name]) == [name]
+
+
+def test_quiet_rounds_raise_nothing(tmp_path: Path) -> None:
+    assert _flags(tmp_path, 1e-3, **_rounds(0, 0)) == []
+
+
+def test_without_a_baseline_the_durations_are_judged(tmp_path: Path) -> None:
+    alone = {"baseline_latency_rounds_s": None, "case_ran_first": None}
+    assert _flags(tmp_path, 1e-3, **_rounds(WANDERING, 0) | alone) == ["autocorrelated"]
+
+
+def test_what_both_of_a_pair_share_is_not_autocorrelated(tmp_path: Path) -> None:
+    assert _flags(tmp_path, 1e-3, **_rounds(WANDERING, WANDERING)) == []
+
+
+def test_rounds_and_clocks_raise_flags_side_by_side(tmp_path: Path) -> None:
+    odd = DISTURBED["drift"] | {**cpu_clocks(2e-3, None), "flags": ("no_steady_state", "drift")}
+    raised = _flags(tmp_path, 1e-3, **odd)
+    assert raised == ["no_steady_state", "drift", "broken_invariant"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"budget": "smoke"},
+        {"status": "wrong_result", "reason": "why"},
+        {name: rounds[:11] for name, rounds in DISTURBED["drift"].items()},
+    ],
+    ids=["smoke", "wrong_result", "too few"],
+)
+def test_rounds_that_mean_nothing_raise_nothing(tmp_path: Path, columns: dict[str, Any]) -> None:
+    assert _flags(tmp_path, 1e-3, **DISTURBED["drift"] | columns) == []
+
+
 def _strings(node: ast.AST) -> set[str]:
     found = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
     return {value for value in found if isinstance(value, str)}
 
 
 def _stored() -> Iterator[str]:
-    """What bench/ gives to `flags=` or to `_flagged`."""
+    """What bench/ gives to `flags=` or to `flagged`, and what a profile is checked for."""
+    yield from ("profile_empty", *(name for name, _ in CHECKS))
     for path in Path(bench.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             given = isinstance(node, ast.keyword) and node.arg == "flags"
-            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "_flagged"):
+            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "flagged"):
                 yield from _strings(node)
 
 
 def _derived() -> Iterator[str]:
-    for node in ast.walk(ast.parse(inspect.getsource(flags.raised))):
+    """What the tables of diagnostics and conditions hold, and what the clocks raise."""
+    yield from (*DIAGNOSTICS, *CONDITIONS)
+    for node in ast.walk(ast.parse(inspect.getsource(flags))):
         if isinstance(node, ast.List):
             yield from _strings(node)
 
 
 def test_what_is_raised_is_explained_and_nothing_else() -> None:
     assert {"no_steady_state", "baseline_wrong"} <= set(_stored())
-    assert set(_derived()) == {"broken_invariant", "not_isolable"}
+    assert set(_stored()) >= DOUBTS
+    assert set(_derived()) >= {"broken_invariant", "not_isolable", *DISTURBED}
     assert {*_stored(), *_derived()} == set(FLAGS)
 
 

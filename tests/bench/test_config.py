@@ -227,6 +227,17 @@ def test_the_plan(plan: Callable[..., Plan]) -> None:
     quick = read_yaml(CONF / "budget" / "quick.yaml")
     assert vars(made.budget) == {**quick, "name": "quick[max_rounds=30]", "max_rounds": 30}
     assert (made.seed, made.timeout_s, made.study, made.compile_cache) == (3, 5.0, "mine", "cold")
+    assert made.study_folder == Path(made.results_dir) / "mine"
+    assert (made.profile, made.memory) == (True, True)
+    assert (made.trace_max_bytes, made.traces_max_bytes) == (5_000_000, 200_000_000)
+
+
+def test_passes_are_part_of_the_plan_alone(case: Resolve, plan: Callable[..., Plan]) -> None:
+    arguments = ("profile=false", "memory=false", "trace_max_mb=0.5", "traces_max_mb=0")
+    made = plan(*arguments)
+    assert (made.profile, made.memory) == (False, False)
+    assert (made.trace_max_bytes, made.traces_max_bytes) == (500_000, 0)
+    assert case(*arguments).case_id == case().case_id
 
 
 def test_budgets_are_ranked_by_their_time() -> None:

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench import devices
+from bench import devices, nvml
 from bench.devices import Cpu, Cuda, CudaMark, Device, Hardware, Mark, find
+from bench.pace import Observable, course, sample, throttled
 from bench.records import UsageError
-from tests.simulated import SimulatedDevice, SimulatedMark
+from bench.testbed.simulated import SimulatedDevice, SimulatedMark
 
 CYCLES_PER_S = 2e9
 LAUNCH_S = 3e-6
@@ -26,6 +27,9 @@ class Gpu:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         self.log: list[str] = []
         self.now_s = 0.0
+        self.clock_hz = CYCLES_PER_S
+        self.interrupted_s: dict[int, float] = {}  # which spin, from 0, takes longer
+        self.spins = 0
         self.stream = "main"
         gpu = self
 
@@ -63,7 +67,9 @@ class Gpu:
             gpu.stream = "main"
 
         def sleep(cycles: int) -> None:
-            gpu.now_s += LAUNCH_S + cycles / CYCLES_PER_S
+            gpu.log.append("spin")
+            gpu.now_s += LAUNCH_S + cycles / gpu.clock_hz + gpu.interrupted_s.get(gpu.spins, 0.0)
+            gpu.spins += 1
 
         properties = SimpleNamespace(
             name="Pretended", major=9, minor=0, total_memory=2**30, uuid="0a-1b"
@@ -73,7 +79,7 @@ class Gpu:
             "device_count": lambda: count,
             "set_device": lambda index: gpu.log.append(f"set {index}"),
             "get_device_properties": lambda device: properties,
-            "synchronize": lambda: None,
+            "synchronize": lambda: gpu.log.append("synchronize"),
             "Event": Event,
             "Stream": Stream,
             "CUDAGraph": Graph,
@@ -105,14 +111,16 @@ def names(protocol: type) -> set[str]:
 
 def test_protocols_ask_for_what_is_expected() -> None:
     assert names(Device) == {"type", "queues", "clock", "synchronize", "hold", "mark"}
-    assert names(Hardware) > names(Device) | {"torch_device", "facts", "capture"}
+    assert names(Observable) == {"clock_hz", "slowdowns", "other_processes"}
+    assert names(Hardware) > names(Device) | names(Observable) | {"torch_device", "facts"}
 
 
 def test_every_device_has_what_the_protocols_ask_for(gpu: Gpu) -> None:
     for device in (Cpu(), Cuda(0)):
         assert {name for name in names(Hardware) if not hasattr(device, name)} == set()
     simulated = SimulatedDevice()
-    assert {name for name in names(Device) if not hasattr(simulated, name)} == set()
+    asked = names(Device) | names(Observable)
+    assert {name for name in asked if not hasattr(simulated, name)} == set()
     for mark in (CudaMark(), SimulatedMark(simulated, 0.0)):
         assert {name for name in names(Mark) if not hasattr(mark, name)} == set()
 
@@ -236,6 +244,81 @@ def test_hold_lasts_as_long_as_asked(seconds: float, gpu: Gpu) -> None:
     before = gpu.now_s
     device.hold(seconds)
     assert gpu.now_s - before == pytest.approx(seconds + LAUNCH_S, rel=1e-6)
+
+
+def test_the_clock_is_a_slope_between_spins(gpu: Gpu) -> None:
+    device = Cuda(0)
+    gpu.log.clear()
+    assert device.clock_hz() == pytest.approx(CYCLES_PER_S, rel=1e-9)
+    # The first spin of each slope keeps the GPU busy until the other two are queued behind it.
+    assert gpu.log == ["synchronize", "spin", "spin", "spin", "synchronize"] * Cuda.SLOPES
+
+
+@pytest.mark.parametrize("spin", range(3 * Cuda.SLOPES))
+def test_an_interrupted_spin_is_outvoted(spin: int, gpu: Gpu) -> None:
+    gpu.interrupted_s[spin] = 0.01
+    assert Cuda(0).clock_hz() == pytest.approx(CYCLES_PER_S, rel=1e-9)
+
+
+def test_a_clock_that_falls_is_seen_and_held_by(gpu: Gpu) -> None:
+    device = Cuda(0)
+    samples = [sample(device)]
+    gpu.clock_hz = 0.8 * CYCLES_PER_S
+    samples.append(sample(device))
+    seen = course(samples)
+    assert seen.device_clock_hz == pytest.approx((CYCLES_PER_S, 0.8 * CYCLES_PER_S))
+    assert throttled(seen.device_clock_hz, seen.throttle_reasons)
+    before_s = gpu.now_s
+    device.hold(0.1)
+    assert gpu.now_s - before_s == pytest.approx(0.1 + LAUNCH_S, rel=1e-6)
+
+
+def test_a_gpu_asks_nvml_by_its_own_name(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = "GPU-0a-1b"
+    reasons = iter([("hw_thermal",), (), ("sw_power_cap", "hw_thermal"), None])
+    monkeypatch.setattr(nvml, "clock_reasons", lambda name: next(reasons) if name == own else ())
+    monkeypatch.setattr(nvml, "other_processes", lambda name: 3 if name == own else 0)
+    device = Cuda(0)
+    assert device.other_processes() == 3
+    counts = [device.slowdowns() for _ in range(4)]
+    assert counts == [
+        {"hw_thermal": 1},
+        {"hw_thermal": 1},
+        {"hw_thermal": 2, "sw_power_cap": 1},
+        None,
+    ]
+
+
+def throttle_counts(folder: Path, **counts: int) -> Path:
+    """The kernel's counters; of a name, the part before `_` is the core's."""
+    for name, count in counts.items():
+        core, _, kind = name.partition("_")
+        file = folder / core / "thermal_throttle" / f"{kind}_throttle_count"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{count}\n")
+    return folder
+
+
+def test_heat_is_counted_over_cores_and_packages(tmp_path: Path) -> None:
+    assert devices.cpu_throttle_count(tmp_path) is None
+    folder = throttle_counts(tmp_path, cpu0_core=2, cpu0_package=3, cpu11_core=40)
+    assert devices.cpu_throttle_count(folder) == 45
+    (folder / "cpu11/thermal_throttle/core_max_time_ms").write_text("900\n")
+    (folder / "cpufreq").mkdir()
+    assert devices.cpu_throttle_count(folder) == 45
+    (folder / "cpu11/thermal_throttle/core_throttle_count").write_text("offline\n")
+    assert devices.cpu_throttle_count(folder) is None
+
+
+def test_a_cpu_names_heat_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = iter([5, 5, 7, None])
+    monkeypatch.setattr(devices, "cpu_throttle_count", lambda: next(counts))
+    samples = [sample(Cpu()) for _ in range(4)]
+    assert course(samples[:2]).throttle_reasons == ()
+    assert course(samples[:3]).throttle_reasons == ("cpu_thermal",)
+    assert course(samples).throttle_reasons is None
+    assert course(samples[:3]).device_clock_hz is None
+    assert course(samples[:3]).gpu_processes is None
 
 
 def test_capture_warms_up_aside_and_replays(gpu: Gpu) -> None:

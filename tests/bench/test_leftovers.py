@@ -74,6 +74,23 @@ def test_of_dead_owners_nothing_stays(runs: Path, temporary: Path, dead: int) ->
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("name", ["run.json.gz", "run.pickle", "ceilings.json", "run.parquet"])
+def test_every_kind_of_file_is_cleared_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int, living: int, name: str
+) -> None:
+    folders = [tmp_path / "runs", tmp_path / "traces"]
+    partials: dict[int, list[Path]] = {}
+    for process in (dead, living):
+        monkeypatch.setattr(leftovers, "owner", lambda process=process: f"{HERE}-{process}")
+        partials[process] = [leftovers.partial(folder / name) for folder in folders]
+    for path in (*partials[dead], *partials[living]):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    leftovers.clear(*folders)
+    assert not any(path.exists() for path in partials[dead])
+    assert all(path.exists() for path in partials[living])
+
+
 def test_what_is_in_use_stays(runs: Path, temporary: Path, living: int) -> None:
     owners = [f"{HERE}-{process}" for process in (living, os.getpid(), 1)]
     kept = [half_written(runs, owner) for owner in owners]

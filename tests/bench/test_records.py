@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from bench.records import AUTOTUNING, CAPTURING, Case, Model, Variant, canonical_json, row, work_of
+from bench.records import (
+    AUTOTUNING,
+    CAPTURING,
+    Case,
+    Findings,
+    Model,
+    Variant,
+    canonical_json,
+    flagged,
+    noted,
+    row,
+    work_of,
+)
 from tests.made_up import AMP, COMPILE, EAGER, MODEL, case, plan, record
 
 WORK = (
@@ -116,6 +128,15 @@ def test_columns_of_different_parts_do_not_collide() -> None:
     made = record()
     sizes = [len(vars(part)) for part in vars(made).values()]
     assert len(row(made)) == sum(sizes)
+
+
+def test_notes_are_added_to_what_is_noted_already() -> None:
+    findings = Findings(memory_note="sparse")
+    assert noted(findings, [], "lost") == findings
+    found = noted(findings, ["memory_note", "work_note"], "lost")
+    assert (found.memory_note, found.work_note) == ("sparse; lost", "lost")
+    assert noted(findings, ["work_note"], None) == findings
+    assert flagged(flagged(findings, "a"), "b").flags == ("a", "b")
 
 
 def test_canonical_json_does_not_depend_on_the_order() -> None:

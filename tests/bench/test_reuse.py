@@ -25,7 +25,7 @@ HERE = part(
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
-NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True)
+NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True)
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
@@ -36,6 +36,8 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "compile_cache": "cold",
         "budget": "standard",
         "budget_rank": 2,
+        "profile": True,
+        "memory": True,
         "status": "ok",
     }
     return store.write(record(run_id, **fitting | columns), runs)
@@ -57,6 +59,8 @@ def test_the_same_work_in_the_same_place_stands_in(tmp_path: Path) -> None:
         ({"replicate": 1}, None),
         ({"compile_cache": "warm"}, "compile_cache was warm"),
         ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
+        ({"profile": False}, "measured with profile=false"),
+        ({"memory": False}, "measured with memory=false"),
         ({"torch_version": "2.12.0"}, "torch changed"),
         ({"driver_version": "570"}, "the driver changed"),
         ({"device_name": "Another CPU"}, "the device changed"),
@@ -123,6 +127,14 @@ def test_a_budget_with_changed_values_stands_in_for_itself_alone(tmp_path: Path)
     measured(tmp_path, budget="standard[max_rounds=12]")
     assert found(tmp_path) == Found(None, "budget was standard[max_rounds=12]")
     assert found(tmp_path, budget="standard[max_rounds=12]") == Found("20260301")
+
+
+@pytest.mark.parametrize("name", ["profile", "memory"])
+def test_a_pass_more_than_asked_for_makes_no_difference(tmp_path: Path, name: str) -> None:
+    measured(tmp_path, "20260301")
+    measured(tmp_path, "20260302", **{name: False})
+    assert found(tmp_path) == Found("20260301")
+    assert found(tmp_path, **{name: False}) == Found("20260302")
 
 
 def test_a_row_stands_in_only_once(tmp_path: Path) -> None:

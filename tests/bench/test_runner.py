@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
 import torch
 
-from bench import accuracy, evidence, modes, rounds, runner
-from bench.devices import Cpu, Step
+from bench import accuracy, contention, evidence, modes, pace, race, rounds, runner
+from bench.devices import Cpu, Hardware, Step
+from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup
 from bench.records import Case, Findings, Model, Result, UsageError, Variant
 from bench.rounds import Rounds, WarmUp
 from tests.probes import (
@@ -34,11 +35,35 @@ from tests.probes import (
     wrong_when_compiled,
 )
 
+pytestmark = pytest.mark.usefixtures("as_in_a_child")
+
 COMPILE = variant(grad="inference_mode", compile="default")
 GRAPH = variant(grad="inference_mode", graph=True)
 NO_GRAD = variant(grad="no_grad")
 
-NULL_ON_A_CPU = {"in_effect_note", "device_rounds_s", "dispatch_note"}
+NULL_ON_A_CPU = {
+    "in_effect_note",
+    "device_rounds_s",
+    "device_calls",
+    "device_calls_wanted",
+    "dispatch_note",
+    "event_interval_s",
+    "device_clock_hz",
+    "gpu_processes",
+}
+OF_PASSES_NOT_ASKED_FOR = {
+    column.name
+    for part in (GeneratedCode, Profiled, Setup, Memory, Bounds)
+    for column in fields(part)
+}
+UP_TO_THE_SYSTEM = {  # not every kernel counts these
+    "cpu_wait_s",
+    "involuntary_switches",
+    "others_cpu_s",
+    "machine_cores",
+    "cgroup_throttled_s",
+    "throttle_reasons",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +108,8 @@ class Watch:
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(accuracy, "examine", watched_examine)
-        monkeypatch.setattr(runner, "warm_up", watched_warm_up)
-        monkeypatch.setattr(runner, "paired", watched_paired)
+        monkeypatch.setattr(race, "warm_up", watched_warm_up)
+        monkeypatch.setattr(race, "paired", watched_paired)
 
     @property
     def three(self) -> list[modes.Built]:
@@ -114,7 +139,10 @@ def run(asked: Case, seed: int = 0, phases: list[str] | None = None) -> Result:
 
 
 def nulls(findings: Findings) -> set[str]:
-    return {name for name, value in asdict(findings).items() if value is None}
+    """Of what every run finds out; what is left to passes that nobody asked for is null besides."""
+    found = {name for name, value in asdict(findings).items() if value is None}
+    assert found >= OF_PASSES_NOT_ASKED_FOR
+    return found - UP_TO_THE_SYSTEM - OF_PASSES_NOT_ASKED_FOR
 
 
 @pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
@@ -137,6 +165,8 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert found.seen_grad == asked.mode.grad
     assert (found.seen_autocast, found.seen_weight_dtype) == ("none", "float32")
     assert min(found.first_call_s, found.baseline_first_call_s, found.timer_cost_s) > 0
+    assert found.empty_step_s < min(found.latency_calls_s)
+    assert found.watched_s >= found.warmup_s + found.timed_s
     order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "evidence"]
     assert [phase for phase in phases if phase in order] == order
 
@@ -363,11 +393,62 @@ def test_all_but_dispatch_is_kept_before_the_empty_batch_is_tried() -> None:
 @pytest.mark.parametrize("steady", [True, False])
 def test_warm_up_without_end_is_flagged(steady: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        runner, "warm_up", lambda steps, *others: WarmUp(0.25, steady, (1e-5,) * len(steps))
+        race, "warm_up", lambda steps, *others: WarmUp(0.25, steady, (1e-5,) * len(steps))
     )
     found = run(case(model(scaled), NO_GRAD)).findings
     assert found.warmup_s == 0.25
     assert ("no_steady_state" in found.flags) is not steady
+
+
+def test_the_machine_is_watched_from_warm_up_to_the_last_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the first compilation nor that of the empty batch, which keep every core busy."""
+    phases: list[str] = []
+    counted: list[str] = []
+    sampled: list[str] = []
+    read, sample = contention.read, pace.sample
+
+    def watched_read() -> contention.Counters:
+        counted.append(phases[-1])
+        return read()
+
+    def watched_sample(device: Hardware) -> pace.Sample:
+        sampled.append(phases[-1])
+        return sample(device)
+
+    monkeypatch.setattr(contention, "read", watched_read)
+    monkeypatch.setattr(pace, "sample", watched_sample)
+    run(case(model(scaled), COMPILE), phases=phases)
+    assert counted == ["baseline", "clocks"]
+    assert sampled == ["baseline", "timing", "clocks"]
+
+
+class Heated(Cpu):
+    """A CPU that tells as much as a GPU, and gets slower and more crowded with each question."""
+
+    def __init__(self) -> None:
+        self.clocks_hz = iter([2e9, 1.9e9, 1.8e9])
+        self.counts = iter([5, 5, 6])
+        self.neighbours = iter([0, 2, 1])
+
+    def clock_hz(self) -> float:
+        return next(self.clocks_hz)
+
+    def slowdowns(self) -> dict[str, int]:
+        return {"cpu_thermal": next(self.counts)}
+
+    def other_processes(self) -> int:
+        return next(self.neighbours)
+
+
+def test_what_the_device_said_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Heated()
+    monkeypatch.setattr(runner, "find", lambda name: device)
+    found = run(case(model(scaled), NO_GRAD)).findings
+    assert found.device_clock_hz == (2e9, 1.9e9, 1.8e9)
+    assert found.throttle_reasons == ("cpu_thermal",)
+    assert found.gpu_processes == 2
 
 
 class Watched(Cpu):
@@ -426,6 +507,21 @@ def test_a_replay_that_ignores_its_inputs_is_a_wrong_result(
     assert run(case(model(scaled), GRAPH)).status == "wrong_result"
 
 
+def test_a_result_that_is_not_a_number_is_a_wrong_result(
+    monkeypatch: pytest.MonkeyPatch, watch: Watch
+) -> None:
+    """Eager is right and only the replay gives nan, which is neither above a limit nor below."""
+    device = watched(monkeypatch)
+    monkeypatch.setattr(
+        device, "capture", lambda step: lambda: torch.as_tensor(step()) * float("nan")
+    )
+    result = run(case(model(scaled), GRAPH))
+    assert result.status == "wrong_result"
+    assert result.reason.startswith("relative error nan against float64")
+    assert result.findings.eager_error < 1e-6
+    assert watch.timed is None
+
+
 def test_seed_decides_weights_inputs_and_error(watch: Watch) -> None:
     asked = case(model(linear), variant("bf16"), baseline=None)
     errors: list[float] = []
@@ -439,6 +535,19 @@ def test_seed_decides_weights_inputs_and_error(watch: Watch) -> None:
     for first, same, other in zip(*drawn, strict=True):
         assert torch.equal(first, same)
         assert not torch.equal(first, other)
+
+
+def test_each_replicate_draws_an_order_of_its_own() -> None:
+    plan = smoke()
+    rounds_12 = replace(plan.budget, pilot_rounds=12, min_rounds=12, max_rounds=12, timed_max_s=9.0)
+    orders = [
+        runner.run(
+            silent, case(model(scaled), NO_GRAD), replace(plan, budget=rounds_12, replicate=number)
+        ).findings.case_ran_first
+        for number in (0, 0, 1)
+    ]
+    assert len(orders[0]) == 12
+    assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.parametrize(

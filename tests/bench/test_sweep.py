@@ -69,7 +69,7 @@ class World:
         content = self.model_file.read_bytes() if self.model_file else b""
         return hashlib.sha256(content).hexdigest()
 
-    def _measured(self, case: Case, plan: Plan) -> Result:
+    def _measured(self, case: Case, plan: Plan, run_id: str) -> Result:
         self.measured.append((case, plan))
         spread = 1 + 1e-3 * random.Random(len(self.measured)).random()
         times = tuple(1e-4 * spread * (1 + 1e-5 * i) for i in range(12))
@@ -226,6 +226,17 @@ def test_a_larger_budget_is_measured_again(command: Command) -> None:
 def test_another_compiler_cache_is_measured_again(command: Command) -> None:
     command(*SWEEP, "compile_cache=warm")
     assert command(*SWEEP) == ["measuring 2 again: compile_cache was warm"]
+
+
+@pytest.mark.parametrize("name", ["profile", "memory"])
+def test_a_row_without_a_pass_that_is_asked_for_does_not_stand_in(
+    name: str, command: Command, results: Path
+) -> None:
+    command(*SWEEP, f"{name}=false")
+    assert {row[name] for row in rows(results)} == {False}
+    assert command(*SWEEP) == [f"measuring 2 again: measured with {name}=false"]
+    reused = ["reusing 2 of 2 cases measured before (resume=false: anew)"]
+    assert command(*SWEEP) == command(*SWEEP, f"{name}=false") == reused
 
 
 def test_reasons_are_counted(command: Command) -> None:

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from analysis.load import load
-from bench import environment, evidence, isolation, modes, runner, timers
+from bench import calibration, environment, evidence, isolation, modes, nvml, runner, timers
 from bench.accuracy import examine, prepare
 from bench.devices import Hardware, Step, find
+from bench.pace import CLOCK_FALL
 from bench.records import Findings, Mode, Model, Result, Variant
 from bench.subject import Subject, build
 from bench.timers import Timing
@@ -139,6 +140,32 @@ def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> 
     assert last.reached()
     assert first.seconds_since(first) == 0.0
     assert last.seconds_since(first) > 0.1
+
+
+def test_the_clock_is_read_well_enough_to_see_it_fall(device: Hardware) -> None:
+    device.hold(0.3)  # brings the clocks up
+    readings_hz = [device.clock_hz() for _ in range(5)]
+    assert min(readings_hz) > 2e8
+    assert max(readings_hz) < 4e9
+    assert max(readings_hz) - min(readings_hz) < CLOCK_FALL / 2 * max(readings_hz)
+
+
+def test_measuring_costs_little(device: Hardware) -> None:
+    found = calibration.calibrate(device)
+    assert found.event_interval_s is not None
+    assert 0 <= found.event_interval_s < 2e-5
+    assert found.timer_cost_s < found.synchronize_s < 1e-3
+    assert 0.5 * found.synchronize_s < found.empty_step_s < 2 * found.synchronize_s + 1e-5
+
+
+def test_nvml_knows_this_gpu(device: Hardware) -> None:
+    pytest.importorskip("pynvml", reason="nvidia-ml-py is optional")
+    device.synchronize()  # this process computes here
+    slowdowns = device.slowdowns()
+    assert slowdowns is not None
+    assert set(slowdowns) <= set(nvml.CLOCK_REASONS.values())
+    others = device.other_processes()  # None in a container with process ids of its own
+    assert others is None or others >= 0
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -371,6 +398,8 @@ def test_a_run_reads_every_clock(axes: dict[str, Any]) -> None:
         assert 6 <= len(blocks) <= 12
         assert min(blocks) > 0
     assert found.clocks_s > 0
+    assert 1 <= found.device_calls <= found.device_calls_wanted
+    assert len(found.device_clock_hz) == 3  # before warm-up, after timing and after the clocks
 
 
 @pytest.mark.parametrize("axes", GRAPHLESS)

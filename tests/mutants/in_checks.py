@@ -61,7 +61,7 @@ CORRECTNESS = (
     ),
     Fault(
         "baseline given the case's step",
-        "bench/runner.py",
+        "bench/race.py",
         "steps[1] if len(steps) > 1 else None",
         "steps[0] if len(steps) > 1 else None",
         (f"{RUNNER}::test_what_is_timed_is_what_was_examined",),

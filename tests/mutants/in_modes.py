@@ -66,7 +66,7 @@ MODE = (
     ),
     Fault(
         "recompiles while timing let pass",
-        "bench/runner.py",
+        "bench/race.py",
         "    if recompiles:\n",
         "    if False:\n",
         (f"{RUNNER}::test_a_compilation_while_timing_fails_the_case",),

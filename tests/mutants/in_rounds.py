@@ -111,7 +111,7 @@ ROUNDS = (
     ),
     Fault(
         "replicates repeat the same order",
-        "bench/runner.py",
+        "bench/race.py",
         "        plan.seed + plan.replicate,\n",
         "        plan.seed,\n",
         (f"{RUNNER}::test_each_replicate_draws_an_order_of_its_own",),

@@ -1,0 +1,103 @@
+"""CUDA's caching allocator: its own statistics, with no profiler and no cost to the step."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from bench.memory.allocators import Allocations, Peak, Pools, Watched
+
+SHARED_POOL = (0, 0)
+"""`segment_pool_id` of what is not reserved for a CUDA graph (CUDACachingAllocator)."""
+
+SNAPSHOT_ENTRIES = 20_000
+"""Events kept for a snapshot; each takes some hundred bytes and its stack."""
+
+
+class CudaAllocator:
+    """Memory of one GPU as the caching allocator counts it.
+
+    Held back for cuBLAS counts too, from the first matrix product on. A replayed graph allocates
+    nothing: its memory is in `Pools.graph_pool_bytes`.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    @contextmanager
+    def watch(self) -> Iterator[Watched[Allocations]]:
+        """See `Allocator`. Sizes are those of blocks, rounded up to 512 bytes.
+
+        Returns what is cached but unused first, so that afterwards `pools` tells what the block
+        made the allocator reserve.
+        """
+        watched = Watched[Allocations]()
+        torch.cuda.synchronize(self.index)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self.index)
+        before = torch.cuda.memory_stats(self.index)
+        yield watched
+        torch.cuda.synchronize(self.index)
+        watched.found = since(before, torch.cuda.memory_stats(self.index))
+
+    @contextmanager
+    def watch_setup(self) -> Iterator[Watched[Peak]]:
+        """See `Allocator`. The allocator's own peak, autotuning and warm-up calls included."""
+        watched = Watched[Peak]()
+        with self.watch() as seen:
+            yield watched
+        assert seen.found is not None
+        watched.found = Peak(seen.found.peak_bytes, None)
+
+    def resident_bytes(self) -> int:
+        """See `Allocator`."""
+        gc.collect()
+        return int(torch.cuda.memory_allocated(self.index))
+
+    def pools(self) -> Pools:
+        """See `Allocator`."""
+        segments = torch.cuda.memory_snapshot(include_traces=False)
+        return Pools(
+            reserved_bytes=int(torch.cuda.memory_reserved(self.index)),
+            graph_pool_bytes=sum(
+                segment["total_size"]
+                for segment in segments
+                if segment["device"] == self.index
+                and tuple(segment["segment_pool_id"]) != SHARED_POOL
+            ),
+        )
+
+    @contextmanager
+    def record(self, path: Path) -> Iterator[bool]:
+        """See `Allocator`. The file opens in PyTorch's memory viewer (pytorch.org/memory_viz)."""
+        torch.cuda.memory._record_memory_history(
+            context="alloc", stacks="python", max_entries=SNAPSHOT_ENTRIES, clear_history=True
+        )
+        try:
+            yield True
+            torch.cuda.synchronize(self.index)
+            torch.cuda.memory._dump_snapshot(str(path))
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def since(before: dict[str, int], after: dict[str, int]) -> Allocations:
+    """What happened between two readings of `memory_stats`, the peak reset at the first."""
+
+    def growth(name: str) -> int:
+        return after[name] - before[name]
+
+    return Allocations(
+        allocations=growth("allocation.all.allocated"),
+        releases=growth("allocation.all.freed"),
+        allocated_bytes=growth("allocated_bytes.all.allocated"),
+        released_bytes=growth("allocated_bytes.all.freed"),
+        peak_bytes=after["allocated_bytes.all.peak"] - before["allocated_bytes.all.current"],
+        requested_peak_bytes=(
+            after["requested_bytes.all.peak"] - before["requested_bytes.all.current"]
+        ),
+    )

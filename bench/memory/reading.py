@@ -1,0 +1,181 @@
+"""What is the memory made of? Asked of a variant that is alone in its process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bench.devices import Step
+from bench.findings import Memory
+from bench.memory.allocators import Allocations, Allocator, storage_bytes
+from bench.records import Variant
+from bench.subject import Inputs, Subject, state_kept
+
+COMPILED_CASTS = "casts of weights are part of the compiled kernels, where they cannot be seen"
+NO_STORAGE = "a weight or input has no storage whose size could be asked (a sparse tensor)"
+
+CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
+"""What autocast calls to cast an argument; the second in inference mode."""
+
+
+def read(
+    subject: Subject, variant: Variant, live: Step, step: Step, allocator: Allocator
+) -> Memory:
+    """All of the above for `step`, which has been called before and is alone in the process.
+
+    `live` is a call that really calls the module, where `step` may be a replay of it. Calls `live`
+    twice and `step` twice; the module's buffers are as before when it returns.
+    """
+    with state_kept(subject.module):
+        called = steady_call(step, allocator)
+        pools = allocator.pools()
+        resident = allocator.resident_bytes()
+        saved = saved_activation_bytes(live, subject)
+        copies = autocast_copy_bytes(live, subject.module, variant)
+    weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
+    reasons = (
+        NO_STORAGE if weights is None or inputs is None else None,
+        COMPILED_CASTS if copies is None else None,
+    )
+    return Memory(
+        weights_bytes=weights,
+        input_bytes=inputs,
+        resident_bytes=resident,
+        saved_activation_bytes=saved,
+        autocast_copy_bytes=copies,
+        step_peak_bytes=called.peak_bytes,
+        step_requested_bytes=called.requested_peak_bytes,
+        step_left_bytes=called.left_bytes,
+        allocations_per_call=called.allocations,
+        releases_per_call=called.releases,
+        allocated_bytes_per_call=called.allocated_bytes,
+        reserved_bytes=pools.reserved_bytes,
+        graph_pool_bytes=pools.graph_pool_bytes,
+        memory_note="; ".join(reason for reason in reasons if reason) or None,
+    )
+
+
+def weights_bytes(module: torch.nn.Module) -> int | None:
+    """How much do parameters and buffers take? Tied ones count once; None if one is sparse."""
+    return _bytes_or_none(_weights(module))
+
+
+def input_bytes(inputs: Inputs) -> int | None:
+    """How much do the inputs take? Views of one storage count once; None if one is sparse."""
+    return _bytes_or_none(inputs.tensors())
+
+
+def steady_call(step: Step, allocator: Allocator) -> Allocations:
+    """What does a call do to memory once it has been called before? Its result is dropped.
+
+    Called twice and the second counted, because a watch may not see the release of what was
+    allocated before any watch: state that a call replaces would look like a leak.
+    """
+    gc.collect()
+    for _ in range(2):
+        with allocator.watch() as watched:
+            step()
+    assert watched.found is not None
+    return watched.found
+
+
+def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
+    """How much does one call keep for a backward, at most? Nothing where gradients are off.
+
+    Storages count once. Weights, buffers and inputs do not count: they are there anyway. Compiled
+    code saves through the same hooks (torch.autograd.graph.saved_tensors_hooks), and they make it
+    compile no more. What an autograd function of the user's keeps without `save_for_backward` is
+    not seen. None where something has no storage to count (a sparse tensor).
+    """
+    saved = _Alive()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage()._cdata not in known:
+            saved.add(tensor)
+        return tensor.detach()  # an output kept as it is would keep itself alive for ever
+
+    try:
+        known = _storages([*_weights(subject.module), *subject.inputs.tensors()])
+        with saved_tensors_hooks(keep, lambda kept: kept):
+            live()
+    except NotImplementedError:  # what a sparse tensor says when asked for its storage
+        return None
+    return saved.peak_bytes
+
+
+def autocast_copy_bytes(live: Step, module: torch.nn.Module, variant: Variant) -> int | None:
+    """How much do casted copies of weights take at one time within a call, at most?
+
+    Autocast keeps copies of parameters that require a gradient until its context ends, save in
+    inference mode; what else it casts is gone after its use. None where the call is compiled, or a
+    weight has no storage to tell it by.
+    """
+    if not variant.mode.autocast:
+        return 0
+    if variant.mode.compile != "none":
+        return None
+    try:
+        casts = _Casts(_storages(_weights(module)))
+        with casts:
+            live()
+    except NotImplementedError:
+        return None
+    return casts.copies.peak_bytes
+
+
+class _Alive:
+    """Storages by identity, and the most bytes of them that were alive at one time.
+
+    Held weakly, so that watching prolongs no life; an address is not used again while somebody
+    holds a weak reference to the storage that was there.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak_bytes = 0
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._seen = {key: seen for key, seen in self._seen.items() if not seen[0].expired()}
+        self._seen[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._seen.values()))
+
+
+class _Casts(TorchDispatchMode):
+    """Notes what is cast from one of the storages to another dtype."""
+
+    def __init__(self, weights: set[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.weights = weights
+        self.copies = _Alive()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in CASTS:
+            came, went = _storages([args[0]]), _storages([result])
+            if came <= self.weights and went != came:  # equal where the dtype was right already
+                self.copies.add(result)
+        return result
+
+
+def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()]
+
+
+def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
+
+
+def _bytes_or_none(tensors: list[torch.Tensor]) -> int | None:
+    try:
+        return storage_bytes(tensors)
+    except NotImplementedError:
+        return None

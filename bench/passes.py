@@ -1,0 +1,181 @@
+"""What is looked at once all timing is done: one entry per pass, each adding its columns.
+
+Passes may slow down or spoil what comes after them, never what was timed. One that fails costs its
+columns and leaves a note, not the row.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from bench import empty, leftovers, modes
+from bench.devices import Hardware, Step
+from bench.entrant import Entrant
+from bench.isolation import Progress, one_line
+from bench.memory import reading
+from bench.profiling import files
+from bench.profiling.capture import capture, contradictions, with_kernel_events
+from bench.profiling.columns import columns
+from bench.records import Case, Findings, Plan, Result, noted
+from bench.roofline import ceilings, counting
+from bench.subject import state_kept
+
+NO_ROOM = (
+    "no trace is kept: those of the study take traces_max_mb already; delete some, or allow more"
+)
+
+CEILINGS = "ceilings.json"
+"""In the folder of results: rates of each device and dtype, measured when first asked for."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What passes look at. Nothing else of the case is left in the process."""
+
+    candidate: Entrant
+    case: Case
+    device: Hardware
+    plan: Plan
+    run_id: str | None  # names the files that passes leave; None: they leave none
+
+    def file(self, suffix: str) -> tuple[Path | None, int]:
+        """Where a trace may go, and its largest size; None where none is kept.
+
+        Of a case with several processes the first one keeps traces.
+        """
+        plan = self.plan
+        if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
+            return None, 0
+        folder = plan.study_folder / "traces"
+        room = files.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
+        return folder / f"{self.run_id}{suffix}", room
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way to look at a case."""
+
+    name: str  # shown as the phase of a run
+    note: str  # the column that says why others are null
+    asked: Callable[[Plan], bool]
+    look: Callable[[Scene, Findings], Findings]
+
+
+def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
+    """Every pass that the plan asks for. What is known is reported before each, lest it be lost."""
+    asked = [each for each in PASSES if each.asked(scene.plan)]
+    for position, each in enumerate(asked):
+        lost = tuple(dict.fromkeys(later.note for later in asked[position:]))
+        progress(each.name, Result("ok", None, findings, lost))
+        try:
+            findings = each.look(scene, findings)
+        except Exception as error:
+            traceback.print_exc()
+            reason = f"the {each.name} pass failed ({one_line(error, 160)})"
+            findings = noted(findings, [each.note], reason)
+    return findings
+
+
+def _dispatch(scene: Scene, findings: Findings) -> Findings:
+    case, device = scene.case, scene.device
+    subject = scene.candidate.built.subject
+    start = device.clock()
+    timing = empty.dispatch(subject, case.variant, case.model, device, scene.plan.budget)
+    assert findings.clocks_s is not None
+    return replace(
+        findings,
+        dispatch_rounds_s=timing.samples_s or None,
+        dispatch_note=timing.reason,
+        clocks_s=findings.clocks_s + device.clock() - start,
+    )
+
+
+def _memory(scene: Scene, findings: Findings) -> Findings:
+    built, allocator = scene.candidate.built, scene.device.allocator
+    found = reading.read(built.subject, scene.case.variant, built.live, built.step, allocator)
+    return replace(findings, **asdict(found))
+
+
+def _snapshot(scene: Scene, findings: Findings) -> Findings:
+    """On CUDA, a file of a steady call for PyTorch's memory viewer."""
+    path, room = scene.file(".pickle")
+    built = scene.candidate.built
+    if path is None or not room:
+        return findings
+    partial = leftovers.partial(path)
+    try:
+        with state_kept(built.subject.module), scene.device.allocator.record(partial) as can:
+            if not can:
+                return findings
+            path.parent.mkdir(parents=True, exist_ok=True)
+            built.step()
+        if partial.stat().st_size <= room:
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return findings
+
+
+def _profile(scene: Scene, findings: Findings) -> Findings:
+    path, room = scene.file(".json.gz")
+    assert findings.latency_rounds_s
+    expected_s = median(findings.latency_rounds_s)
+    with state_kept(scene.candidate.built.subject.module):
+        step = _visible(scene)
+        seen = capture(step, scene.device, path if room else None, expected_s, room)
+    found = columns(seen, scene.device.queues, path.name if path else None)
+    findings = replace(findings, **asdict(found))
+    if path and not room:
+        findings = noted(findings, ["profile_note"], NO_ROOM)
+    if findings.graph_launches is None and seen.typical:
+        findings = replace(findings, graph_launches=seen.typical.graph_launches)
+    device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
+    return replace(findings, flags=(*findings.flags, *contradictions(seen, device_s)))
+
+
+def _visible(scene: Scene) -> Step:
+    """What was timed, or on a CPU the same compiled once more so that fused kernels show."""
+    built, case = scene.candidate.built, scene.case
+    if scene.device.queues or case.variant.mode.compile == "none":
+        return built.step
+
+    def again() -> Step:
+        return modes.build(built.subject, case.variant, case.model.fullgraph, scene.device).step
+
+    return with_kernel_events(again)
+
+
+def _work(scene: Scene, findings: Findings) -> Findings:
+    """Counted on plain eager that records gradients, whatever the mode."""
+    variant, subject = scene.case.variant, scene.candidate.built.subject
+    plain = replace(variant.mode, grad="enabled", compile="none", graph=False)
+    step = modes.build(subject, replace(variant, mode=plain), True, scene.device).live
+    work = counting.count(step, subject)
+    return replace(findings, flops=work.flops, least_bytes=work.least_bytes, work_note=work.note)
+
+
+def _ceilings(scene: Scene, findings: Findings) -> Findings:
+    file = Path(scene.plan.results_dir) / CEILINGS
+    found = ceilings.remembered(scene.device, scene.case.variant.dtype, file)
+    known = findings.least_bytes
+    return replace(
+        findings,
+        ceiling_flops_per_s=found.flops_per_s,
+        ceiling_bytes_per_s=None if known is None else found.bytes_per_s(known),
+    )
+
+
+PASSES = (
+    Pass("dispatch", "dispatch_note", lambda plan: True, _dispatch),
+    Pass("memory", "memory_note", lambda plan: plan.memory, _memory),
+    Pass("snapshot", "memory_note", lambda plan: plan.memory, _snapshot),
+    Pass("work", "work_note", lambda plan: plan.profile, _work),
+    Pass("profile", "profile_note", lambda plan: plan.profile, _profile),
+    Pass("ceilings", "work_note", lambda plan: plan.profile, _ceilings),
+)
+"""In this order: what times comes before what profiles, then memory while nothing was compiled
+again, and last what takes memory of its own."""

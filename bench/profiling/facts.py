@@ -1,0 +1,159 @@
+"""What happened in each profiled step? Facts from a trace, by its categories; needs no torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+
+from bench.profiling import events
+from bench.profiling.events import COPIES, FILLS, Event
+from bench.profiling.steps import IS_GRAPH_LAUNCH, IS_LAUNCH, StepEvents, steps
+
+WORKING_OPERATORS = "modescope_working_operators"
+"""Key in the trace of a CPU: names of the operators in it that do work of their own."""
+
+HEAVIEST = 10
+
+
+@dataclass(frozen=True)
+class Heavy:
+    """A name that much time went to, over all steps of a trace."""
+
+    name: str
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """One step. "Work" is a GPU's kernels, copies and fills; on a CPU, its kernels.
+
+    A kernel of a CPU is the outermost operator that does work of its own, or a fused C++ kernel.
+    Not the innermost: aten::addmm and aten::mul call aten::copy_ before they compute.
+    """
+
+    host_s: float  # length of the step's range
+    span_s: float  # from the start of the range to its end or that of its last work
+    ops_top: int  # operators called by Python, autograd or compiled code
+    ops_leaf: int  # operators that call no further operator
+    leaf_ops_s: float  # their time; misses what an operator computes around those it calls
+    kernels: int
+    kernels_s: float  # sum of their times, also where they overlap
+    launches: int  # of single kernels, through the CUDA runtime or driver
+    graph_launches: int
+    copies: int  # cudaMemcpy and the like; what a kernel or an operator copies is a kernel
+    fills: int
+    busy_s: float  # time with any work, on whatever stream: the union of its intervals
+    gaps_s: tuple[float, ...]  # between stretches of work, in order
+    launch_delays_s: tuple[float, ...]  # start of each launch to start of its first work, in order
+
+    @property
+    def idle_s(self) -> float:
+        """Time of the span in which nothing worked: before, between and after the work."""
+        return self.span_s - self.busy_s
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many events of a trace say nothing about its steps, by reason."""
+
+    unfinished: int  # still running when the profiler stopped
+    broken: int  # without a start or a length
+    unread: int  # flow arrows, instants, async events
+    overlapping: int  # operations that overlap another without containing it
+    elsewhere: int  # in no step, or in another process than the first step
+    unclaimed: int  # work whose launch is not in the trace, or may be that of another process
+    lost: int  # launches of kernels and graphs in a step whose work is not in the trace
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """All steps in order, and what took longest in them together."""
+
+    steps: tuple[StepFacts, ...]
+    heaviest_kernels: tuple[Heavy, ...]
+    heaviest_ops: tuple[Heavy, ...]  # operators, by the time not spent in operations they call
+    left_out: LeftOut
+
+
+def read(source: events.Trace | Path | str, working: Collection[str] | None = None) -> TraceFacts:
+    """The facts of a trace, given as such or as a .json or .json.gz file.
+
+    working: names of the operators that do work of their own, for a trace of a CPU. Without it,
+        and without the key `WORKING_OPERATORS` in the trace, kernels are those of a GPU.
+    Raises OSError and ValueError as `events.load` does.
+    """
+    trace = source if isinstance(source, dict) else events.load(source)
+    intervals, left_out = events.intervals(trace)
+    found = steps(intervals, trace.get(WORKING_OPERATORS) if working is None else working, left_out)
+    return TraceFacts(
+        tuple(_facts(step) for step in found),
+        _heaviest((each.name, each.length_ns) for step in found for each in step.kernels),
+        _heaviest((each.event.name, each.self_ns) for step in found for each in step.operators),
+        LeftOut(**{field.name: left_out[field.name] for field in fields(LeftOut)}),
+    )
+
+
+def _facts(step: StepEvents) -> StepFacts:
+    leaves = [each for each in step.operators if each.leaf]
+    categories = Counter(each.category for each in step.work)
+    asked = [launch.name for launch in step.launches.values()]
+    stretches = _union(step.work)
+    end_ns = max([step.range.end_ns, *(end for _, end in stretches)])
+    return StepFacts(
+        host_s=_seconds(step.range.length_ns),
+        span_s=_seconds(end_ns - step.range.start_ns),
+        ops_top=sum(each.top for each in step.operators),
+        ops_leaf=len(leaves),
+        leaf_ops_s=_seconds(sum(each.event.length_ns for each in leaves)),
+        kernels=len(step.kernels),
+        kernels_s=_seconds(sum(each.length_ns for each in step.kernels)),
+        launches=sum(bool(IS_LAUNCH(name)) for name in asked),
+        graph_launches=sum(bool(IS_GRAPH_LAUNCH(name)) for name in asked),
+        copies=categories[COPIES],
+        fills=categories[FILLS],
+        busy_s=_seconds(sum(end - start for start, end in stretches)),
+        gaps_s=tuple(_seconds(later[0] - earlier[1]) for earlier, later in pairwise(stretches)),
+        launch_delays_s=_delays(step),
+    )
+
+
+def _union(work: Iterable[Event]) -> list[tuple[int, int]]:
+    """Stretches of time covered by any of the events, in order, none touching the next."""
+    stretches: list[tuple[int, int]] = []
+    for start, end in sorted((each.start_ns, each.end_ns) for each in work):
+        if stretches and start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _delays(step: StepEvents) -> tuple[float, ...]:
+    """From the start of the launch, not its end: a replay's first kernel may run before that."""
+    first_ns: dict[object, int] = {}
+    for event in step.work:
+        first_ns.setdefault(event.correlation, event.start_ns)
+    launched = sorted(step.launches.items(), key=lambda item: item[1].start_ns)
+    return tuple(
+        _seconds(first_ns[key] - launch.start_ns) for key, launch in launched if key in first_ns
+    )
+
+
+def _heaviest(named_ns: Iterable[tuple[str, int]]) -> tuple[Heavy, ...]:
+    counts: Counter[str] = Counter()
+    total_ns: Counter[str] = Counter()
+    for name, length_ns in named_ns:
+        counts[name] += 1
+        total_ns[name] += length_ns
+    return tuple(
+        Heavy(name, counts[name], _seconds(length_ns))
+        for name, length_ns in total_ns.most_common(HEAVIEST)
+    )
+
+
+def _seconds(ns: int) -> float:
+    return ns / 1e9

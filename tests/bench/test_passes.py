@@ -1,0 +1,345 @@
+"""What comes after timing: counted by hand, alone in its process, and never at the row's cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bench import empty, isolation, passes, runner
+from bench.devices import Cpu
+from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup
+from bench.memory import reading
+from bench.profiling import capture, events, facts
+from bench.profiling.capture import STEPS
+from bench.profiling.columns import columns
+from bench.profiling.steps import STEP
+from bench.records import Case, Findings, Model, Plan, Result, Variant
+from bench.roofline import ceilings, counting
+from bench.roofline.floor import Ceilings
+from tests import probes
+from tests.probes import case, model, silent, smoke, variant
+
+pytestmark = pytest.mark.usefixtures("as_in_a_child")
+
+RUN_ID = "20260301T120000.000001-abc123"
+EAGER = variant(grad="inference_mode")
+COMPILE = variant(grad="inference_mode", compile="default")
+LENGTHS = (4, 16, 64)
+BATCH, WIDTH = 4, 16
+
+FLOAT = 4
+RATES = Ceilings(2e11, ((2**10, 3e10), (2**20, 1e10)))
+
+NULL_ON_A_CPU = {
+    *("launches", "copies", "fills", "launch_delay_s", "reserved_bytes", "graph_pool_bytes"),
+    *("profile_note", "memory_note", "work_note"),
+}
+COLUMNS: dict[type, set[str]] = {
+    part: {column.name for column in fields(part)}
+    for part in (GeneratedCode, Profiled, Setup, Memory, Bounds)
+}
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
+    threads, gives_up = torch.get_num_threads(), torch._dynamo.config.fail_on_recompile_limit_hit
+    yield
+    torch.compiler.reset()
+    torch.set_num_threads(threads)
+    torch._dynamo.config.fail_on_recompile_limit_hit = gives_up
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
+
+
+def chain(ops: int, asked: Variant) -> Case:
+    """A chain of pointwise operators; without a batch dimension, so that no empty one compiles."""
+    shape = f'{{"batch":{BATCH},"ops":{ops},"width":{WIDTH}}}'
+    asked_of = Model("pointwise", "models.pointwise:build", batch_dim=None)
+    return replace(case(asked_of, asked, baseline=None), shape_json=shape)
+
+
+def nulls(findings: Findings, *parts: type) -> set[str]:
+    names = {name for part in parts for name in COLUMNS[part]}
+    return {name for name in names if getattr(findings, name) is None}
+
+
+def traces(plan: Plan) -> list[Path]:
+    return sorted((plan.study_folder / "traces").glob("*"))
+
+
+# Profiler
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_chain_is_as_many_kernels_in_eager(ops: int, plan: Plan) -> None:
+    found = runner.run(silent, chain(ops, EAGER), plan).findings
+    assert (found.kernels, found.ops_dispatched) == (ops, ops)
+    assert found.ops_leaf >= ops  # some call others
+    assert nulls(found, Profiled) - NULL_ON_A_CPU == {"trace"}
+    assert nulls(found, GeneratedCode) == COLUMNS[GeneratedCode]
+    assert found.device_busy_s <= found.profiled_span_s
+    assert found.profiler_overhead > 0
+    heaviest = json.loads(found.heaviest_kernels)
+    assert sum(each["count"] for each in heaviest) == ops
+    seconds = [each["seconds"] for each in heaviest]
+    assert seconds == sorted(seconds, reverse=True)
+    assert set(found.flags) <= {"no_steady_state"}
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_compiled_chain_is_one_kernel(ops: int, plan: Plan) -> None:
+    found = runner.run(silent, chain(ops, COMPILE), plan).findings
+    assert (found.kernels, found.ops_dispatched) == (1, 0)
+    assert (found.generated_kernels, found.extern_calls) == (1, 0)
+    assert found.bytes_accessed == FLOAT * (2 * BATCH * WIDTH + WIDTH)
+    assert found.compiler_cache_hits + found.compiler_cache_misses == 1
+    (kernel,) = json.loads(found.heaviest_kernels)
+    assert "cpp_fused" in kernel["name"]
+    assert kernel["count"] == 1
+
+
+def test_a_trace_loads_back_with_its_steps(plan: Plan) -> None:
+    found = runner.run(silent, chain(4, EAGER), plan, RUN_ID).findings
+    assert found.trace == f"{RUN_ID}.json.gz"
+    (path,) = traces(plan)
+    assert path.name == found.trace
+    trace = events.load(path)
+    ranges = [event for event in trace["traceEvents"] if event["name"] == STEP]
+    assert len(ranges) == STEPS
+    read = facts.read(path)
+    assert [step.kernels for step in read.steps] == [4] * STEPS
+    assert found.profiled_span_s in [step.span_s for step in read.steps]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"replicate": 1}, {"trace_max_bytes": 0}, {"profile": False}], ids=str
+)
+def test_where_no_trace_is_kept(changes: dict[str, Any], plan: Plan) -> None:
+    found = runner.run(silent, chain(4, EAGER), replace(plan, **changes), RUN_ID).findings
+    assert (found.trace, found.profile_note) == (None, None)
+    assert traces(plan) == []
+    assert (found.kernels is None) == (changes == {"profile": False})
+
+
+def test_a_study_keeps_no_more_traces_than_it_may(plan: Plan) -> None:
+    """The oldest stay, as their rows name them."""
+    runner.run(silent, chain(4, EAGER), plan, RUN_ID)
+    (first,) = traces(plan)
+    full = replace(plan, traces_max_bytes=first.stat().st_size)
+    found = runner.run(silent, chain(4, EAGER), full, "20260302").findings
+    assert traces(plan) == [first]
+    assert (found.trace, found.profile_note) == (None, passes.NO_ROOM)
+    assert found.kernels == 4
+
+
+def test_a_little_room_is_used_for_fewer_steps(plan: Plan) -> None:
+    runner.run(silent, chain(64, EAGER), plan, RUN_ID)
+    (first,) = traces(plan)
+    first_bytes = first.stat().st_size
+    tight = replace(plan, traces_max_bytes=first_bytes * 8 // 5)
+    found = runner.run(silent, chain(64, EAGER), tight, "20260302").findings
+    assert found.trace == "20260302.json.gz"
+    assert sum(path.stat().st_size for path in traces(plan)) <= tight.traces_max_bytes
+    assert f"of {STEPS} steps fit into a trace file" in found.profile_note
+
+
+def test_steps_that_differ_have_a_mean_count() -> None:
+    heavy = facts.Heavy
+    text = columns(_profile_of(heavy("a", 7, 2.0), heavy("b", 4, 1.0)), launches=False)
+    assert json.loads(text.heaviest_kernels) == [
+        {"name": "a", "count": 3.5, "seconds": 1.0},
+        {"name": "b", "count": 2, "seconds": 0.5},
+    ]
+
+
+def _profile_of(*heaviest: facts.Heavy) -> capture.Profile:
+    step = facts.StepFacts(2.0, 2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (), (5e-6, 1e-6, 3e-6))
+    left_out = facts.LeftOut(0, 0, 0, 0, 0, 0, 0)
+    trace = facts.TraceFacts((step, step), heaviest, (), left_out)
+    return capture.Profile(trace, 1.5, None, ("one", "two"))
+
+
+def test_launches_are_a_gpu_s() -> None:
+    of_gpu, of_cpu = (columns(_profile_of(), launches=each) for each in (True, False))
+    assert (of_gpu.launches, of_gpu.copies, of_gpu.fills) == (3, 2, 1)
+    assert of_gpu.launch_delay_s == 3e-6
+    assert (of_cpu.launches, of_cpu.copies, of_cpu.fills, of_cpu.launch_delay_s) == (None,) * 4
+    assert of_gpu.profile_note == "one; two"
+    assert of_gpu.trace is None
+
+
+def test_a_trace_without_steps_leaves_nulls() -> None:
+    made = _profile_of()
+    blank = replace(made, trace=replace(made.trace, steps=()))
+    found = columns(blank, launches=True)
+    assert found == Profiled(profiler_overhead=1.5, profile_note="one; two")
+
+
+# Memory, in a process of its own as users get it
+
+
+@lru_cache
+def measured(build: Callable[..., probes.Built], grad: str, **axes: Any) -> Findings:
+    """With a baseline, of which nothing may be left by the time that memory is read."""
+    asked = case(model(build), variant(grad=grad, **axes))
+    memory_alone = replace(smoke(), memory=True)
+    outcome = isolation.call("bench.runner:run", asked, memory_alone, timeout_s=120)
+    assert outcome.kind == "returned", outcome.reason
+    result: Result = outcome.value
+    assert (result.status, result.reason) == ("ok", None)
+    return result.findings
+
+
+ROWS, HIDDEN = probes.LAYERS_ROWS, probes.LAYERS_HIDDEN
+HIDDEN_BYTES = ROWS * HIDDEN * FLOAT
+OUT_BYTES = ROWS * probes.WIDTH * FLOAT
+INPUT_BYTES = ROWS * probes.WIDTH * FLOAT
+WEIGHT_BYTES = FLOAT * (2 * probes.WIDTH * HIDDEN + HIDDEN + probes.WIDTH)
+
+
+def test_activations_of_two_layers() -> None:
+    """GELU saves what it is given, the second product too; the first is given the input."""
+    found = measured(probes.two_layers, "enabled")
+    assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
+    assert found.step_peak_bytes == 2 * HIDDEN_BYTES + OUT_BYTES
+    assert (found.allocations_per_call, found.releases_per_call) == (3, 3)
+    assert nulls(found, Memory, Setup) <= NULL_ON_A_CPU
+    assert nulls(found, Profiled) == COLUMNS[Profiled]
+
+
+@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
+def test_without_gradients_nothing_is_saved(grad: str) -> None:
+    found = measured(probes.two_layers, grad)
+    assert found.saved_activation_bytes == 0
+    assert found.allocated_bytes_per_call == 2 * HIDDEN_BYTES + OUT_BYTES
+    assert found.step_left_bytes == 0
+
+
+@pytest.mark.parametrize("grad", ["enabled", "inference_mode"])
+def test_the_candidate_is_alone(grad: str) -> None:
+    """Neither the reference in float64 nor the baseline nor the original is left."""
+    found = measured(probes.two_layers, grad)
+    assert (found.weights_bytes, found.input_bytes) == (WEIGHT_BYTES, INPUT_BYTES)
+    assert found.resident_bytes == WEIGHT_BYTES + INPUT_BYTES
+
+
+def test_a_second_copy_of_the_model_is_caught() -> None:
+    found = measured(probes.hoarded, "enabled")
+    assert found.resident_bytes == found.weights_bytes + found.input_bytes + WEIGHT_BYTES
+
+
+# Work and ceilings
+
+
+@pytest.mark.parametrize("grad", ["enabled", "inference_mode"])
+def test_work_is_that_of_the_model_whatever_the_mode(grad: str, plan: Plan) -> None:
+    found = runner.run(silent, case(model(probes.two_layers), variant(grad=grad)), plan).findings
+    assert found.flops == 2 * (2 * ROWS * probes.WIDTH * HIDDEN)
+    assert found.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
+    assert found.ceiling_flops_per_s == 2e11
+    assert found.ceiling_bytes_per_s == RATES.bytes_per_s(found.least_bytes) == 3e10
+    assert nulls(found, Bounds) == {"work_note"}
+
+
+def test_ceilings_are_measured_once_for_all_studies(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+
+    def measure(device: Cpu, dtype: str) -> Ceilings:
+        measured.append(dtype)
+        return RATES
+
+    monkeypatch.setattr(ceilings, "measure", measure)
+    for study, dtype in (("one", "fp32"), ("two", "fp32"), ("two", "bf16")):
+        asked = case(model(probes.scaled), variant(dtype), baseline=None)
+        runner.run(silent, asked, replace(plan, study=study))
+    assert measured == ["fp32", "bf16"]
+    assert [path.name for path in Path(plan.results_dir).iterdir()] == [passes.CEILINGS]
+
+
+# What goes wrong
+
+
+def raising(*arguments: Any, **options: Any) -> None:
+    raise RuntimeError("this is\nnot supported")
+
+
+FAILURES = {
+    "dispatch": (empty, "dispatch", "dispatch_note", {"dispatch_rounds_s"}),
+    "memory": (reading, "read", "memory_note", COLUMNS[Memory]),
+    "work": (counting, "count", "work_note", {"flops", "least_bytes", "ceiling_bytes_per_s"}),
+    "profile": (passes, "capture", "profile_note", COLUMNS[Profiled]),
+    "ceilings": (
+        *(ceilings, "remembered", "work_note"),
+        {"ceiling_flops_per_s", "ceiling_bytes_per_s"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_pass_that_fails_costs_its_columns_alone(
+    name: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = case(model(probes.linear), EAGER)
+    whole = asdict(runner.run(silent, asked, plan).findings)
+    where, function, note, its_own = FAILURES[name]
+    monkeypatch.setattr(where, function, raising)
+    result = runner.run(silent, asked, plan)
+    assert (result.status, result.reason) == ("ok", None)
+    found = asdict(result.findings)
+    reason = f"the {name} pass failed (RuntimeError: this is not supported)"
+    assert found[note] == reason
+    may_be_noise = {"pipelined_rounds_s"}  # a slope over blocks of 0.1 ms
+    lost = {key for key in whole if found[key] is None and whole[key] is not None} - may_be_noise
+    assert lost == (its_own - {note}) & {key for key in whole if whole[key] is not None}
+
+
+def test_what_is_known_before_each_pass_is_reported_with_what_may_be_lost(plan: Plan) -> None:
+    kept: dict[str, Any] = {}
+
+    def report(phase: str, keep: object = None) -> None:
+        kept[phase] = keep
+
+    runner.run(report, case(model(probes.linear), EAGER), plan)
+    names = [each.name for each in passes.PASSES]
+    assert [phase for phase in kept if phase in names] == names
+    assert all(kept[name].status == "ok" for name in names)
+    notes = ("dispatch_note", "memory_note", "work_note", "profile_note")
+    assert kept["dispatch"].lost == notes
+    assert kept["profile"].lost == ("profile_note", "work_note")
+    assert kept["dispatch"].findings.dispatch_rounds_s is None
+    assert kept["memory"].findings.dispatch_rounds_s is not None
+    assert kept["profile"].findings.flops is not None
+    assert kept["profile"].findings.kernels is None
+    assert kept["ceilings"].findings.kernels is not None
+
+
+def test_passes_leave_a_model_with_a_state_as_it_was(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenes: list[passes.Scene] = []
+    run = passes.run
+
+    def watched(progress: Any, scene: passes.Scene, findings: Findings) -> Findings:
+        scenes.append(scene)
+        module = scene.candidate.built.subject.module
+        before = float(module.get_buffer("calls"))
+        found = run(progress, scene, findings)
+        assert float(module.get_buffer("calls")) == before
+        return found
+
+    monkeypatch.setattr(passes, "run", watched)
+    assert runner.run(silent, case(model(probes.counts), EAGER), plan).status == "ok"
+    assert len(scenes) == 1

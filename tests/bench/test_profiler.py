@@ -1,0 +1,256 @@
+"""Profiles of real steps on a CPU: kernels counted, files bounded, doubts raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench import compiler_facts, modes
+from bench.compiler_facts import Generated
+from bench.devices import Cpu, Step
+from bench.profiling import facts
+from bench.profiling.capture import (
+    MAX_BYTES,
+    STEPS,
+    Profile,
+    capture,
+    contradictions,
+    with_kernel_events,
+)
+from bench.profiling.events import load
+from bench.profiling.steps import STEP
+from bench.records import Model, Variant
+from bench.subject import build
+from tests.probes import variant
+
+LENGTHS = (4, 16, 64)
+EAGER = variant(grad="inference_mode")
+COMPILE = variant(grad="inference_mode", compile="default")
+MLP = {"batch": 2, "width": 8, "depth": 2}
+EXPECTED_S = 1e-4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _process_as_it_was() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def built(name: str, asked: Variant = EAGER, **shape: int) -> Step:
+    torch.manual_seed(0)
+    subject = build(Model(name, f"models.{name}:build"), shape)
+    return modes.build(subject, asked, True, Cpu()).step
+
+
+def chain(ops: int, asked: Variant = EAGER) -> Step:
+    return built("pointwise", asked, batch=4, width=16, ops=ops)
+
+
+@lru_cache
+def compiled(ops: int) -> tuple[Profile, Generated]:
+    with compiler_facts.watch() as watch:
+        step = with_kernel_events(lambda: chain(ops, COMPILE))
+    assert watch.generated
+    return profile(step), watch.generated
+
+
+def profile(step: Step, path: Path | None = None, max_bytes: int = MAX_BYTES) -> Profile:
+    return capture(step, Cpu(), path, EXPECTED_S, max_bytes)
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
+    seen = profile(chain(ops))
+    assert [step.kernels for step in seen.trace.steps] == [ops] * STEPS
+    assert [step.ops_top for step in seen.trace.steps] == [ops] * STEPS
+    assert sum(heavy.count for heavy in seen.trace.heaviest_kernels) == ops * STEPS
+    assert contradictions(seen, None) == ()
+    assert seen.notes == ()
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_compiled_chain_is_one_kernel_and_no_operator(ops: int) -> None:
+    seen, _ = compiled(ops)
+    assert [step.kernels for step in seen.trace.steps] == [1] * STEPS
+    assert [step.ops_top for step in seen.trace.steps] == [0] * STEPS
+    (kernel,) = seen.trace.heaviest_kernels
+    assert "cpp_fused" in kernel.name
+
+
+def test_the_compiler_s_own_code_has_as_many_kernels_as_the_trace() -> None:
+    _, generated = compiled(16)
+    assert (generated.wrappers, generated.kernel_calls, generated.extern_calls) == (1, 1, 0)
+    # (4, 16) floats in, as many out, and 16 of the scale
+    assert generated.bytes_accessed == 4 * (2 * 4 * 16 + 16)
+
+
+def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
+    _, first = compiled(16)
+    with compiler_facts.watch() as watch:
+        with_kernel_events(lambda: chain(16, COMPILE))
+    assert (watch.generated.cache_hits, watch.generated.cache_misses) == (1, 0)
+    assert replace(watch.generated, cache_hits=0, cache_misses=1) == replace(
+        first, cache_hits=0, cache_misses=1
+    )
+
+
+def test_nothing_compiled_is_nothing_generated() -> None:
+    with compiler_facts.watch() as watch:
+        chain(4)()
+    assert watch.generated == Generated(0, 0, 0, None, 0, 0)
+
+
+def test_a_matrix_product_is_one_kernel_however_it_is_composed() -> None:
+    """linear -> addmm, which copies its bias first; gelu; linear -> addmm."""
+    seen = profile(built("mlp", EAGER, **MLP)).typical
+    assert (seen.kernels, seen.ops_top) == (3, 3)
+    assert seen.ops_leaf > 3
+    assert seen.kernels_s > seen.leaf_ops_s - seen.kernels_s
+
+
+def test_a_compiled_mlp_calls_two_products_and_generates_the_rest() -> None:
+    with compiler_facts.watch() as watch:
+        step = with_kernel_events(lambda: built("mlp", COMPILE, **MLP))
+    seen = profile(step)
+    assert (watch.generated.kernel_calls, watch.generated.extern_calls) == (1, 2)
+    assert (seen.typical.kernels, seen.typical.ops_top) == (3, 2)
+    counts = {heavy.name: heavy.count for heavy in seen.trace.heaviest_kernels}
+    assert counts.pop("aten::addmm") == 2 * STEPS
+    assert [("cpp_fused" in name, number) for name, number in counts.items()] == [(True, STEPS)]
+
+
+def test_kernels_of_a_backward_pass_are_seen() -> None:
+    """y = w * x; the sum; then in backward: ones_like, and one multiplication for w's gradient."""
+    weight, x = torch.rand(4, requires_grad=True), torch.rand(4)
+
+    def step() -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+
+    seen = profile(step)
+    counts = {heavy.name: heavy.count // STEPS for heavy in seen.trace.heaviest_kernels}
+    assert counts == {"aten::mul": 2, "aten::sum": 1, "aten::ones_like": 1}
+
+
+def test_a_saved_trace_loads_back_with_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "traces" / "run.json.gz"
+    seen = profile(chain(4), path)
+    assert facts.read(path) == seen.trace
+    assert seen.saved.steps == STEPS
+    assert seen.saved.bytes == path.stat().st_size < MAX_BYTES
+    ranges = [event for event in load(path)["traceEvents"] if event["name"] == STEP]
+    assert [event["cat"] for event in ranges] == ["user_annotation"] * STEPS
+    assert [file.name for file in path.parent.iterdir()] == ["run.json.gz"]
+
+
+def test_a_trace_too_large_keeps_its_first_steps(tmp_path: Path) -> None:
+    whole = profile(chain(64), tmp_path / "whole.json.gz")
+    path = tmp_path / "part.json.gz"
+    seen = profile(chain(64), path, whole.saved.bytes * 3 // 5)
+    assert path.stat().st_size <= whole.saved.bytes * 3 // 5
+    assert 1 <= seen.saved.steps < STEPS
+    assert facts.read(path).steps == seen.trace.steps[: seen.saved.steps]
+    (note,) = seen.notes
+    assert note.startswith(f"{seen.saved.steps} of {STEPS} steps fit into a trace file of ")
+
+
+def test_a_trace_of_which_no_step_fits_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "run.json.gz"
+    seen = profile(chain(4), path, max_bytes=100)
+    assert list(tmp_path.iterdir()) == []
+    assert (seen.saved.steps, seen.saved.bytes) == (0, 0)
+    assert len(seen.trace.steps) == STEPS
+    assert seen.notes == ("not even one step fits into a trace file of 0.0001 MB",)
+
+
+@pytest.mark.parametrize(("expected_s", "steps"), [(0.5, 4), (0.9, 2), (30.0, 1), (0.0, 5)])
+def test_slow_steps_are_profiled_less_often(expected_s: float, steps: int) -> None:
+    seen = capture(chain(4), Cpu(), None, expected_s)
+    assert len(seen.trace.steps) == steps
+    assert seen.saved is None
+    assert (seen.overhead is None) == (expected_s == 0)
+
+
+class Ticking(Cpu):
+    """A clock that advances by a second with every reading."""
+
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] = iter(range(1000)).__next__
+
+
+def test_overhead_compares_with_the_step_outside_of_the_profiler() -> None:
+    assert capture(chain(4), Ticking(), None, 0.25).overhead == 4
+
+
+def test_steps_that_do_different_things_are_noted() -> None:
+    lengths = iter([1, 1, 2, 1, 2, 1])
+    x = torch.rand(4)
+
+    def step() -> None:
+        for _ in range(next(lengths)):
+            torch.sin(x)
+
+    assert profile(step).notes == (
+        "ops_top differs between steps: 1, 2",
+        "kernels differs between steps: 1, 2",
+    )
+
+
+def test_a_user_s_own_operator_counts() -> None:
+    @torch.library.custom_op("modescope_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+    x = torch.rand(4)
+    seen = profile(lambda: twice(x))
+    assert [heavy.name for heavy in seen.trace.heaviest_kernels] == ["modescope_test::twice"]
+    assert seen.typical.kernels == 1
+
+
+@pytest.fixture(scope="module")
+def sane() -> Profile:
+    return profile(chain(4))
+
+
+def with_step(sane: Profile, lost: int = 0, **changes: float) -> Profile:
+    facts = replace(sane.trace.steps[0], kernels=100, kernels_s=1e-3, busy_s=1e-3, span_s=2e-3)
+    left_out = replace(sane.trace.left_out, lost=lost)
+    trace = replace(sane.trace, steps=(replace(facts, **changes),), left_out=left_out)  # type: ignore[arg-type]
+    return replace(sane, trace=trace)
+
+
+@pytest.mark.parametrize(
+    ("device_s", "flags"),
+    [
+        (None, ()),
+        (1.0e-3, ()),
+        (1.1e-3, ()),
+        (1.4e-3, ()),  # 100 kernels may leave 200 us between them, and 15 % are tolerated
+        (1.5e-3, ("profile_contradicts_device_time",)),
+        (0.9e-3, ()),
+        (0.8e-3, ("profile_contradicts_device_time",)),
+    ],
+)
+def test_busy_time_is_held_against_the_device_clock(
+    sane: Profile, device_s: float | None, flags: tuple[str, ...]
+) -> None:
+    assert contradictions(with_step(sane), device_s) == flags
+
+
+def test_what_cannot_be_is_flagged(sane: Profile) -> None:
+    assert contradictions(with_step(sane, busy_s=3e-3), None) == ("profile_busy_exceeds_span",)
+    assert contradictions(with_step(sane, lost=2), None) == ("profile_lost_events",)
+    empty = replace(sane, trace=replace(sane.trace, steps=()))
+    assert contradictions(empty, 1.0) == ("profile_empty",)
+    assert empty.typical is None
+
+
+def test_the_typical_step_is_one_that_took_place(sane: Profile) -> None:
+    base = sane.trace.steps[0]
+    steps = tuple(replace(base, span_s=span) for span in (3.0, 1.0, 9.0, 2.0))
+    assert replace(sane, trace=replace(sane.trace, steps=steps)).typical is steps[3]

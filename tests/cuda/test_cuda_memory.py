@@ -1,0 +1,125 @@
+"""What only a GPU can show: the caching allocator's rounding, a graph's pool, a snapshot."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from bench import modes
+from bench.devices import Hardware, find
+from bench.memory import reading
+from bench.memory.cuda import CudaAllocator
+from bench.roofline import ceilings, counting
+from bench.roofline.floor import floor
+from bench.subject import Inputs, Subject
+from tests.probes import variant
+
+pytestmark = pytest.mark.cuda
+
+BATCH, WIDTH, HIDDEN = 256, 128, 512
+HIDDEN_BYTES = BATCH * HIDDEN * 4
+BLOCK_BYTES = 512
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def device() -> Hardware:
+    return find("cuda")
+
+
+@pytest.fixture
+def allocator() -> CudaAllocator:
+    return CudaAllocator(0)
+
+
+@pytest.fixture
+def subject(device: Hardware) -> Subject:
+    net = nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, WIDTH))
+    return Subject(net, Inputs((torch.randn(BATCH, WIDTH),), {})).to(device.torch_device)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 1000), (7, 4096), (50, 12)])
+def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator) -> None:
+    found = reading.steady_call(
+        lambda: [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(count)],
+        allocator,
+    )
+    rounded = -(-size // BLOCK_BYTES) * BLOCK_BYTES
+    assert (found.allocations, found.releases, found.left_bytes) == (count, count, 0)
+    assert (found.peak_bytes, found.requested_peak_bytes) == (count * rounded, count * size)
+
+
+def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
+    asked = variant(grad="enabled")
+    step = modes.build(subject, asked, True, device).live
+    step()
+    found = reading.read(subject, asked, step, step, allocator)
+    assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
+    assert found.step_peak_bytes >= 2 * HIDDEN_BYTES + BATCH * WIDTH * 4
+    assert (found.step_left_bytes, found.graph_pool_bytes) == (0, 0)
+    assert found.resident_bytes >= found.weights_bytes + found.input_bytes
+    assert found.reserved_bytes >= found.resident_bytes + found.step_peak_bytes
+
+
+@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
+def test_nothing_is_saved(grad: str, subject: Subject, device: Hardware) -> None:
+    step = modes.build(subject, variant(grad=grad), True, device).live
+    assert reading.saved_activation_bytes(step, subject) == 0
+
+
+def test_a_second_copy_of_the_model_is_caught(subject: Subject, allocator: CudaAllocator) -> None:
+    before = allocator.resident_bytes()
+    planted = copy.deepcopy(subject.module)
+    grown = allocator.resident_bytes() - before
+    assert grown >= reading.weights_bytes(planted)
+    assert grown < reading.weights_bytes(planted) + 4 * BLOCK_BYTES
+
+
+@pytest.mark.parametrize("axes", [{"graph": True}, {"compile": "reduce-overhead"}], ids=str)
+def test_a_graph_allocates_nothing_and_has_a_pool(
+    axes: dict[str, Any], subject: Subject, device: Hardware, allocator: CudaAllocator
+) -> None:
+    asked = variant(grad="inference_mode", **axes)
+    built = modes.build(subject, asked, True, device)
+    for _ in range(4):
+        built.step()
+    found = reading.read(subject, asked, built.live, built.step, allocator)
+    assert found.graph_pool_bytes > 0
+    assert found.reserved_bytes >= found.graph_pool_bytes
+    if asked.mode.graph:
+        assert found.allocations_per_call == 0
+        assert found.step_peak_bytes == 0
+    torch.compiler.reset()
+
+
+def test_setup_peak_sees_what_was_gone_again(allocator: CudaAllocator) -> None:
+    with allocator.watch_setup() as watched:
+        torch.ones(64 * MIB, dtype=torch.uint8, device="cuda")
+    assert watched.found.above_start_bytes == 64 * MIB
+
+
+def test_a_snapshot_holds_what_happened(allocator: CudaAllocator, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    with allocator.record(path) as can:
+        assert can
+        torch.ones(3 * MIB, dtype=torch.uint8, device="cuda")
+    snapshot = pickle.loads(path.read_bytes())
+    sizes = [event["size"] for trace in snapshot["device_traces"] for event in trace]
+    assert 3 * MIB in sizes
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16"])
+def test_a_large_product_comes_near_its_floor(dtype: str, device: Hardware) -> None:
+    found = ceilings.measure(device, dtype)
+    side = 4096
+    one = torch.randn(side, side, dtype=modes.DTYPES[dtype], device=device.torch_device)
+    subject = Subject(nn.Identity(), Inputs((one,), {}))
+    work = counting.count(lambda: one @ one, subject)
+    assert work.flops == 2 * side**3
+    assert floor(work, found).bound == "compute"

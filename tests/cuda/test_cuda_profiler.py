@@ -1,0 +1,113 @@
+"""Profiles on a GPU: kernels, launches and replays as the CUDA runtime reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench import modes, timers
+from bench.devices import Hardware, Step, find
+from bench.profiling import facts
+from bench.profiling.capture import STEPS, Profile, capture, contradictions
+from bench.records import Model, Variant
+from bench.subject import build
+from tests.probes import preset, variant
+
+pytestmark = pytest.mark.cuda
+
+WARM_UP = 4  # reduce-overhead: one call warms up, one records, the next replay
+LARGE = {"batch": 16384, "width": 4096}
+SMALL = {"batch": 4, "width": 16}
+
+
+@pytest.fixture(scope="module")
+def device() -> Hardware:
+    return find("cuda")
+
+
+@pytest.fixture(autouse=True)
+def _process_as_it_was() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def warm(asked: Variant, device: Hardware, **shape: int) -> Step:
+    torch.manual_seed(0)
+    subject = build(Model("pointwise", "models.pointwise:build"), shape).to(device.torch_device)
+    step = modes.build(subject, asked, True, device).step
+    for _ in range(WARM_UP):
+        step()
+    device.synchronize()
+    return step
+
+
+def profile(step: Step, device: Hardware, path: Path | None = None) -> Profile:
+    expected_s = timers.latency(step, device, 21).median_s
+    return capture(step, device, path, expected_s)
+
+
+@pytest.mark.parametrize("ops", [4, 16, 64])
+def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
+    seen = profile(warm(variant(grad="inference_mode"), device, ops=ops, **SMALL), device)
+    for step in seen.trace.steps:
+        assert (step.kernels, step.launches, step.graph_launches) == (ops, ops, 0)
+        assert step.ops_top == ops
+        assert len(step.launch_delays_s) == ops
+        assert min(step.launch_delays_s) > 0
+    assert contradictions(seen, None) == ()
+
+
+@pytest.mark.parametrize("ops", [4, 16, 64])
+def test_compile_launches_one(ops: int, device: Hardware) -> None:
+    asked = variant(grad="inference_mode", compile="default")
+    seen = profile(warm(asked, device, ops=ops, **SMALL), device)
+    assert [(step.kernels, step.launches) for step in seen.trace.steps] == [(1, 1)] * STEPS
+    assert "triton" in seen.trace.heaviest_kernels[0].name
+
+
+@pytest.mark.parametrize(("mode", "kernels"), [("cuda-graph", 16), ("compile-cuda-graph", 1)])
+def test_a_replay_is_one_launch_of_all_its_kernels(
+    mode: str, kernels: int, device: Hardware
+) -> None:
+    step = profile(warm(Variant(preset(mode), "fp32"), device, ops=16, **SMALL), device).typical
+    assert (step.graph_launches, step.launches, step.ops_top) == (1, 0, 0)
+    assert (step.kernels, step.copies, step.fills) == (kernels, 0, 0)
+
+
+def test_the_compiler_s_replay_copies_its_input_first(device: Hardware) -> None:
+    asked = Variant(preset("reduce-overhead"), "fp32")
+    step = profile(warm(asked, device, ops=16, **SMALL), device).typical
+    assert step.graph_launches == 1
+    assert step.kernels + step.copies == 2
+
+
+def test_copies_are_told_from_kernels(device: Hardware) -> None:
+    host, there = torch.rand(1024), torch.empty(1024, device=device.torch_device)
+
+    def step() -> None:
+        there.copy_(host)
+        there.sin_()
+
+    step()
+    seen = profile(step, device).typical
+    assert (seen.copies, seen.fills, seen.kernels) == (1, 0, 1)
+
+
+def test_busy_time_fits_the_device_clock(device: Hardware) -> None:
+    """Kernels of some 100 us each, so what lies between them hardly counts."""
+    step = warm(variant(grad="inference_mode"), device, ops=16, **LARGE)
+    device_s = timers.device_time(step, device, 20).median_s
+    seen = profile(step, device)
+    assert contradictions(seen, device_s) == ()
+    assert seen.typical.busy_s == pytest.approx(device_s, rel=0.1)
+    assert seen.typical.busy_s <= seen.typical.span_s
+
+
+def test_a_saved_trace_has_the_gpu_s_work(tmp_path: Path, device: Hardware) -> None:
+    path = tmp_path / "run.json.gz"
+    seen = profile(warm(variant(), device, ops=4, **SMALL), device, path)
+    assert seen.saved.steps == STEPS
+    assert facts.read(path) == seen.trace
