@@ -28,6 +28,20 @@ def _clock(name: str, spare: int) -> Column:
     return Column(name, lambda row: words.duration(row[f"{name}_s"]), ">", True, spare)
 
 
+def _size(title: str, name: str) -> Column:
+    return Column(title, lambda row: words.size(row[name]), ">", optional=True)
+
+
+_SIZES = (
+    ("weights", "weights_bytes"),
+    ("saved activations", "saved_activation_bytes"),
+    ("peak of a call", "step_peak_bytes"),
+    ("peak in all", "peak_bytes"),
+    ("graph pool", "graph_pool_bytes"),
+    ("setup peak", "setup_peak_bytes"),
+)
+
+
 def _host_of_cuda(row: Row) -> str:
     """On a CPU it is the latency once more."""
     return words.duration(row["host_s"]) if words.on_cuda(row) else words.UNKNOWN
@@ -38,9 +52,10 @@ SAME_GRAD = Column(
     "same grad", lambda row: words.factor(row["speedup_same_grad"]), ">", optional=True, spare=2
 )
 VERDICT = Column("verdict", lambda row: row["verdict"] or words.UNKNOWN)
-FIRST_CALL = Column("first call", words.first_call, ">", spare=6)
+FIRST_CALL = Column("first call", words.first_call, ">", spare=8)
 PAYS_AFTER = Column("pays after", words.break_even, ">")
 ERROR = Column("error", lambda row: words.error(row["error"]), ">", spare=4)
+KERNELS = Column("kernels", lambda row: words.count(row["kernels"]), ">", optional=True, spare=6)
 
 # What is said of a run that ended ok; any other has its reason in place of these.
 MEASURED = (
@@ -50,7 +65,10 @@ MEASURED = (
     VERDICT,
     _clock("dispatch", spare=1),
     _clock("device", spare=3),
-    Column("host", _host_of_cuda, ">", optional=True, spare=5),
+    Column("host", _host_of_cuda, ">", optional=True, spare=7),
+    KERNELS,
+    Column("fusion", lambda row: words.factor(row["fusion_gain"]), ">", optional=True, spare=5),
+    Column("peak", lambda row: words.size(row["peak_bytes"]), ">", optional=True, spare=9),
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
@@ -66,6 +84,14 @@ DETAILED = (
     Column("mde", lambda row: words.percent(row["mde"]), ">"),
     Column("p95", lambda row: words.duration(row["latency_p95_s"]), ">"),
     *(_clock(name, spare=0) for name in ("host", "device", "pipelined", "dispatch")),
+    KERNELS,
+    Column("launches", words.launches, ">", optional=True),
+    Column("idle", lambda row: words.share(row["device_idle_fraction"], 1), ">", optional=True),
+    Column("fusion gain", words.fusion_gain, optional=True),
+    Column("alone", lambda row: words.factor(row["fusion_speedup"]), ">", optional=True),
+    Column("launch gain", lambda row: words.factor(row["launch_gain"]), ">", optional=True),
+    Column("of the roofline", words.roofline, ">", optional=True),
+    *(_size(title, name) for title, name in _SIZES),
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,

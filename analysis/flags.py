@@ -47,9 +47,9 @@ FLAGS = {
     f"than {words.whole_percent(TOLERANCE)}, so the split of a call is not to be trusted: the "
     "machine changed its pace between them; measure again.",
     "split_disagrees": "the profiler's kernels (kernels_s) differ from latency_s - dispatch_s by "
-    f"more than {words.whole_percent(split.TOLERANCE)} although dispatch is small, so neither work "
-    "nor fusion_gain is to be trusted: measure again with nothing beside it, and if it comes back "
-    "open the trace.",
+    f"more than {words.whole_percent(split.TOLERANCE)} although dispatch is small, so the split, "
+    "and fusion_gain with it, is unconfirmed: measure again with nothing beside it (with "
+    "profiler_overhead far above 1 the profiled calls were slower than those timed).",
     "profile_empty": "the profiler recorded no step, so kernels and idle time are unknown: profile "
     "again, with no other profiler attached to the process or the GPU.",
     "profile_busy_exceeds_span": "the profiled call was busy for longer than it lasted, so its "

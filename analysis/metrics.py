@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import formulas
+from analysis import formulas, gains, limits, memory, split
 from analysis.formulas import Formula, column, part
 from analysis.load import load
 from analysis.replicates import combined
@@ -104,14 +104,51 @@ METRICS = (
     Metric("bound_by", formulas.bound_by, "", "neither",
            "overhead or work: which of host_s and device_s is longer; on a CPU whether dispatch_s "
            "is more or less than half of latency_s; undecided where the intervals overlap"),
+    Metric("device_idle_fraction", split.device_idle_fraction, "1", "neither",
+           "part of latency_s in which no kernel, copy or fill ran, by device_busy_s (the profiler "
+           "slows the host, so its span says less); null on a CPU, and where a flag says that the "
+           "profile is not to be relied on"),
+    Metric("residual_s", split.residual_s, "s", "neither",
+           "work_s less what the profiler saw: device_busy_s on CUDA (left are the pauses between "
+           "kernels), kernels_s on a CPU (below 0: kernels under the profiler include a part of "
+           "dispatch); null where a flag says that the profile is not to be relied on"),
+    Metric("fusion_gain", gains.fusion("value"), "1", "higher",
+           "work of plain eager with the same grad axis and dtype ÷ work of this row: device_s on "
+           "CUDA; on a CPU the ratio of the speedups × that of the shares of work, 1 - dispatch_s "
+           "÷ latency_s, because latencies differ from process to process. Null where either row "
+           "is not to be trusted or may have no work by its intervals, and for plain eager itself"),
+    Metric("fusion_gain_ci_low", gains.fusion("low"), "1", "higher",
+           "lower end of its interval: the worst case of the 95 % intervals of both rows, so wider "
+           "than 95 % would ask for"),
+    Metric("fusion_gain_ci_high", gains.fusion("high"), "1", "higher",
+           "upper end of that interval"),
+    Metric("fusion_speedup", gains.fusion_speedup, "1", "higher",
+           "speedup over that plain eager if less work were all that changed: its latency_s ÷ "
+           "(its latency_s - its work_s × (1 - 1 ÷ fusion_gain)); on CUDA a call stays as long as "
+           "eager's host_s"),
+    Metric("launch_gain", gains.launch_gain, "1", "higher",
+           "speedup_same_grad ÷ fusion_speedup: what is left is due to fewer launches and less "
+           "dispatch; null at another dtype than the baseline's, as the two are then not against "
+           "the same row"),
+    Metric("peak_bytes", memory.peak_bytes, "bytes", "lower",
+           "resident_bytes + step_peak_bytes: what a steady call needs above an empty process; of "
+           "graph_pool_bytes only tensors that outlive a replay are in it"),
+    Metric("floor_s", limits.floor_s, "s", "neither",
+           "least time for flops and least_bytes at the ceilings of the device: the larger of the "
+           "two quotients; null where one of the four is unknown"),
+    Metric("floor_bound", limits.floor_bound, "", "neither",
+           "which of them it is: compute or memory"),
+    Metric("roofline_fraction", limits.roofline_fraction, "1", "higher",
+           "floor_s ÷ work_s; near 1 nothing is left to gain on this device at this dtype; low "
+           "where arithmetic is pointwise, as flops do not count it"),
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "below two"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
            "the same of latency_s"),
     Metric("flags", column("_flags"), "", "neither",
-           "the stored flags of all processes of the case, and broken_invariant, not_isolable "
-           "where their clocks show it (see analysis.flags)"),
+           "the stored flags of all processes of the case, and those that their rounds, "
+           "clocks and counts show (see analysis.flags)"),
 )  # fmt: skip
 
 # The columns that other programs may rely on, in their order; those that exist are printed.

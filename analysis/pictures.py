@@ -10,13 +10,18 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import readings, verdicts
+from analysis import gains, readings, verdicts
+from analysis import memory as made_of
+from analysis import waterfall as steps
 from analysis.plots.canvas import svg
 from analysis.plots.forest import forest
+from analysis.plots.fusion import fusion
 from analysis.plots.latency import latency
+from analysis.plots.memory import memory
 from analysis.plots.overhead import overhead
 from analysis.plots.scaling import scaling
 from analysis.plots.slopes import slopes
+from analysis.plots.waterfall import waterfall
 from analysis.series import Series
 
 
@@ -36,7 +41,10 @@ Kinds = dict[str, tuple[Callable[[Any], Figure | None], Callable[[Any], str | No
 _OF_SECTION: Kinds = {
     "speedup": (forest, verdicts.reading, "speedups with their intervals"),
     "latency": (latency, readings.latency, "latencies with their intervals"),
+    "waterfall": (waterfall, steps.reading, "what each mode takes off a call, down to the floor"),
     "overhead": (overhead, readings.overhead, "where the time of one call goes"),
+    "fusion": (fusion, gains.reading, "device work against that of eager, with kernel counts"),
+    "memory": (memory, made_of.reading, "what the memory of a call is made of"),
 }
 _OF_SERIES: Kinds = {
     "scaling": (scaling, readings.bounds, "latency and overhead over a size"),

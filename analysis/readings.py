@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import pandas as pd
 
-from analysis import style, words
+from analysis import split, style, words
 from analysis.bounds import Overhead
 from analysis.rows import trusted
 from analysis.series import Line, Series, by_slope
@@ -30,7 +30,9 @@ def latency(section: pd.DataFrame) -> str | None:
         for row in rows
         if row is not best and row["latency_ci_low_s"] <= best["latency_ci_high_s"]
     ]
-    overlap = f"the intervals of {_and(close)} overlap it" if close else "no interval overlaps it"
+    overlap = (
+        f"the intervals of {words.listed(close)} overlap it" if close else "no interval overlaps it"
+    )
     return f"Shortest: {words.variant(best)}, {words.latency(best)}; {overlap}. {_caution(rows)}"
 
 
@@ -57,7 +59,26 @@ def overhead(section: pd.DataFrame) -> str | None:
         return f"This data cannot say where the time goes: {_why_unknown(rows)}."
     unknown = [row for row in rows if row["bound_by"] is None]
     told += [f"Cannot be said: {_why_unknown(unknown)}"] if unknown else []
-    return f"{'. '.join(told)}."
+    return f"{'. '.join(told)}.{_profiled(rows)}"
+
+
+def _profiled(rows: Iterable[Row]) -> str:
+    """How far the profiler is from the clocks, at worst."""
+    known = [row for row in rows if row["residual_s"] is not None and row["work_s"]]
+    checked = [
+        row
+        for row in known
+        if words.on_cuda(row) or split.comparable(row["latency_s"], row["dispatch_s"])
+    ]
+    if not checked:
+        does_not = " Kernels contain so much of dispatch here that they do not check this split."
+        return does_not if known else ""
+    worst = max(checked, key=lambda row: abs(row["residual_s"]) / row["work_s"])
+    more = "more" if worst["residual_s"] < 0 else "less"
+    share = words.share(abs(worst["residual_s"]), worst["work_s"])
+    return (
+        f" The profiler saw at most {share} {more} work than the clocks ({words.variant(worst)})."
+    )
 
 
 def _titles(row: Row) -> dict[str, str]:
@@ -78,7 +99,9 @@ def _split(row: Row) -> str:
     """`eager 81 %` on a CPU; `eager 120 µs against 40 µs` where host and device run in parallel."""
     if words.on_cuda(row):
         host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
-        return f"{words.variant(row)} (host {host}, device {device})"
+        known = row["device_idle_fraction"]
+        idle = "" if known is None else f", idle {words.share(known, 1)}"
+        return f"{words.variant(row)} (host {host}, device {device}{idle})"
     return f"{words.variant(row)} ({words.share(row['dispatch_s'], row['latency_s'])})"
 
 
@@ -147,7 +170,3 @@ _THROUGHOUT = {
     "work": "at no size",
     "undecided": "undecided by the intervals",
 }
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

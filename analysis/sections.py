@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import flags, pictures, readings, style, verdicts, words
+from analysis import flags, heaviest, pictures, readings, style, verdicts, words
 from analysis.columns import DETAILED, Column, apart, wanted
 from analysis.pictures import Picture
 from analysis.rows import GROUP, SECTION, ordered, parts
@@ -36,6 +36,7 @@ def context(rows: pd.DataFrame, study: str) -> dict[str, Any]:
         ],
         "surroundings": surroundings(rows),
         "confidence": words.whole_percent(1 - ALPHA),
+        "kernel_titles": heaviest.TITLES,
         "margin": f"±{words.whole_percent(MARGIN)}",
     }
 
@@ -113,6 +114,7 @@ def _section(frame: pd.DataFrame, number: int, letter: bool, drawn: bool) -> dic
         "pictures": list(pictures.of_section(frame, f"{number}")) if drawn else [],
         "columns": [*naming, *columns],
         "rows": [_line(row, naming, columns) for row in rows],
+        "heaviest": list(heaviest.table(rows)),
         "left_out": _left_out(rows),
         "flags": flags.meanings(flag for row in rows for flag in words.flags(row)),
     }
@@ -137,4 +139,5 @@ def _line(row: words.Row, naming: Iterable[Column], columns: Iterable[Column]) -
         "variant": words.variant(row),
         "command": row["command"],
         "run_id": row["run_id"],
+        "trace": row["trace"],
     }

@@ -72,8 +72,21 @@ LOOKS = {
     "launch": Look("launching", OVERHEAD, "////"),
     "host": Look("host, not split", OVERHEAD, "...."),
     "work": Look("work", FADED),
+    "gaps": Look("between kernels", FADED, "...."),
     "wait": Look("waiting", None),
     "unsplit": Look("not split", None, "////"),
+    "kernels": Look("kernels, profiled", FADED, "////"),
+}
+# What stays between calls is quiet, what backward needs stands out, the rest of a call is empty.
+ACTIVATIONS = "#9a7b1e"
+SOURCES = {
+    "weights": Look("weights", FADED),
+    "inputs": Look("inputs", FADED, "////"),
+    "kept": Look("kept besides", FADED, "...."),
+    "saved": Look("saved for backward", ACTIVATIONS),
+    "copies": Look("casted weights", ACTIVATIONS, "////"),
+    "step": Look("rest of a call", None),
+    "pool": Look("graph pool", None, "xxxx"),
 }
 
 RC: dict[Any, Any] = {

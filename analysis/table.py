@@ -64,7 +64,8 @@ def csv(rows: pd.DataFrame) -> str:
     names = dict.fromkeys([*CONTRACT, *ADDED, *(metric.name for metric in METRICS)])
     table = ordered(rows)[[name for name in names if name in rows]]
     whole = [f.name for f in SCHEMA if f.name in table and str(f.type) == "int64"]
-    table = table.astype(dict.fromkeys([*whole, "rounds"], "Int64"))  # 4, not 4.0 beside a null
+    whole += [metric.name for metric in METRICS if metric.unit in ("rounds", "bytes")]
+    table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null
     table["flags"] = [";".join(flags) for flags in table["flags"]]
     return table.to_csv(index=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,6 +14,7 @@ from bench.stats import Estimate
 UNKNOWN = "–"
 Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
+_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -84,11 +85,23 @@ def _places(value: float, low: float, high: float, least: int) -> int:
 
 def speedup(row: Row) -> str:
     """`1.23× [1.21, 1.25]`; without the brackets where there is no interval."""
-    value, low, high = row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"]
-    if value is None:
-        return UNKNOWN
-    if low is None or high is None:
-        return f"{value:.2f}×"
+    return _factor_interval(row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"])
+
+
+def fusion_gain(row: Row) -> str:
+    """The same of the fusion gain."""
+    ends = row["fusion_gain_ci_low"], row["fusion_gain_ci_high"]
+    return _factor_interval(row["fusion_gain"], *ends)
+
+
+def ratio(value: Estimate) -> str:
+    """The same of any estimate."""
+    return _factor_interval(value.value, value.low, value.high)
+
+
+def _factor_interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return factor(value)
     places = _places(value, low, high, least=2)
     return f"{value:.{places}f}× [{low:.{places}f}, {high:.{places}f}]"
 
@@ -118,6 +131,11 @@ def factor(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}×"
 
 
+def times(value: float) -> str:
+    """`5.1×`: about how many times."""
+    return f"{_digits(value, 2)}×"
+
+
 def first_call(row: Row) -> str:
     """`7.20 s`, marked where the compiler's cache was not emptied before."""
     text = duration(row["first_call_s"])
@@ -131,6 +149,48 @@ def calls(count: float | None) -> str:
     if math.isinf(count):
         return "never"
     return f"{round(count, min(0, 2 - _magnitude(count))):,.0f}"
+
+
+def count(number: float | None) -> str:
+    """`12,431`: to the last one."""
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def counted(number: float, one: str, more: str) -> str:
+    """`1 kernel`, `42 kernels`."""
+    return f"{count(number)} {one if number == 1 else more}"
+
+
+def size(size_bytes: float | None) -> str:
+    """`3.42 MiB`, three digits in the unit that suits."""
+    if size_bytes is None:
+        return UNKNOWN
+    scale, unit = size_unit(size_bytes)
+    return f"{size_bytes:.0f} B" if unit == "B" else f"{_digits(size_bytes / scale, 3)} {unit}"
+
+
+def size_unit(size_bytes: float) -> tuple[float, str]:
+    """The unit that suits and how many bytes it has."""
+    return next((unit for unit in _SIZES if abs(size_bytes) >= unit[0] * 0.9995), _SIZES[-1])
+
+
+def size_tick(size_bytes: float) -> str:
+    """`20 MiB`: a round number without trailing zeros, for an axis."""
+    scale, unit = size_unit(size_bytes)
+    return f"{size_bytes / scale:g} {unit}" if size_bytes else "0"
+
+
+def launches(row: Row) -> str:
+    """`42 launches`, `1 graph launch`: what the host hands to a GPU for a call."""
+    kinds = (("launch", row["launches"]), ("graph launch", row["graph_launches"]))
+    named = (counted(n, kind, f"{kind}es") for kind, n in kinds if n)
+    return " + ".join(named) or (UNKNOWN if row["launches"] is None else "0 launches")
+
+
+def roofline(row: Row) -> str:
+    """`62 % (compute)`: how near to the floor, and what sets it."""
+    told = share(row["roofline_fraction"], 1)
+    return told if told == UNKNOWN else f"{told} ({row['floor_bound']})"
 
 
 def break_even(row: Row) -> str:
@@ -197,6 +257,11 @@ def contest(row: Row) -> str:
 def variant(row: Row) -> str:
     """`compile fp32`: one of the things that are compared."""
     return f"{row['mode']} {row['dtype']}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`eager, no_grad and compile`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def is_control(row: Row) -> bool:

@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import matplotlib
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import style, words
+from analysis.plots.bars import BESIDE, LEGEND, SKIPPED, Lane, axis, draw, legend
 from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
 from analysis.rows import trusted
 from analysis.words import Row
-
-Lane = list[tuple[str, float]]  # parts of a bar: name in style.LOOKS, seconds
-_THICK = 0.62  # of a row, in rows
 
 
 def overhead(section: pd.DataFrame) -> Figure | None:
     """Stacked bars for a SECTION; None where no trusted row has a split.
 
-    On a CPU a call is dispatch and then work. On CUDA host and device run side by side and have a
-    bar each: what the host does and how long it waits, what the device does and how long it waits.
-    A row whose split is unknown is an outline.
+    On a CPU a call is dispatch and then work. Beneath are the kernels that the profiler saw, up to
+    the end of the call: they reach as far into dispatch as they contain a part of it. On CUDA host
+    and device run side by side and have a bar each: what the host does and how long it waits, what
+    the device does, how long it pauses between kernels and how long it waits. A row whose split is
+    unknown is an outline.
     """
     rows = sorted(words.as_rows(trusted(section)), key=style.order)
     shown = rows[:MOST_ROWS]
     lanes = [_lanes(row) for row in shown]
     used = dict.fromkeys(name for each in lanes for lane in each for name, _ in lane)
-    if set(used) <= {"unsplit"}:
+    if set(used) <= {"unsplit", "kernels", SKIPPED}:
         return None
     title = f"{words.work(rows[0])}: where the time of one call goes"
-    foot = "upper bar: host; lower bar: device" if max(map(len, lanes)) > 1 else ""
+    foot = _foot(rows[0]) if max(map(len, lanes)) > 1 else ""
     names = [words.variant(row) for row in shown]
     with matplotlib.rc_context(style.RC):
-        high = 0.4 if foot else 0.27
         figure, (axes,) = stacked(
-            [(title, names)], and_more(foot, len(rows) - len(shown)), high, room=0.2
-        )
+            [(title, names)], and_more(foot, len(rows) - len(shown)),
+            **(BESIDE if foot else {}), room=LEGEND,
+        )  # fmt: skip
         for place, (row, each) in enumerate(zip(shown, lanes, strict=True)):
-            _bars(axes, place, each)
+            draw(axes, place, each, style.LOOKS)
             beside(axes, place, _numbers(row))
-        axes.set_xlim(0, None)
-        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: words.tick(seconds)))
-        _legend(figure, [name for name in style.LOOKS if name in used])
+        axis(axes, words.tick)
+        legend(figure, used, style.LOOKS)
     return figure
+
+
+def _foot(row: Row) -> str:
+    if words.on_cuda(row):
+        return "upper bar: host; lower bar: device"
+    return "upper bar: by clocks; lower bar: by the profiler"
 
 
 def _lanes(row: Row) -> list[Lane]:
     if words.on_cuda(row):
         found = [_host(row), _device(row)]
     else:
-        found = [_known(("dispatch", row["dispatch_s"]), ("work", row["work_s"]))]
+        found = [
+            _known(("dispatch", row["dispatch_s"]), ("work", row["work_s"])),
+            _kernels(row),
+        ]
     return [lane for lane in found if lane] or [[("unsplit", row["latency_s"])]]
+
+
+def _kernels(row: Row) -> Lane:
+    if row["dispatch_s"] is None or row["kernels_s"] is None:
+        return []
+    before_s = max(row["latency_s"] - row["kernels_s"], 0.0)
+    return [(SKIPPED, before_s), ("kernels", row["kernels_s"])]
 
 
 def _host(row: Row) -> Lane:
@@ -67,7 +75,10 @@ def _host(row: Row) -> Lane:
 
 
 def _device(row: Row) -> Lane:
-    return _known(("work", row["work_s"]), ("wait", row["device_idle_s"]))
+    wait = ("wait", row["device_idle_s"])
+    if (row["residual_s"] or 0.0) > 0:
+        return _known(("work", row["device_busy_s"]), ("gaps", row["residual_s"]), wait)
+    return _known(("work", row["work_s"]), wait)
 
 
 def _known(*named: tuple[str, float | None]) -> Lane:
@@ -76,38 +87,19 @@ def _known(*named: tuple[str, float | None]) -> Lane:
     return lane if len(lane) == len(named) else []
 
 
-def _bars(axes: Axes, place: int, lanes: Sequence[Lane]) -> None:
-    thick = _THICK / len(lanes)
-    for number, lane in enumerate(lanes):
-        middle = place + (number - (len(lanes) - 1) / 2) * thick
-        start = 0.0
-        for name, seconds in lane:
-            axes.barh(middle, seconds, height=thick * 0.92, left=start, **_style(name))
-            start += seconds
-
-
-def _style(name: str) -> dict[str, Any]:
-    look = style.LOOKS[name]
-    edge = style.INK if look.fill else style.FADED
-    return {
-        "facecolor": look.fill or "none",
-        "edgecolor": edge,
-        "hatch": look.hatch,
-        "linewidth": 0.6,
-    }
-
-
 def _numbers(row: Row) -> str:
+    """A line for each of two bars, or one."""
     if words.on_cuda(row) and row["host_s"] is not None:
         host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
-        return f"host {host}, device {device}"
+        if row["launches"] is None:
+            return f"host {host}, device {device}"
+        launches = words.launches(row)
+        idle = words.share(row["device_idle_fraction"], 1)
+        return f"host {host}, {launches}\ndevice {device}, {idle} idle"
     if row["dispatch_s"] is None:
         return f"{words.duration(row['latency_s'])}, split unknown"
     part = words.share(row["dispatch_s"], row["latency_s"])
-    return f"dispatch {words.duration(row['dispatch_s'])}, {part}"
-
-
-def _legend(figure: Figure, names: Sequence[str]) -> None:
-    patches = [Patch(label=style.LOOKS[name].name, **_style(name)) for name in names]
-    figure.legend(handles=patches, loc="lower right", ncols=len(names), frameon=False,
-                  fontsize=8)  # fmt: skip
+    dispatch = f"dispatch {words.duration(row['dispatch_s'])}, {part}"
+    if row["residual_s"] is None:
+        return dispatch
+    return f"{dispatch}\nresidual {words.duration(row['residual_s'])}"

@@ -11,6 +11,7 @@ from analysis.load import load
 from analysis.metrics import METRICS, Metric, derive, derived
 from analysis.rows import latest
 from bench.records import Record
+from tests.analysis.passes import BOUNDS, memory, profiled
 from tests.analysis.studies import cpu_clocks, cuda_clocks, not_measured, record, save
 
 
@@ -58,6 +59,7 @@ def test_p95_is_read_from_single_calls_and_needs_a_hundred(tmp_path: Path) -> No
         (2.0, 0.002, 0.001, 0.0),  # first call cheaper than the baseline's 0.002 s
         (0.5, 0.002, 1.002, math.inf),
         (1.0, 0.002, 1.002, math.inf),  # equivalent, and 1 within the interval
+        (1.001, 0.004, 1.002, math.inf),  # as well: 0.9997 to 1.0023
         (1.02, 0.2, 1.002, None),  # inconclusive
         (2.0, 0.002, None, None),
     ],
@@ -72,7 +74,8 @@ def test_break_even(
 
 @pytest.mark.parametrize("status", ["failed", "wrong_result", "oom", "timeout", "crashed"])
 def test_only_ok_rows_get_figures(tmp_path: Path, status: str) -> None:
-    row = _row(tmp_path, record(status=status, reason="it went wrong"))
+    passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | cpu_clocks(357e-6, 50e-6)
+    row = _row(tmp_path, record(status=status, reason="it went wrong", **passes))
     assert [m.name for m in METRICS if m.name != "flags" and pd.notna(row[m.name])] == []
 
 
@@ -100,17 +103,19 @@ def test_without_a_baseline_there_is_latency_and_no_speedup(tmp_path: Path) -> N
 
 
 def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
-    """Two processes of a compiled mode on a GPU, all clocks `factor` long, and its reference."""
-    clocks = cuda_clocks(0.4e-3 * factor, 0.9e-3 * factor, 0.1e-3 * factor)
+    """Two processes of a compiled mode on a GPU, the faster the shorter, and its reference."""
+    device_s = 0.9e-3 * factor**0.5  # so that a part of the gain is not the device's
+    clocks = cuda_clocks(0.4e-3 * factor, device_s, 0.1e-3 * factor)
+    passes = memory(round(1e6 * factor), 1000) | profiled(9, device_s * 0.9) | BOUNDS
     return [
-        record("compile", 1e-3 * factor, speedup * off, replicate=number, **clocks)
+        record("compile", 1e-3 * factor, speedup * off, replicate=number, **clocks, **passes)
         for number, off in enumerate((1 - spread, 1 + spread))
     ] + [record("inference_mode", 1.2e-3, 1.0, **cuda_clocks(0.5e-3, 1e-3, 0.2e-3))]
 
 
 _NO_WAY_IS_BETTER = {
     "baseline_latency_s", "verdict", "mde", "rounds", "host_wait_s", "device_idle_s", "bound_by",
-    "flags",
+    "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags",
 }  # fmt: skip
 
 

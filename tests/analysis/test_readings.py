@@ -8,6 +8,7 @@ from analysis import readings
 from analysis.metrics import derived
 from analysis.series import Series, series
 from bench.records import Record
+from tests.analysis.passes import cuda_passes, profiled
 from tests.analysis.studies import (
     batch_series,
     cpu_clocks,
@@ -69,6 +70,24 @@ def test_on_cuda_host_and_device_are_compared(tmp_path: Path) -> None:
     assert host < told.index("eager fp32 (host 120 µs, device 40.0 µs)") < device
     assert device < told.index("cuda-graph fp32 (host 8.00 µs, device 41.0 µs)")
     assert told.endswith("Cannot be said: max-autotune fp32 (the queue ran empty).")
+
+
+def test_the_profiler_is_held_against_the_clocks_where_they_compare(tmp_path: Path) -> None:
+    work = [
+        record("eager", 1e-4, 1.0, **cpu_clocks(1e-4, 10e-6), **profiled(9, 93e-6)),
+        record("compile", 6e-5, 1.6, **cpu_clocks(6e-5, 6e-6), **profiled(2, 5e-5)),
+        record("no_grad", 1e-4, 1.0, **cpu_clocks(1e-4, 6e-5), **profiled(9, 93e-6)),
+    ]
+    told = readings.overhead(derived(save(work, tmp_path / "work")))
+    assert told is not None
+    assert told.endswith("The profiler saw at most 7 % less work than the clocks (compile fp32).")
+    overhead = readings.overhead(derived(save(work[2:], tmp_path / "overhead")))
+    assert overhead is not None
+    assert overhead.endswith("they do not check this split.")
+    on_cuda = readings.overhead(derived(save(cuda_passes(), tmp_path / "cuda")))
+    assert on_cuda is not None
+    assert "eager fp32 (host 120 µs, device 40.0 µs, idle 71 %)" in on_cuda
+    assert "at most 5 % less work" in on_cuda
 
 
 def test_without_dispatch_times_nothing_is_said_of_them(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from analysis import report
+from analysis import pictures, report
+from tests.analysis.passes import cpu_passes, cuda_passes
 from tests.analysis.studies import (
     batch_series,
     cpu_clocks,
@@ -78,7 +79,7 @@ def test_the_path_of_the_page_is_printed(study: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == f"{study}/report/index.html\n"
     assert sorted(path.name for path in (study / "report").iterdir()) == [
         "index.html", "latency-1.svg", "latency-2.svg", "report.md", "speedup-1.svg",
-        "speedup-2.svg",
+        "speedup-2.svg", "waterfall-2.svg",
     ]  # fmt: skip
 
 
@@ -167,7 +168,8 @@ def test_a_few_shapes_of_a_series_keep_their_figures(tmp_path: Path) -> None:
     report.write(study)
     assert _figures(study) == sorted([
         "scaling-1-1.svg",
-        *(f"{kind}-{n}.svg" for kind in ("latency", "overhead", "speedup") for n in (1, 2, 3)),
+        *(f"{kind}-{n}.svg" for n in (1, 2, 3)
+          for kind in ("fusion", "latency", "overhead", "speedup", "waterfall")),
     ])  # fmt: skip
 
 
@@ -187,6 +189,27 @@ def test_flags_are_explained_where_they_are_shown(tmp_path: Path) -> None:
     for text in (page, markdown):
         assert "launches could not be queued ahead" in text
         assert "neighbouring rounds" not in text  # a flag that nobody raised
+
+
+def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> None:
+    study = save([*cpu_passes(), *cuda_passes()], tmp_path)
+    page = report.write(study).read_text()
+    markdown = (study / "report" / "report.md").read_text()
+    assert len(_figures(study)) == 2 * len(pictures.KINDS[:6])
+    for text in (page, markdown):
+        assert "../traces/compile.json.gz" in text
+        assert "From eager (468 µs)" in text
+        assert "a graph pool besides the peak" in text
+        assert "Heaviest kernels" in text
+        assert "fusion gain" in text
+    assert "<td>aten::addmm</td>" in page
+    assert "| compile fp32 | aten::addmm | 9 | 293 µs | 100 % |" in markdown
+
+
+def test_without_passes_there_is_nothing_of_them(study: Path) -> None:
+    page = report.write(study).read_text()
+    assert "Heaviest kernels" not in page
+    assert "../traces/" not in page
 
 
 def test_without_anything_to_chart_the_report_says_so(tmp_path: Path) -> None:

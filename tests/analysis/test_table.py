@@ -10,8 +10,9 @@ import pytest
 
 from analysis import table
 from analysis.load import load
-from analysis.metrics import derived
+from analysis.metrics import CONTRACT, derived
 from analysis.terminal import WIDTH
+from tests.analysis.passes import cpu_passes, cuda_passes
 from tests.analysis.studies import (
     cpu_clocks,
     cpu_sweep,
@@ -126,6 +127,27 @@ def test_dispatch_and_same_grad_are_shown_where_they_are_known(tmp_path: Path) -
     assert line[0] == "compile"
     assert line[_titles(text).index("same grad")] == "1.25×"
     assert line[_titles(text).index("dispatch")] == "60.0 µs"
+
+
+def test_kernels_and_fusion_are_shown_where_they_are_known(tmp_path: Path) -> None:
+    text = table.text(derived(save(cpu_passes()[2:], tmp_path / "known")))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    (line,) = (line for line in text.splitlines() if line.startswith(" compile "))
+    cells = re.split(" {2,}", line.strip())
+    assert cells[_titles(text).index("fusion")] == "1.43×"
+    unknown = table.text(derived(save(cpu_sweep(), tmp_path / "unknown")))
+    assert not {"fusion", "kernels", "peak"} & set(_titles(unknown))
+
+
+def test_csv_has_what_the_passes_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(cuda_passes(), tmp_path)
+    assert table.main([str(tmp_path), "--csv"]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out), dtype=str).set_index("mode")
+    assert set(CONTRACT) <= {"mode", *read.columns}
+    row = read.to_dict("index")["reduce-overhead"]
+    assert (row["kernels"], row["launches"], row["graph_launches"]) == ("9", "0", "1")
+    assert row["peak_bytes"] == str(64 * 2**20 + 64 * 2**20 // 100)
+    assert float(row["fusion_gain"]) == pytest.approx(1.6)
 
 
 def test_spare_columns_give_way_to_the_width(tmp_path: Path) -> None:

@@ -58,3 +58,50 @@ def test_calls_have_three_digits(count: float | None, expected: str) -> None:
 
 def test_sizes_name_batch_and_sequence_first() -> None:
     assert words.sizes('{"batch":4,"heads":8,"seq":64}') == "batch 4, seq 64, heads 8"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"),
+    [
+        (None, "–"),
+        (0, "0 B"),
+        (1010, "1010 B"),
+        (3 * 2**20 + 2**19, "3.50 MiB"),
+        (2**30 - 1, "1.00 GiB"),
+        (150.0 * 2**20, "150 MiB"),
+    ],
+)
+def test_sizes_have_three_digits_in_binary_units(size_bytes: float | None, expected: str) -> None:
+    assert words.size(size_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"), [(0, "0"), (20 * 2**20, "20 MiB"), (2**19, "512 KiB")]
+)
+def test_sizes_on_an_axis_are_round(size_bytes: float, expected: str) -> None:
+    assert words.size_tick(size_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("launches", "graphs", "expected"),
+    [
+        (None, None, "–"),
+        (0, 0, "0 launches"),
+        (1, None, "1 launch"),
+        (1234, 0, "1,234 launches"),
+        (3, 1, "3 launches + 1 graph launch"),
+        (0, 2, "2 graph launches"),
+    ],
+)
+def test_launches_of_both_kinds_are_counted(
+    launches: int | None, graphs: int | None, expected: str
+) -> None:
+    assert words.launches({"launches": launches, "graph_launches": graphs}) == expected
+
+
+def test_ratios_and_shares_read_as_such() -> None:
+    assert words.times(1.94) == "1.9×"
+    assert words.times(131.0) == "131×"
+    assert words.roofline({"roofline_fraction": 0.62, "floor_bound": "compute"}) == "62 % (compute)"
+    assert words.roofline({"roofline_fraction": None, "floor_bound": None}) == "–"
+    assert words.counted(1, "kernel", "kernels") == "1 kernel"

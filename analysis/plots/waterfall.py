@@ -1,0 +1,91 @@
+"""What each further mode takes off a call, from eager down to the floor."""
+
+from __future__ import annotations
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import style, words
+from analysis.plots.bars import as_drawn, axis
+from analysis.plots.canvas import beside, stacked
+from analysis.style import Look
+from analysis.waterfall import Step, Waterfall, waterfalls
+from bench.stats import Estimate
+
+_FOOT = (
+    "bar: what a mode takes off (hatched: adds); empty and ≈: the intervals leave open what it "
+    "does; line: 95 % interval"
+)
+_REST = Look("above the floor", None)
+_FLOOR = Look("floor", style.FADED)
+_THICK = 0.62  # of a row, in rows
+
+
+def waterfall(section: pd.DataFrame) -> Figure | None:
+    """A panel for each waterfall of a SECTION; None where there is none."""
+    found = waterfalls(section)
+    if not found:
+        return None
+    panels = [(_title(each), _names(each)) for each in found]
+    with matplotlib.rc_context(style.RC):
+        figure, every = stacked(panels, _FOOT)
+        for axes, each in zip(every, found, strict=True):
+            _draw(axes, each)
+    return figure
+
+
+def _title(found: Waterfall) -> str:
+    row = found.steps[0].row
+    return f"{words.work(row)}, {row['dtype']}: from eager to the floor"
+
+
+def _names(found: Waterfall) -> list[str]:
+    return [*(step.row["mode"] for step in found.steps), *(["floor"] if found.floor_s else [])]
+
+
+def _draw(axes: Axes, found: Waterfall) -> None:
+    before_s = 0.0
+    for place, step in enumerate(found.steps):
+        level_s = step.level.value
+        axes.barh(place, level_s - before_s, left=before_s, height=_THICK, **as_drawn(_look(step)))
+        axes.plot(_ends(step.level), (place, place), color=style.INK, linewidth=1.2)
+        beside(axes, place, _numbers(step))
+        _connect(axes, place, level_s, len(_names(found)))
+        before_s = level_s
+    if found.floor_s:
+        _floor(axes, len(found.steps), before_s, found.floor_s)
+        beside(axes, len(found.steps), f"{words.duration(found.floor_s)}, {found.floor_bound}")
+    axis(axes, words.tick)
+
+
+def _look(step: Step) -> Look:
+    colour = style.family(step.row).colour
+    if step.off is None or step.told == "less":
+        return Look("", colour)
+    return Look("", colour, "////") if step.told == "more" else Look("", None)
+
+
+def _connect(axes: Axes, place: int, level_s: float, count: int) -> None:
+    if place + 1 < count:
+        axes.plot([level_s] * 2, (place, place + 1), color=style.FADED, linewidth=0.8, zorder=0)
+
+
+def _floor(axes: Axes, place: int, level_s: float, floor_s: float) -> None:
+    axes.barh(place, floor_s, height=_THICK, **as_drawn(_FLOOR))
+    axes.barh(place, level_s - floor_s, left=floor_s, height=_THICK, **as_drawn(_REST))
+
+
+def _ends(level: Estimate) -> tuple[float, float]:
+    low, high = level.low, level.high
+    return (level.value if low is None else low), (level.value if high is None else high)
+
+
+def _numbers(step: Step) -> str:
+    """The level, and what was taken off in brackets."""
+    level = words.duration(step.level.value)
+    if step.off is None:
+        return level
+    sign = {"less": "−", "more": "+", "open": "≈"}[step.told]
+    return f"{level}  ({sign}{words.duration(abs(step.off.value))})"

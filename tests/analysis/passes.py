@@ -1,0 +1,104 @@
+"""Columns of the passes after timing, planted: profile, memory, counted work and its ceilings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from bench.records import Record
+from tests.analysis.studies import cpu_clocks, cuda_clocks, record
+
+MIB = 2**20
+
+
+def profiled(kernels: int, kernels_s: float, **columns: Any) -> dict[str, Any]:
+    """What the profiler saw of a call: so many equal kernels, one after the other."""
+    heaviest = [{"name": "aten::addmm", "count": kernels, "seconds": kernels_s}]
+    return {
+        "ops_dispatched": kernels,
+        "kernels": kernels,
+        "kernels_s": kernels_s,
+        "device_busy_s": kernels_s,
+        "heaviest_kernels": json.dumps(heaviest),
+        "profiler_overhead": 1.1,
+        **columns,
+    }
+
+
+def memory(weights: int, step: int, saved: int = 0, **columns: Any) -> dict[str, Any]:
+    """Memory in bytes, with inputs of a hundredth of the weights and nothing else kept."""
+    inputs = weights // 100
+    return {
+        "weights_bytes": weights,
+        "input_bytes": inputs,
+        "resident_bytes": weights + inputs,
+        "saved_activation_bytes": saved,
+        "autocast_copy_bytes": 0,
+        "step_peak_bytes": step,
+        **columns,
+    }
+
+
+# 2 GFLOP at 100 GFLOP/s take 20 ms, 1 GB at 20 GB/s 50 ms
+BOUNDS: dict[str, Any] = {
+    "flops": 2_000_000_000,
+    "least_bytes": 1_000_000_000,
+    "ceiling_flops_per_s": 1e11,
+    "ceiling_bytes_per_s": 2e10,
+}
+
+
+def _small(floor_s: float) -> dict[str, Any]:
+    return BOUNDS | {"least_bytes": 1000, "ceiling_bytes_per_s": 1000 / floor_s, "flops": 0}
+
+
+def cpu_passes() -> Sequence[Record]:
+    """Five modes on a CPU: compile leaves fewer kernels, and all of them lie above a floor."""
+    planted = {  # latency, dispatch, kernels, step peak, saved
+        "eager": (468e-6, 56e-6, 42, 6 * MIB, 4 * MIB),
+        "no_grad": (455e-6, 43e-6, 42, 3 * MIB, 0),
+        "inference_mode": (449e-6, 38e-6, 42, 3 * MIB, 0),
+        "amp": (890e-6, None, 51, 4 * MIB, 0),
+        "compile": (306e-6, 19e-6, 9, 2 * MIB, 0),
+    }
+    return [
+        record(
+            mode, latency_s, 468e-6 / latency_s,
+            first_call_s=7.2 if mode == "compile" else 0.002,
+            **cpu_clocks(latency_s, dispatch_s),
+            **profiled(kernels, (latency_s - (dispatch_s or 60e-6)) * 1.02,
+                       trace=f"{mode}.json.gz", launches=None),
+            **memory(12 * MIB, step, saved, setup_peak_bytes=90 * MIB,
+                     setup_peak_note="growth of the resident set",
+                     autocast_copy_bytes=2 * MIB if mode == "amp" else 0),
+            **_small(67e-6),
+        )
+        for mode, (latency_s, dispatch_s, kernels, step, saved) in planted.items()
+    ]  # fmt: skip
+
+
+def cuda_passes(**columns: Any) -> Sequence[Record]:
+    """Six modes on a GPU: fusion helps the device, graphs take the launches off the host."""
+    planted = {  # latency, host, device, dispatch, kernels, graph launches, pool
+        "eager": (132e-6, 120e-6, 40e-6, 70e-6, 42, 0, 0),
+        "no_grad": (118e-6, 106e-6, 40e-6, 56e-6, 42, 0, 0),
+        "inference_mode": (112e-6, 100e-6, 40e-6, 50e-6, 42, 0, 0),
+        "compile": (72e-6, 60e-6, 25e-6, 20e-6, 9, 0, 0),
+        "reduce-overhead": (34e-6, 15e-6, 25e-6, None, 9, 1, 14 * MIB),
+        "cuda-graph": (52e-6, 8e-6, 40.5e-6, None, 42, 1, 22 * MIB),
+    }
+    return [
+        record(
+            mode, latency_s, 132e-6 / latency_s,
+            **(cuda_clocks(host_s, device_s, dispatch_s)
+               | profiled(kernels, device_s * 0.95, launches=0 if graphs else kernels,
+                          graph_launches=graphs, trace=f"{mode}.json.gz")
+               | memory(64 * MIB, 0 if graphs else 9 * MIB,
+                        6 * MIB if mode == "eager" else 0, graph_pool_bytes=pool,
+                        reserved_bytes=100 * MIB + pool, setup_peak_bytes=48 * MIB)
+               | _small(18e-6) | columns),
+        )
+        for mode, (latency_s, host_s, device_s, dispatch_s, kernels, graphs, pool)
+        in planted.items()
+    ]  # fmt: skip

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.metrics import derived
+from tests.analysis.passes import BOUNDS
+from tests.analysis.studies import cpu_clocks, cuda_clocks, record, save
+
+
+def _row(folder: Path, **columns: Any) -> dict[str, Any]:
+    (row,) = derived(save([record("eager", 0.25, 1.0, **columns)], folder)).to_dict("records")
+    return {str(name): value for name, value in row.items()}
+
+
+def test_the_floor_is_the_longer_of_arithmetic_and_traffic(tmp_path: Path) -> None:
+    by_bytes = _row(tmp_path / "bytes", **BOUNDS)
+    assert (by_bytes["floor_s"], by_bytes["floor_bound"]) == (pytest.approx(0.05), "memory")
+    by_flops = _row(tmp_path / "flops", **(BOUNDS | {"flops": 20_000_000_000}))
+    assert (by_flops["floor_s"], by_flops["floor_bound"]) == (pytest.approx(0.2), "compute")
+
+
+def test_work_without_matrix_products_has_a_floor_of_its_bytes(tmp_path: Path) -> None:
+    row = _row(tmp_path, **(BOUNDS | {"flops": 0}))
+    assert (row["floor_s"], row["floor_bound"]) == (pytest.approx(0.05), "memory")
+
+
+@pytest.mark.parametrize("unknown", BOUNDS)
+def test_without_one_of_the_four_it_is_unknown(tmp_path: Path, unknown: str) -> None:
+    row = _row(tmp_path, **(BOUNDS | {unknown: None} | cpu_clocks(0.25, 0.05)))
+    assert math.isnan(row["floor_s"])
+    assert pd.isna(row["floor_bound"])
+    assert math.isnan(row["roofline_fraction"])
+
+
+def test_the_fraction_is_of_the_work_and_not_of_the_latency(tmp_path: Path) -> None:
+    on_cpu = _row(tmp_path / "cpu", **BOUNDS, **cpu_clocks(0.25, 0.05))
+    assert on_cpu["roofline_fraction"] == pytest.approx(0.05 / 0.2, rel=1e-3)
+    on_cuda = _row(tmp_path / "cuda", **BOUNDS, **cuda_clocks(0.01, 0.1))
+    assert on_cuda["roofline_fraction"] == pytest.approx(0.05 / 0.1)
+    unread = _row(tmp_path / "unread", **BOUNDS, **cpu_clocks(0.25, None))
+    assert math.isnan(unread["roofline_fraction"])
+    no_work = _row(tmp_path / "none", **BOUNDS, **cpu_clocks(0.25, 0.26))
+    assert math.isnan(no_work["roofline_fraction"])

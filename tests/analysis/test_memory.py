@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import memory as made_of
+from analysis.metrics import derived
+from bench.records import Record
+from tests.analysis.passes import cpu_passes, cuda_passes, memory
+from tests.analysis.studies import record, save
+
+NOTE = "growth of the resident set"
+
+
+def _charted(folder: Path, *records: Record) -> list[Any]:
+    return made_of.charted(derived(save(records, folder)))
+
+
+def _stack(folder: Path, **columns: Any) -> dict[str, float]:
+    (row,) = _charted(folder, record("eager", **(memory(1000, 300) | columns)))
+    parts = made_of.stack(row)
+    assert sum(size for _, size in parts) == row["peak_bytes"]
+    return dict(parts)
+
+
+def test_the_parts_add_up_to_the_peak(tmp_path: Path) -> None:
+    assert _stack(tmp_path / "plain") == {"weights": 1000, "inputs": 10, "step": 300}
+    assert _stack(tmp_path / "kept", resident_bytes=1500)["kept"] == 490
+    saved = _stack(tmp_path / "saved", saved_activation_bytes=200)
+    assert (saved["saved"], saved["step"]) == (200, 100)
+    casted = _stack(tmp_path / "casted", autocast_copy_bytes=120)
+    assert (casted["copies"], casted["step"]) == (120, 180)
+
+
+def test_casts_that_backward_needs_are_not_counted_twice(tmp_path: Path) -> None:
+    both = _stack(tmp_path, saved_activation_bytes=200, autocast_copy_bytes=120)
+    assert both == {"weights": 1000, "inputs": 10, "saved": 200, "step": 100}
+
+
+def test_a_replay_takes_nothing_and_its_call_saves_in_the_pool(tmp_path: Path) -> None:
+    replayed = _stack(tmp_path, step_peak_bytes=0, saved_activation_bytes=200)
+    assert replayed == {"weights": 1000, "inputs": 10}
+
+
+def test_unknown_parts_are_the_rest_and_an_unknown_peak_is_not_charted(tmp_path: Path) -> None:
+    unseen = {"autocast_copy_bytes": None, "saved_activation_bytes": None, "weights_bytes": None}
+    assert _stack(tmp_path / "unseen", **unseen) == {"inputs": 10, "kept": 1000, "step": 300}
+    for name in ("resident_bytes", "step_peak_bytes"):
+        lost = record("eager", **(memory(1000, 300) | {name: None}))
+        assert math.isnan(derived(save([lost], tmp_path / name))["peak_bytes"][0])
+        assert _charted(tmp_path / name) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"device": "cuda", "setup_peak_bytes": 500}, 1510.0),
+        ({"device": "cpu", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
+        ({"device": "cuda", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
+        ({"device": "cuda", "setup_peak_bytes": None}, None),
+        ({"device": "cuda", "setup_peak_bytes": 500, "weights_bytes": None}, None),
+    ],
+)
+def test_only_the_allocator_s_setup_peak_is_on_the_scale(
+    tmp_path: Path, columns: dict[str, Any], expected: float | None
+) -> None:
+    (row,) = _charted(tmp_path, record("eager", **(memory(1000, 300) | columns)))
+    assert made_of.setup_bytes(row) == expected
+
+
+def test_least_and_most_are_named_with_what_is_saved(tmp_path: Path) -> None:
+    told = made_of.reading(derived(save(cpu_passes(), tmp_path)))
+    assert told == (
+        "Least at its peak: compile fp32, 14.1 MiB; most: eager fp32, 18.1 MiB; saved for a "
+        "backward: eager fp32 4.00 MiB. Setup is not charted: 90.0 MiB at most, by eager fp32 "
+        "(growth of the resident set)."
+    )
+
+
+def test_what_holds_a_graph_pool_is_not_ranked(tmp_path: Path) -> None:
+    told = made_of.reading(derived(save(cuda_passes(), tmp_path)))
+    assert told == (
+        "The same peak: eager fp32, no_grad fp32, inference_mode fp32, compile fp32, 73.6 MiB; "
+        "saved for a backward: eager fp32 6.00 MiB; a graph pool besides the peak: "
+        "reduce-overhead fp32 14.0 MiB, cuda-graph fp32 22.0 MiB."
+    )
+
+
+def test_nothing_is_said_of_what_was_not_measured_or_does_not_count(tmp_path: Path) -> None:
+    assert made_of.reading(derived(save([record()], tmp_path / "a"))) is None
+    wrong = record("compile", in_effect=False, **memory(1000, 300))
+    assert made_of.reading(derived(save([wrong], tmp_path / "b"))) is None
+    alone = record("no_grad", **memory(2048, 1024))
+    assert made_of.reading(derived(save([alone], tmp_path / "c"))) == (
+        "The same peak: no_grad fp32, 3.02 KiB; none is known to save activations for a backward."
+    )

@@ -1,0 +1,88 @@
+"""Clocks against profiler: when they disagree, and what is derived of both."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.metrics import derived
+from analysis.split import DOUBTS
+from tests.analysis.passes import profiled
+from tests.analysis.studies import cpu_clocks, cuda_clocks, record, save
+
+
+def _row(folder: Path, **columns: Any) -> dict[str, Any]:
+    (row,) = derived(save([record("eager", 1e-4, 1.0, **columns)], folder)).to_dict("records")
+    return {str(name): value for name, value in row.items()}
+
+
+@pytest.mark.parametrize(
+    ("dispatch_s", "kernels_s", "expected"),
+    [
+        (10e-6, 90e-6, False),
+        (10e-6, 103e-6, False),  # 14 % more than 90
+        (10e-6, 104.5e-6, True),  # 16 % more
+        (10e-6, 77e-6, False),
+        (10e-6, 75.5e-6, True),
+        (16e-6, 100e-6, True),
+        (18e-6, 100e-6, False),  # more than a sixth: kernels may contain that much of dispatch
+        (None, 10e-6, False),
+        (10e-6, None, False),
+    ],
+)
+def test_a_call_that_is_mostly_work_is_checked_against_its_kernels(
+    tmp_path: Path, dispatch_s: float | None, kernels_s: float | None, expected: bool
+) -> None:
+    columns = cpu_clocks(1e-4, dispatch_s) | {"kernels_s": kernels_s}
+    assert _row(tmp_path, **columns)["flags"] == (["split_disagrees"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, cuda_clocks(60e-6, 90e-6)],
+    ids=["smoke", "wrong", "cuda"],
+)
+def test_where_the_split_says_nothing_it_is_not_checked(
+    tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    clocks = cpu_clocks(1e-4, 10e-6) | {"kernels_s": 50e-6} | columns
+    assert "split_disagrees" not in _row(tmp_path, **clocks)["flags"]
+
+
+def test_each_process_is_checked_by_itself(tmp_path: Path) -> None:
+    clocks = cpu_clocks(1e-4, 10e-6)
+    processes = [
+        record("eager", 1e-4, 1.0, replicate=number, kernels_s=kernels_s, **clocks)
+        for number, kernels_s in enumerate((90e-6, 50e-6, None))
+    ]
+    assert list(derived(save(processes, tmp_path))["flags"][0]) == ["split_disagrees"]
+
+
+def test_the_residual_is_what_the_profiler_did_not_see(tmp_path: Path) -> None:
+    on_cpu = _row(tmp_path / "cpu", **cpu_clocks(1e-4, 10e-6), **profiled(9, 95e-6))
+    assert on_cpu["residual_s"] == pytest.approx(-5e-6, abs=1e-7)
+    clocks = cuda_clocks(60e-6, 40e-6)
+    overlapping = profiled(9, 50e-6, device_busy_s=36e-6)  # two streams
+    assert _row(tmp_path / "cuda", **clocks, **overlapping)["residual_s"] == pytest.approx(4e-6)
+    assert math.isnan(_row(tmp_path / "none", **clocks)["residual_s"])
+
+
+def test_a_device_idles_for_what_its_work_leaves_of_the_latency(tmp_path: Path) -> None:
+    clocks = cuda_clocks(90e-6, 40e-6)
+    busy = _row(tmp_path / "some", **clocks, **profiled(9, 35e-6))
+    assert busy["device_idle_fraction"] == pytest.approx(0.65, rel=1e-3)
+    longer = _row(tmp_path / "longer", **clocks, **profiled(9, 120e-6))
+    assert longer["device_idle_fraction"] == 0
+    on_cpu = _row(tmp_path / "cpu", **cpu_clocks(1e-4, 10e-6), **profiled(9, 90e-6))
+    assert math.isnan(on_cpu["device_idle_fraction"])
+    assert math.isnan(_row(tmp_path / "none", **clocks)["device_idle_fraction"])
+
+
+@pytest.mark.parametrize("flag", sorted(DOUBTS))
+def test_a_profile_that_cannot_be_right_gives_nothing(tmp_path: Path, flag: str) -> None:
+    row = _row(tmp_path, **cuda_clocks(90e-6, 40e-6), **profiled(9, 35e-6), flags=(flag,))
+    assert math.isnan(row["device_idle_fraction"])
+    assert math.isnan(row["residual_s"])
