@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from bench.cores import usable_cores
 from bench.records import UsageError
 
 EXIT_USAGE = 2
@@ -81,7 +82,7 @@ def seconds(text: str) -> float:
 
 def check_threads(threads: int) -> None:
     """Raises UsageError where there are fewer cores than threads."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if threads > cores:
         raise UsageError(f"--threads {threads}: this process may use {cores} cores")
 

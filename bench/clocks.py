@@ -91,12 +91,17 @@ def read(
     device_s = tuple(samples["device"]) or None
     return Clocks(
         host_s=tuple(samples["host"]),
-        pipelined_s=tuple(samples["pipelined"]) or None,
+        pipelined_s=_above_zero(samples["pipelined"]),
         device_s=device_s,
         device_note=None if device_s else reasons["device"],
         device_calls=block.calls if device_s else None,
         device_calls_wanted=block.wanted if device_s else None,
     )
+
+
+def _above_zero(slopes_s: list[float]) -> Samples | None:
+    """None where noise, or a clock too coarse, leaves no duration in the middle."""
+    return tuple(slopes_s) if slopes_s and median(slopes_s) > 0 else None
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

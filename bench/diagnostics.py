@@ -1,9 +1,10 @@
 """Are the rounds what their interval takes them for: independent draws from one distribution?
 
-Pure functions on numbers (numpy and `bench.stats` only). Nothing is deleted for what they find: it
-is named, as a flag, and the reader decides. A flag needs an effect that chance rarely gives and a
-size that matters, because a shared machine always wanders a little, and over many rounds even a
-tenth of a percent is significant. On noise without any effect less than 4 % of rows get a flag.
+Pure functions on numbers (numpy, `bench.stats` and `bench.ranks` only). Nothing is deleted for what
+they find: it is named, as a flag, and the reader decides. A flag needs an effect that chance rarely
+gives and a size that matters, because a shared machine always wanders a little, and over many
+rounds even a tenth of a percent is significant. On noise without any effect less than 4 % of rows
+get a flag.
 
 `values` are logarithms of durations or of their ratios, one per round in the order played, so a
 difference is a relative change. A function returns None where nothing can be said: fewer than
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.ranks import mann_whitney_z, ranked
 from bench.stats import MIN_ROUNDS, Samples
 
 DRIFT_P = 0.005  # asked of durations and of ratios: 1 % together
@@ -93,7 +95,7 @@ def autocorrelation(values: Samples) -> Finding | None:
     if logs is None:
         return None
     n = len(logs)
-    ranks = _ranks(logs) - (n + 1) / 2
+    ranks = ranked(logs) - (n + 1) / 2
     r = float(np.sum(ranks[1:] * ranks[:-1]) / np.sum(ranks**2))
     return Finding(
         statistic=r,
@@ -132,28 +134,23 @@ def bimodality(values: Samples) -> Modes | None:
 def order_effect(differences: Samples, case_first: Order) -> Finding | None:
     """Does a ratio depend on who ran first? Mann and Whitney's test of both orders, two-sided.
 
-    `differences` are log ratios; position i of `case_first` says who ran first in round i. Normal
-    approximation with the variance for ties and a continuity correction (Lehmann, Nonparametrics:
-    Statistical Methods Based on Ranks, sections 1.3 and 1.4); the statistic is its z. Size: the
-    difference of the medians, case first less case second. None where the order of the rounds is
-    not known, and below MIN_GROUP rounds of either order.
+    `differences` are log ratios; position i of `case_first` says who ran first in round i. The
+    statistic is the test's z (`bench.ranks`). Size: the difference of the medians, case first less
+    case second. None where the order of the rounds is not known, and below MIN_GROUP rounds of
+    either order.
     """
     logs = _varied(differences)
     if logs is None or case_first is None or len(case_first) != len(logs):
         return None
     first = np.asarray(case_first, dtype=bool)
-    n, firsts = len(logs), int(first.sum())
-    if min(firsts, n - firsts) < MIN_GROUP:
+    ahead, behind = logs[first], logs[~first]
+    if min(len(ahead), len(behind)) < MIN_GROUP:
         return None
-    ties = np.unique(logs, return_counts=True)[1]
-    tied = float(np.sum(ties**3 - ties)) / (n * (n - 1))
-    deviation = math.sqrt(firsts * (n - firsts) / 12 * (n + 1 - tied))
-    excess = float(_ranks(logs)[first].sum()) - firsts * (n + 1) / 2
-    z = max(0.0, abs(excess) - 0.5) / deviation
+    z = mann_whitney_z(ahead, behind)
     return Finding(
-        statistic=math.copysign(z, excess),
-        p=_two_sided(z),
-        size=math.expm1(float(np.median(logs[first]) - np.median(logs[~first]))),
+        statistic=z,
+        p=_two_sided(abs(z)),
+        size=math.expm1(float(np.median(ahead) - np.median(behind))),
     )
 
 
@@ -234,13 +231,6 @@ def _logs(durations_s: Samples) -> Logs | None:
         return None
     numbers = np.asarray(durations_s, dtype=np.float64)
     return np.log(numbers) if np.isfinite(numbers).all() and numbers.min() > 0 else None
-
-
-def _ranks(values: Logs) -> Logs:
-    """1 ... n; equal values share the mean of their ranks."""
-    _, places, ties = np.unique(values, return_inverse=True, return_counts=True)
-    shared: Logs = np.cumsum(ties) - (ties - 1) / 2
-    return shared[places]
 
 
 def _two_sided(z: float) -> float:

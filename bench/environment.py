@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import socket
 import subprocess
@@ -12,6 +11,7 @@ import sys
 
 import torch
 
+from bench.cores import usable_cores
 from bench.devices import cpu_name, find, host_memory_bytes
 from bench.isolation import Progress
 from bench.records import Environment, Host, Model
@@ -34,7 +34,7 @@ def read(progress: Progress, device_name: str) -> Host:
             host=socket.gethostname(),
             device_name=device.name,
             cpu_name=cpu_name(),
-            cpu_cores=len(os.sched_getaffinity(0)),
+            cpu_cores=usable_cores(),
             memory_bytes=host_memory_bytes(),
             python_version=platform.python_version(),
             torch_version=torch.__version__,

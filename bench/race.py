@@ -82,7 +82,8 @@ def _read_clocks(
     start = device.clock()
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    read = clocks.read(candidate.built.step, device, plan.budget, plan.seed, expected_s, redraw)
+    seed = plan.seed + plan.replicate
+    read = clocks.read(candidate.built.step, device, plan.budget, seed, expected_s, redraw)
     return replace(
         findings,
         host_rounds_s=read.host_s,

@@ -112,14 +112,12 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
     """How much time does a further call add if calls follow each other without waiting?
 
     One sample: the slope between a block of `calls` and one of twice as many. A single block reads
-    (host + calls x device) / calls: up to 10 % high for ten calls on a busy device.
+    (host + calls x device) / calls: up to 10 % high for ten calls on a busy device. An interruption
+    of the shorter block can make a slope negative. It is kept: without those that are, the median
+    of many would be too high.
     """
     single_s = _block(step, device, calls)
     double_s = _block(step, device, 2 * calls)
-    if double_s <= single_s:
-        return Timing(
-            (), f"{2 * calls} calls took no longer than {calls}: noise, or a clock too coarse"
-        )
     return Timing(((double_s - single_s) / calls,))
 
 

@@ -30,6 +30,7 @@ ANALYSIS_MAY_USE = {
             "diagnostics",
             "findings",
             "pace",
+            "ranks",
             "records",
             "roofline",
             "roofline.floor",

@@ -8,7 +8,6 @@ budget and by the rule of its users.
 from __future__ import annotations
 
 import gc
-import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,12 +18,13 @@ from tqdm import tqdm
 
 from bench import pages, publishing
 from bench.arguments import INTERRUPTED, command
+from bench.cores import usable_cores
 from bench.peers import tables
 from bench.peers.arguments import PROGRAM, Asked, parse
 from bench.peers.decisions import CHANGES, Comparison, comparisons
 from bench.peers.figures import Figure, alternations
-from bench.peers.sides import Recipe, ready, side
 from bench.publishing import Surroundings
+from bench.testbed.sides import Recipe, ready, side
 
 TITLE = "modescope beside other harnesses"
 
@@ -69,10 +69,11 @@ def _measure(asked: Asked, figures: list[Figure], compared: list[Comparison]) ->
         for figure in _watched(readings, "figures", asked.alternations * len(harnesses)):
             figures.append(figure)
     if asked.trials:
-        loads = (0, len(os.sched_getaffinity(0))) if asked.busy else (0,)
-        pairs = asked.trials * len(CHANGES) * len(loads)
+        loads = (0, usable_cores()) if asked.busy else (0,)
+        each = sum(len(harness.criteria) for harness in harnesses)
+        total = asked.trials * len(CHANGES) * len(loads) * each
         every = comparisons(harnesses, recipe, device, asked.trials, asked.budget_s, loads, shuffle)
-        for comparison in _watched(every, "decisions", pairs * len(harnesses)):
+        for comparison in _watched(every, "decisions", total):
             compared.append(comparison)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.arguments import Parser, check_folder, check_threads, count, positive, seconds
-from bench.peers.harnesses import HARNESSES, Harness
+from bench.peers.harness import Harness
+from bench.peers.harnesses import HARNESSES
 from bench.records import UsageError
 from bench.testbed.workloads import WORKLOADS
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.devices import Hardware
 from bench.isolation import one_line
-from bench.peers.harnesses import Harness
+from bench.peers.harness import Harness
 from bench.peers.rules import FASTER, SAME, SLOWER
-from bench.peers.sides import Recipe, Side, pair
+from bench.peers.sides import pair
 from bench.testbed.corunners import co_runners
+from bench.testbed.sides import Recipe
 
 CHANGES = (0.0, 0.01, 0.02)
 """By how much the case is slower: not at all, 1 %, 2 %."""
@@ -22,7 +23,7 @@ REHEARSAL = 0.1  # of the time of a comparison: enough to import and start what 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One harness on one pair of steps."""
+    """What one harness says of one pair of steps, by one of its rules."""
 
     harness: str
     co_runners: int
@@ -33,6 +34,7 @@ class Comparison:
     baseline_s: float | None = None
     wall_s: float | None = None  # all that the comparison took, starts of processes included
     reason: str | None = None  # why there is no decision
+    rule: str | None = None  # which of them, where the harness has several
     table: str = "decision"  # tells it from a Figure in the same file
 
     @property
@@ -51,6 +53,10 @@ class Comparison:
         return self.change > 0 and self.decision == FASTER
 
 
+Setting = tuple[int, float, int]
+"""Number of co-runners, planted change, number of the trial."""
+
+
 def comparisons(
     harnesses: Sequence[Harness],
     recipe: Recipe,
@@ -60,46 +66,52 @@ def comparisons(
     co_runner_counts: Sequence[int],
     shuffle: random.Random,
 ) -> Iterator[Comparison]:
-    """Every harness on every pair, in random order; a new pair for each trial of each change.
+    """Every harness on a pair of its own for each trial of each change, in random order.
 
-    `seconds` are for both sides together. What an unrecorded first comparison sets up (imports,
-    the server that forks processes) is no part of any other.
+    A Comparison for each rule of a harness, which all judge the same samples. `seconds` are for
+    both sides together. What an unrecorded first comparison sets up (imports, the server that
+    forks processes) is no part of any other.
     """
-    sides = pair(recipe, 0.0, device, shuffle)
     for harness in harnesses:
-        _compare(harness, sides, seconds * REHEARSAL, shuffle, 0, 0.0, 0)
+        _compare(harness, recipe, device, seconds * REHEARSAL, shuffle, (0, 0.0, 0))
     for count in co_runner_counts:
         with co_runners(count):
             for trial in range(trials):
                 for change in shuffle.sample(CHANGES, len(CHANGES)):
-                    sides = pair(recipe, change, device, shuffle)
+                    setting = (count, change, trial)
                     for harness in shuffle.sample(harnesses, len(harnesses)):
-                        yield _compare(harness, sides, seconds, shuffle, count, change, trial)
+                        yield from _compare(harness, recipe, device, seconds, shuffle, setting)
 
 
 def _compare(
     harness: Harness,
-    sides: tuple[Side, Side],
+    recipe: Recipe,
+    device: Hardware,
     seconds: float,
     shuffle: random.Random,
-    count: int,
-    change: float,
-    trial: int,
-) -> Comparison:
-    what = (harness.name, count, change, trial)
-    reason = harness.missing(sides[0].device)
+    setting: Setting,
+) -> list[Comparison]:
+    """One for each rule of the harness; building the pair is no part of the time it takes."""
+    without = [
+        Comparison(harness.name, *setting, rule=criterion.name) for criterion in harness.criteria
+    ]
+    reason = harness.missing(device)
     if reason:
-        return Comparison(*what, reason=reason)
+        return [replace(each, reason=reason) for each in without]
+    sides = pair(recipe, setting[1], device, shuffle)
     start = time.perf_counter()
     try:
         case_s, baseline_s = harness.compare(*sides, seconds, shuffle)
     except RuntimeError as error:
-        return Comparison(*what, reason=one_line(error))
+        return [replace(each, reason=one_line(error)) for each in without]
     wall_s = time.perf_counter() - start
-    return Comparison(
-        *what,
-        harness.decide(case_s, baseline_s),
-        harness.figure(case_s),
-        harness.figure(baseline_s),
-        wall_s,
-    )
+    return [
+        replace(
+            each,
+            decision=criterion.decide(case_s, baseline_s),
+            case_s=harness.figure(case_s),
+            baseline_s=harness.figure(baseline_s),
+            wall_s=wall_s,
+        )
+        for each, criterion in zip(without, harness.criteria, strict=True)
+    ]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.isolation import one_line
-from bench.peers.harnesses import Harness
+from bench.peers.harness import Harness
 from bench.peers.ours import CLOCKS
-from bench.peers.sides import Side
+from bench.testbed.sides import Side
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 
 from bench import placement, timers
-from bench.peers.sides import Samples, Side
+from bench.peers.sides import Samples
 from bench.records import Budget
 from bench.rounds import paired, quiet_gc, warm_up
+from bench.testbed.sides import Side
 
 BLOCK_S = 1e-3  # as in budget=standard
 PIPELINE_BLOCK_S = 5e-3  # a slope is a difference: it takes longer blocks (bench/clocks.py)

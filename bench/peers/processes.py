@@ -11,7 +11,8 @@ import time
 
 from bench import isolation
 from bench.isolation import Progress
-from bench.peers.sides import Recipe, Samples, Side, ready
+from bench.peers.sides import Samples
+from bench.testbed.sides import Recipe, Side, ready
 
 PROCESSES = 5
 WARM_UPS = 1

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from statistics import NormalDist, fmean
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import stats
 from bench.peers.sides import Samples
+from bench.ranks import mann_whitney_z
 
 SLOWER, FASTER, SAME = "slower", "faster", "same"
 
@@ -21,6 +21,7 @@ ALPHA = 0.05
 THRESHOLD = 0.01
 
 Rule = Callable[[Samples, Samples], str]
+Statistic = Callable[[Samples], float]
 
 
 def interval_excludes_one(case_s: Samples, baseline_s: Samples) -> str:
@@ -31,7 +32,13 @@ def interval_excludes_one(case_s: Samples, baseline_s: Samples) -> str:
     return FASTER if ratio.low > 1 else SLOWER if ratio.high < 1 else SAME
 
 
-def more_than_a_percent(statistic: Callable[[Samples], float]) -> Rule:
+def verdict_differs(case_s: Samples, baseline_s: Samples) -> str:
+    """modescope: that interval lies beyond 1 % on one side, which is its verdict."""
+    told = stats.verdict(stats.speedup(case_s, baseline_s))
+    return told if told in (SLOWER, FASTER) else SAME
+
+
+def more_than_a_percent(statistic: Statistic) -> Rule:
     """A statistic of the two differs by more than 1 %; seen from either side alike."""
 
     def decide(case_s: Samples, baseline_s: Samples) -> str:
@@ -68,28 +75,12 @@ def student(case_s: Samples, baseline_s: Samples) -> str:
 
 
 def mann_whitney(case_s: Samples, baseline_s: Samples) -> str:
-    """Mann-Whitney's rank test, two-sided at 95 %, on all samples as if they were independent.
-
-    By the normal approximation with corrections for ties and continuity (Conover, Practical
-    Nonparametric Statistics, 3rd ed., section 5.1): samples here count in hundreds.
-    """
-    n, m = len(case_s), len(baseline_s)
-    ranks, ties = _ranks(np.array([*case_s, *baseline_s]))
-    excess = float(ranks[:n].sum()) - n * (n + m + 1) / 2  # of the case's ranks over chance
-    tied = float(np.sum(ties**3 - ties)) / ((n + m) * (n + m - 1))
-    deviation = math.sqrt(n * m / 12 * (n + m + 1 - tied))
-    limit = NormalDist().inv_cdf(1 - ALPHA / 2)
-    return _signed(excess, abs(excess) - 0.5 > limit * deviation)
+    """Mann-Whitney's rank test, two-sided at 95 %, on all samples as if they were independent."""
+    z = mann_whitney_z(case_s, baseline_s)
+    return _signed(z, abs(z) > NormalDist().inv_cdf(1 - ALPHA / 2))
 
 
 def _signed(difference: float, significant: bool) -> str:
     if not significant or difference == 0:
         return SAME
     return SLOWER if difference > 0 else FASTER
-
-
-def _ranks(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ranks from 1, equal values sharing their mean rank; and how often each value occurs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[places], counts.astype(np.float64)

@@ -8,7 +8,19 @@ from statistics import median
 from bench.pages import UNKNOWN, Section
 from bench.peers.decisions import CHANGES, Comparison
 from bench.peers.figures import Figure
-from bench.peers.harnesses import Harness
+from bench.peers.harness import Criterion, Harness
+
+DECISIONS_NOTE = (
+    "Two copies of one step, equal or one of them longer by a planted wait. Seen: the longer one "
+    "called slower; wrong: called faster. Wall: median of all that a comparison took. A limit of "
+    "1 % sees a planted +1 % in about half of the trials at best: the truth lies on the limit. "
+    "A verdict, which wants its whole 95 % interval beyond 1 %, sees it in about 1 of 40 at most. "
+    "Every comparison gets a pair built anew and, on a CPU, placed in memory anew. modescope moves "
+    "both sides again for each block (on a GPU the host's heap alone), so luck of placement is "
+    "noise that its interval holds. The others keep one placement per side throughout, pyperf's "
+    "way one per process: a difference that comes from placement alone is real to them for as "
+    "long as it lasts, and counts here as equal, called different."
+)
 
 
 def sections(
@@ -49,21 +61,21 @@ def _readings(mine: Sequence[Figure]) -> list[str]:
 
 
 def decisions(harnesses: Sequence[Harness], compared: Sequence[Comparison]) -> Section:
-    """A row per load and harness: how often it was wrong, how often it saw what was planted."""
-    note = (
-        "Two copies of one step, equal or one of them longer by a planted wait. Seen: the longer "
-        "one called slower; wrong: called faster. Wall: median of all that a comparison took."
-    )
+    """A row per load and rule: how often it was wrong, how often it saw what was planted."""
     planted = [f"+{100 * change:g} % seen" for change in CHANGES if change]
     headers = ("load", "harness", "equal, called different", *planted, "wall", "different if")
     rows = []
     for count in dict.fromkeys(each.co_runners for each in compared):
         load = f"{count} co-runners" if count else "quiet"
-        for harness in harnesses:
-            same = (count, harness.name)
-            mine = [each for each in compared if (each.co_runners, each.harness) == same]
-            rows.append([load, harness.name, *_counts(mine), harness.rule])
-    return Section("What each decides", note, headers, rows)
+        for harness, criterion in _judged(harnesses):
+            same = (count, harness.name, criterion.name)
+            mine = [each for each in compared if (each.co_runners, each.harness, each.rule) == same]
+            rows.append([load, harness.judging(criterion), *_counts(mine), criterion.words])
+    return Section("What each decides", DECISIONS_NOTE, headers, rows)
+
+
+def _judged(harnesses: Sequence[Harness]) -> list[tuple[Harness, Criterion]]:
+    return [(harness, criterion) for harness in harnesses for criterion in harness.criteria]
 
 
 def _counts(mine: Sequence[Comparison]) -> list[str]:
@@ -84,9 +96,15 @@ def _count(alike: Sequence[Comparison]) -> str:
 
 
 def descriptions(harnesses: Sequence[Harness]) -> Section:
-    """A row per harness, in words."""
-    headers = ("harness", "its figure", "why it differs from ours", "calls two steps different if")
-    rows = [(each.name, each.reports, each.differs, each.rule) for each in harnesses]
+    """A row per harness and rule, in words."""
+    headers = (
+        "harness", "its figure", "why it differs from ours", "calls two steps different if",
+        "source of this rule",
+    )  # fmt: skip
+    rows = [
+        (each.judging(how), each.reports, each.differs, how.words, how.source)
+        for each, how in _judged(harnesses)
+    ]
     return Section("The harnesses", "", headers, rows)
 
 

@@ -17,7 +17,8 @@ from torch.utils import benchmark
 
 from bench import timers
 from bench.devices import Step
-from bench.peers.sides import Samples, Side
+from bench.peers.sides import Samples
+from bench.testbed.sides import Side
 
 REPEATS = 5  # of `python -m timeit`
 SINGLE_CALLS_S = 0.25

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bench.selfcheck import exact, races, theory
+from bench.selfcheck import disturbances, exact, races, theory
 from bench.selfcheck.outcomes import Check
 
 # name -> check
 CHECKS: dict[str, Check] = {
+    "clock": exact.clock_itself,
     "delays": exact.planted_delays,
     "spins": exact.planted_spins,
     "separation": exact.separation,
@@ -16,5 +17,6 @@ CHECKS: dict[str, Check] = {
     "planted-ratio": theory.planted_ratio,
     "equal": races.equal_steps,
     "planted": races.planted_changes,
-    "disturbed": races.disturbances,
+    "disturbed-simulated": disturbances.simulated_disturbances,
+    "disturbed": disturbances.disturbances,
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
@@ -12,15 +14,18 @@ import torch
 
 from bench.devices import Device, Step
 from bench.peers.harnesses import DO_BENCH
-from bench.peers.sides import Recipe, side
 from bench.peers.theirs import by_torch_timer, by_triton
 from bench.selfcheck.outcomes import Outcome, Setting, percent
 from bench.testbed import simulated
 from bench.testbed.corunners import CONDITIONS
+from bench.testbed.sides import Recipe, Side, side
 from bench.testbed.workloads import delay
 from bench.timers import Timing, calls_for, device_time, host, latency, pipelined, reading_cost
 
+Timer = Callable[[Step, Device, int], Timing]
+
 DELAYS_S = (50e-6, 200e-6, 1e-3, 10e-3)
+PACE_WITHIN = 1e-3  # time servers slew a clock by at most half of that (adjtimex)
 DELAY_SHARE, DELAY_LEAST_S = 0.005, 0.5e-6
 READING_S = 0.2  # how long one reading may take
 
@@ -30,8 +35,30 @@ SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
 MORE_S = 200e-6
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
+SLOPES = 9  # in a reading of pipelined time
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
 NEEDS_GPU = "needs a CUDA GPU"
+
+
+def clock_itself(setting: Setting) -> Iterator[Outcome]:
+    """The clock that times everything against one that nothing adjusts."""
+    if not hasattr(time, "CLOCK_MONOTONIC_RAW"):
+        yield Outcome("the clock's pace", "quiet", "no other clock here", "", None, 0)
+        return
+    clock, raw = setting.device.clock, partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
+    begin, begin_raw = clock(), raw()
+    delay(setting.count(1, 5))()
+    seconds, truth_s = clock() - begin, raw() - begin_raw
+    off = seconds / truth_s - 1
+    yield Outcome(
+        check="the clock's pace",
+        condition="quiet",
+        found=f"{off * 1e6:+.1f} millionths",
+        accepted=f"within {PACE_WITHIN * 1e6:g}",
+        holds=abs(off) <= PACE_WITHIN,
+        trials=1,
+        value=off,
+    )
 
 
 def planted_delays(setting: Setting) -> Iterator[Outcome]:
@@ -82,6 +109,16 @@ def planted_spins(setting: Setting) -> Iterator[Outcome]:
     )
 
 
+# clock -> timer, whether it grows with more work of the host, and of the device, where the step is
+# 50 µs of launching and then 300 µs of device work, with the further host work in front of it
+SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
+    "latency_s": (latency, True, True),
+    "host_s": (host, True, False),
+    "device_s": (device_time, False, True),
+    "pipelined_s": (pipelined, False, True),
+}
+
+
 def separation(setting: Setting) -> Iterator[Outcome]:
     """More work of the host must not show as device work, nor the other way round."""
     device = simulated.SimulatedDevice()
@@ -117,28 +154,24 @@ def _separated(
     device: Device, condition: str, base: Step, more_host: Step, more_device: Step
 ) -> Iterator[Outcome]:
     steps = (base, more_host, more_device)
-    hosts = [_median_of(host, step, device) for step in steps]
-    devices = [_median_of(device_time, step, device) for step in steps]
-    allowed_s = max(DEVICE_SHARE * devices[0], DEVICE_WITHIN_S)
-    rows = (
-        ("host work: host_s", hosts[1] - hosts[0], MORE_S, HOST_WITHIN_S),
-        ("host work: device_s", devices[1] - devices[0], 0.0, allowed_s),
-        ("device work: host_s", hosts[2] - hosts[0], 0.0, HOST_WITHIN_S),
-        ("device work: device_s", devices[2] - devices[0], MORE_S, max(allowed_s, 0.01 * MORE_S)),
-    )
-    for what, found_s, truth_s, within_s in rows:
-        yield Outcome(
-            check=f"+{MORE_S * 1e6:g} µs of {what}",
-            condition=condition,
-            found=f"{found_s * 1e6:+.2f} µs",
-            accepted=f"{truth_s * 1e6:g} ± {within_s * 1e6:g} µs",
-            holds=abs(found_s - truth_s) <= within_s,
-            trials=ALTERNATIONS,
-            value=found_s,
-        )
+    for clock, (timer, of_host, of_device) in SEPARATION.items():
+        plain_s, host_s, device_s = (_median_of(timer, step, device) for step in steps)
+        share_s = max(DEVICE_SHARE * plain_s, DEVICE_WITHIN_S)
+        within_s = HOST_WITHIN_S if timer is host else share_s + HOST_WITHIN_S
+        for work, read_s, grows in (("host", host_s, of_host), ("device", device_s, of_device)):
+            truth_s = MORE_S if grows else 0.0
+            yield Outcome(
+                check=f"+{MORE_S * 1e6:g} µs of {work} work: {clock}",
+                condition=condition,
+                found=f"{(read_s - plain_s) * 1e6:+.2f} µs",
+                accepted=f"{truth_s * 1e6:g} ± {within_s * 1e6:.2g} µs",
+                holds=abs(read_s - plain_s - truth_s) <= within_s,
+                trials=ALTERNATIONS,
+                value=read_s - plain_s,
+            )
 
 
-def _median_of(timer: Callable[[Step, Device, int], Timing], step: Step, device: Device) -> float:
+def _median_of(timer: Timer, step: Step, device: Device) -> float:
     """The median of several readings of 10 calls; infinite where the timer has no answer."""
     readings = [timer(step, device, 10).median_s for _ in range(ALTERNATIONS)]
     return median(math.inf if each is None else each for each in readings)
@@ -146,24 +179,35 @@ def _median_of(timer: Callable[[Step, Device, int], Timing], step: Step, device:
 
 def torch_timer(setting: Setting) -> Iterator[Outcome]:
     """The same callable through torch.utils.benchmark, in turns, with the same threads."""
-    device = setting.device
+    device, turns = setting.device, setting.count(ALTERNATIONS, 3 * ALTERNATIONS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
         of = side(Recipe(name, str(device.torch_device), torch.get_num_threads()), device)
-        calls = calls_for(READING_S / 3, of.call_s, reading_cost(device.clock))
-        ours, theirs = [], []
-        for _ in range(setting.count(ALTERNATIONS, 3 * ALTERNATIONS)):
-            theirs.append(median(by_torch_timer(of, READING_S)))
-            ours.append(pipelined(of.step, device, calls).median_s or math.nan)
-        ratio = float(np.nanmedian(ours)) / median(theirs)
+        shuffle = random.Random(f"{setting.seed} {name}")
+        ratio = median(_ours_over_theirs(of, device, shuffle) for _ in range(turns))
         yield Outcome(
             check=f"pipelined_s ÷ torch.utils.benchmark, {name}",
             condition="quiet",
             found=f"{ratio:.3f}",
             accepted=f"within {percent(AGREES)} of 1",
             holds=abs(ratio - 1) <= AGREES,
-            trials=len(ours),
+            trials=turns,
             value=ratio,
         )
+
+
+def _ours_over_theirs(of: Side, device: Device, shuffle: random.Random) -> float:
+    """One reading of each in random order, so that a drift of the machine favours neither."""
+    calls = calls_for(READING_S / 3 / SLOPES, of.call_s, reading_cost(device.clock))
+    read: dict[str, Callable[[], float]] = {
+        "ours": lambda: median(
+            slope_s
+            for _ in range(SLOPES)
+            for slope_s in pipelined(of.step, device, calls).samples_s
+        ),
+        "theirs": lambda: median(by_torch_timer(of, READING_S)),
+    }
+    seconds = {name: read[name]() for name in shuffle.sample(list(read), len(read))}
+    return seconds["ours"] / seconds["theirs"]
 
 
 def triton_bench(setting: Setting) -> Iterator[Outcome]:

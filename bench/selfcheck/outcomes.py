@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.devices import Hardware
 from bench.pages import UNKNOWN
 
-MANY = 1000  # trials; from here on a share is taken as it is
+MANY = 100  # trials; from here on a share is taken as it is
 CHANCE = 0.01  # below, a sound harness may fail a check once in a hundred times
 
 
@@ -20,6 +21,11 @@ class Setting:
     device: Hardware
     thorough: bool
     seed: int = 0
+
+    def seeds(self, trials: int, purpose: str) -> list[int]:
+        """A seed for each trial, other ones for another purpose."""
+        draw = random.Random(f"{self.seed} {purpose}")
+        return [draw.randrange(2**32) for _ in range(trials)]
 
     def count(self, quick: int, thorough: int) -> int:
         """The number of trials."""
@@ -45,18 +51,20 @@ Check = Callable[[Setting], Iterator[Outcome]]
 def most(trials: int, share: float) -> int:
     """How many of `trials` may go wrong if a `share` of them may?
 
-    With MANY trials that share; with fewer the 99 % quantile of the binomial distribution, because
-    chance alone would often exceed the share.
+    With MANY trials that share; with fewer, what chance alone makes of it in 99 of 100 cases.
     """
-    if trials >= MANY:
-        return math.floor(share * trials)
-    allowed, term = 0, (1 - share) ** trials
-    below = term
-    while below < 1 - CHANCE:
-        term *= (trials - allowed) / (allowed + 1) * share / (1 - share)
-        allowed += 1
+    return math.floor(share * trials) if trials >= MANY else quantile(trials, share, 1 - CHANCE)
+
+
+def quantile(trials: int, share: float, probability: float) -> int:
+    """The least k with P(at most k of `trials`) >= `probability` (binomial)."""
+    term = below = (1 - share) ** trials
+    k = 0
+    while below < probability and k < trials:
+        term *= (trials - k) / (k + 1) * share / (1 - share)
         below += term
-    return allowed
+        k += 1
+    return k
 
 
 def percent(share: float | None) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import rounds, stats
-from bench.selfcheck.outcomes import Outcome, Setting, percent
-from bench.selfcheck.trials import FIXED
+from bench.selfcheck.outcomes import CHANCE, Outcome, Setting, percent, quantile
+from bench.selfcheck.trials import FIXED, FIXED_ROUNDS
 from bench.testbed import simulated
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
@@ -71,32 +71,35 @@ def _covered(samples: NDArray[np.float64], truth: float) -> float:
 
 def planted_ratio(setting: Setting) -> Iterator[Outcome]:
     """A planted +2 % on a simulated clock whose noise drifts: does the interval hold the ratio?"""
-    n = setting.count(200, 2000)
-    inside = 0
-    for seed in range(n):
+    seeds = setting.seeds(setting.count(200, 2000), "planted ratio")
+    n, inside = len(seeds), 0
+    for seed in seeds:
         estimate = _simulated_speedup(seed)
         assert estimate.low is not None
         assert estimate.high is not None
         inside += estimate.low <= 1 / PLANTED <= estimate.high
-    slack = 0.0 if setting.thorough else 0.03  # three standard deviations of 200 trials, about
+    outside = 1 - stats.confidence(FIXED_ROUNDS)
+    least, greatest = (n - quantile(n, outside, p) for p in (1 - CHANCE / 2, CHANCE / 2))
     yield Outcome(
         check="planted +2 % lies inside its interval",
         condition="simulated clock",
         found=f"{inside} of {n} ({percent(inside / n)})",
-        accepted="93 to 98 %" + (", 3 % allowed to chance" if slack else ""),
-        holds=0.93 - slack <= inside / n <= 0.98 + slack,
+        accepted=f"{least} to {greatest}: {100 - 100 * outside:.1f} % and chance",
+        holds=least <= inside <= greatest,
         trials=n,
         value=inside / n,
     )
 
 
 def _simulated_speedup(seed: int) -> stats.Estimate:
-    drift = random.Random(seed).uniform(-0.05, 0.05)
+    draw = random.Random(seed)
+    drift = draw.uniform(-0.05, 0.05)
+    of_noise, of_order = draw.randrange(2**32), draw.randrange(2**32)
     device = simulated.SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + drift * now_s)
-    noise = simulated.normal_noise(seed, 0.05)
+    noise = simulated.normal_noise(of_noise, 0.05)
     case = simulated.step(device, (CALL_S * PLANTED, 0.0), scale=noise)
     baseline = simulated.step(device, (CALL_S, 0.0), scale=noise)
-    played = rounds.paired(case, baseline, device, FIXED, seed, (CALL_S, CALL_S))
+    played = rounds.paired(case, baseline, device, FIXED, of_order, (CALL_S, CALL_S))
     estimate = stats.speedup(played.case_s, played.baseline_s)
     assert estimate is not None
     return estimate

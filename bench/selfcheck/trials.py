@@ -1,19 +1,26 @@
-"""One comparison of two steps, as the runner makes it, with everything that a check asks of it."""
+"""One comparison of two steps in this process, with everything that a check asks of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from tqdm import tqdm
 
 from bench import contention, diagnostics, placement, stats
 from bench.devices import Device
 from bench.records import Budget
 from bench.rounds import paired, warm_up
+from bench.selfcheck.outcomes import Setting
 from bench.stats import Estimate
 from bench.testbed.workloads import Workload
+from bench.timers import latency
 
 BLOCK_S = 0.001
 WARM_UP_S = 0.05  # steps built a moment ago settle at once: nothing compiles and nothing is large
 PILOT_ROUNDS = 12
+CALLS = 200
 FIXED_ROUNDS = 60
 
 
@@ -48,7 +55,9 @@ class Trial:
 
     ratio: Estimate  # how many times as fast as the baseline the case is
     flags: tuple[str, ...]
+    own_flags: tuple[str, ...]  # those left when what both steps share is taken out
     timed_s: float
+    watched: bool = True  # whether the system says what others do
 
     @property
     def sign(self) -> int:
@@ -80,5 +89,33 @@ def race(
     ratio = stats.speedup(rounds.case_s, rounds.baseline_s)
     assert ratio is not None
     flags = diagnostics.raised(rounds.case_s, rounds.baseline_s, rounds.case_first)
-    contended = ("contended",) if contention.contended(seen) else ()
-    return Trial(ratio, (*flags, *contended), rounds.seconds)
+    conditions = {"no_steady_state": not warmth.steady, "contended": contention.contended(seen)}
+    up = tuple(name for name, is_up in conditions.items() if is_up)
+    watched = seen.cpu_wait_s is not None or seen.others_cpu_s is not None
+    own = _own_flags(rounds.case_s, rounds.baseline_s, rounds.case_first)
+    return Trial(ratio, (*flags, *up), own, rounds.seconds, watched)
+
+
+def _own_flags(
+    case_s: Sequence[float], baseline_s: Sequence[float] | None, case_first: Sequence[bool] | None
+) -> tuple[str, ...]:
+    """Flags of the rounds divided by the geometric mean of both steps' durations.
+
+    Of equal steps that run in turns, what both share is what the machine did.
+    """
+    if baseline_s is None:
+        return ()
+    half = np.sqrt(np.asarray(case_s) / np.asarray(baseline_s))
+    return diagnostics.raised(half, 1 / half, case_first)
+
+
+def call_s(step: Workload, device: Device) -> float:
+    """About how long a call takes."""
+    seconds = latency(step, device, CALLS).median_s
+    assert seconds is not None
+    return seconds
+
+
+def seeds(setting: Setting, n: int, title: str) -> Iterator[int]:
+    """A seed for each trial, with a bar on a terminal."""
+    yield from tqdm(setting.seeds(n, title), desc=title, leave=False, disable=None)

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
+from bench.cores import usable_cores
+
 PERIOD_S = 0.005  # of a load that works only part of the time: below a scheduler's time slice
 
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+CORES = usable_cores()
 
 BUSY = """
 import os, signal, sys, time
@@ -33,13 +35,18 @@ def co_runners(count: int, share: float = 1.0) -> Iterator[None]:
     They end by themselves if this process dies.
     """
     command = [sys.executable, "-c", BUSY, str(os.getpid()), str(share), str(PERIOD_S)]
+    started: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
         for _ in range(count):
             process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
             stack.callback(process.kill)
             assert process.stdout
-            process.stdout.readline()  # it has started
+            if process.stdout.readline() != b"\n":
+                raise RuntimeError("a co-runner did not start")
+            started.append(process)
         yield
+        if any(process.poll() is not None for process in started):
+            raise RuntimeError("a co-runner ended before its time")
 
 
 Condition = Callable[[], AbstractContextManager[None]]

@@ -222,3 +222,12 @@ def test_a_queue_that_fits_once_and_never_again_says_why(monkeypatch: pytest.Mon
     assert found.device_note == "too late"
     assert (found.device_calls, found.device_calls_wanted) == (None, None)
     assert len(script.asked) == 12
+
+
+def test_slopes_without_a_duration_in_their_middle_are_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slopes = iter([-1e-3, 2e-3, -1e-3, -1e-3, 2e-3, -1e-3])
+    monkeypatch.setattr(clocks, "pipelined", lambda *args: Timing((next(slopes),)))
+    device = SimulatedDevice()
+    assert read(device_bound(device), device, 3.5).pipelined_s is None

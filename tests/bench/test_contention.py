@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,6 +12,7 @@ import pytest
 from bench import contention
 from bench.contention import Contention, Counters, between, contended
 from bench.records import Findings
+from bench.testbed.corunners import co_runners
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -227,22 +224,7 @@ def test_every_fact_has_its_column() -> None:
 needs_linux = pytest.mark.skipif(
     not Path("/proc/thread-self/schedstat").exists(), reason="the counters are Linux's"
 )
-SPIN = "import sys, time\nprint(flush=True)\nend = time.monotonic() + 20\n" + (
-    "while time.monotonic() < end: pass"
-)
 WATCH_S = 0.4
-
-
-@contextmanager
-def busy_neighbour() -> Iterator[None]:
-    """A process that never rests, on the cores that this one may use."""
-    with subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            yield
-        finally:
-            process.kill()
 
 
 def watched_while(asleep: bool) -> Contention:
@@ -258,7 +240,7 @@ def watched_while(asleep: bool) -> Contention:
 @needs_linux
 def test_a_neighbour_on_another_core_is_seen() -> None:
     """It takes a core, or what is left of one on a machine that others use, too."""
-    with busy_neighbour():
+    with co_runners(1):
         seen = watched_while(asleep=True)
     assert seen.watched_s >= WATCH_S
     assert seen.others_cpu_s > 0.3 * seen.watched_s
@@ -271,7 +253,7 @@ def test_a_neighbour_on_the_same_core_is_waited_for() -> None:
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
-        with busy_neighbour():
+        with co_runners(1):
             seen = watched_while(asleep=False)
     finally:
         os.sched_setaffinity(0, allowed)

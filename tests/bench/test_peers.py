@@ -16,12 +16,24 @@ import torch
 
 from bench.devices import Cpu
 from bench.peers import __main__ as command
-from bench.peers import arguments, harnesses, ours, processes, rules, sides, tables, theirs
+from bench.peers import (
+    arguments,
+    harness,
+    harnesses,
+    ours,
+    processes,
+    rules,
+    sides,
+    tables,
+    theirs,
+)
 from bench.peers.decisions import Comparison, comparisons
 from bench.peers.figures import Figure, alternations
-from bench.peers.harnesses import HARNESSES, Harness
+from bench.peers.harness import Criterion, Harness
+from bench.peers.harnesses import HARNESSES
 from bench.peers.rules import FASTER, SAME, SLOWER
-from bench.peers.sides import Recipe, Samples, Side
+from bench.peers.sides import Samples
+from bench.testbed.sides import Recipe, Side
 from bench.testbed.simulated import SimulatedDevice, normal_noise
 from bench.testbed.simulated import step as simulated
 from bench.testbed.workloads import SPIN_S, Workload, delay, nothing, planted
@@ -78,6 +90,11 @@ def others(ranks: tuple[int, ...]) -> tuple[int, ...]:
         (rules.interval_excludes_one, [1.01] * 10 + [0.9] * 2, [1.0] * 12, SLOWER),
         (rules.interval_excludes_one, [1.01] * 9 + [0.9] * 3, [1.0] * 12, SAME),
         (rules.interval_excludes_one, [1.01] * 11, [1.0] * 11, SAME),  # too few for an interval
+        (rules.verdict_differs, [1.02] * 10 + [0.9] * 2, [1.0] * 12, SLOWER),
+        (rules.verdict_differs, [1.02] * 10 + [1.009] * 2, [1.0] * 12, SLOWER),
+        (rules.verdict_differs, [1.02] * 9 + [1.009] * 3, [1.0] * 12, SAME),  # reaches below 1 %
+        (rules.verdict_differs, [1.009] * 12, [1.0] * 12, SAME),  # equivalent
+        (rules.verdict_differs, [1.02] * 11, [1.0] * 11, SAME),  # too few for an interval
         (rules.more_than_a_percent(min), [1.0101, 9.0], [1.0, 1.0], SLOWER),
         (rules.more_than_a_percent(min), [1.0099, 9.0], [1.0, 1.0], SAME),
         (rules.quartiles_apart, [5, 6, 7, 8, 9], [3, 4, 5, 5.9, 9], SLOWER),
@@ -206,7 +223,7 @@ def test_what_needs_a_gpu_says_so(harness: Harness) -> None:
 
 def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert harnesses.PYTEST_MEAN.missing(Cpu()) is None
-    monkeypatch.setattr(harnesses, "find_spec", lambda name: None)
+    monkeypatch.setattr(harness, "find_spec", lambda name: None)
     reason = "needs pytest-benchmark, which is not installed"
     assert harnesses.PYTEST_MEAN.missing(Cpu()) == reason
 
@@ -214,12 +231,35 @@ def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_and_clocks_of_the_table_are_good() -> None:
     assert len({each.name for each in HARNESSES}) == len(HARNESSES)
     assert {each.clock for each in HARNESSES} <= set(ours.CLOCKS)
-    assert not any("|" in each.reports + each.differs + each.rule for each in HARNESSES)
+    assert not any("|" in each.reports + each.differs for each in HARNESSES)
+    assert not any("|" in how.words + how.source for each in HARNESSES for how in each.criteria)
+    rows = [each.judging(how) for each in HARNESSES for how in each.criteria]
+    assert len(set(rows)) == len(rows)
+
+
+def test_the_table_says_whose_rule_it_is() -> None:
+    listed = tables.descriptions(HARNESSES)
+    sources = {row[0]: row[listed.headers.index("source of this rule")] for row in listed.rows}
+    assert sources["pyperf's way"] == "pyperf compare_to"
+    assumed = {name for name, source in sources.items() if source == "none documented; assumed"}
+    assert assumed == {
+        "torch.utils.benchmark", "timeit", "triton do_bench", "triton do_bench_cudagraph",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("each", [harnesses.DO_BENCH, harnesses.DO_BENCH_CUDAGRAPH])
+def test_triton_reports_and_judges_means(each: Harness) -> None:
+    slow_once = (1.0,) * 9 + (1.2,)  # mean 1.02, median 1
+    assert each.figure(slow_once) == pytest.approx(1.02)
+    assert [how.decide(slow_once, (1.0,) * 10) for how in each.criteria] == [SLOWER]
+
+
+PERCENT = Criterion(rules.more_than_a_percent(median), "a rule", "a source")
 
 
 def made(name: str, measure: Callable[..., Samples], **more: Any) -> Harness:
-    fields = {"clock": "latency", "figure": median, "decide": rules.more_than_a_percent(median)}
-    return Harness(name, "", differs="", rule="a rule", measure=measure, **{**fields, **more})
+    fields = {"clock": "latency", "figure": median, "criteria": (PERCENT,)}
+    return Harness(name, "", differs="", measure=measure, **{**fields, **more})
 
 
 def by_recipe(of: Side, seconds: float | None) -> Samples:
@@ -263,6 +303,54 @@ def test_every_harness_decides_every_pair() -> None:
     assert reasons == {("unlucky", "RuntimeError: out of luck"), ("gpu", "needs a CUDA GPU")}
 
 
+def test_two_rules_of_a_harness_judge_the_same_samples() -> None:
+    pairs: list[tuple[Side, Side]] = []
+
+    def together(
+        case: Side, baseline: Side, seconds: float, shuffle: random.Random
+    ) -> tuple[Samples, Samples]:
+        pairs.append((case, baseline))
+        return (1.0 + len(pairs) / 1000,), (1.0,)
+
+    def always(case_s: Samples, baseline_s: Samples) -> str:
+        return SLOWER
+
+    both = (replace(PERCENT, name="a"), Criterion(always, "always", "made up", name="b"))
+    two = made("two", by_recipe, criteria=both, together=together)
+    found = list(comparisons([two], LOOP, Cpu(), 1, 0.01, (0,), random.Random(0)))
+    assert len(pairs) == 1 + 3  # a rehearsal, then one for each change
+    assert [(f.rule, f.decision) for f in found] == [("a", SAME), ("b", SLOWER)] * 3
+    assert [f.case_s for f in found] == [1.002, 1.002, 1.003, 1.003, 1.004, 1.004]
+    assert {f.harness for f in found} == {"two"}
+
+
+def test_every_harness_gets_a_pair_of_its_own() -> None:
+    steps: list[Workload] = []
+
+    def measure(of: Side, seconds: float | None) -> Samples:
+        steps.append(of.step)
+        return (1.0,)
+
+    entries = [made("one", measure), made("other", measure)]
+    assert len(list(comparisons(entries, LOOP, Cpu(), 1, 0.01, (0,), random.Random(0)))) == 6
+    assert len({id(step) for step in steps}) == len(steps) == 2 * (2 + 6)
+
+
+def test_a_pair_is_placed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[tuple[int, int]] = []
+
+    def anew(tensors: list[torch.Tensor], device: Cpu, seed: int) -> Callable[[], None]:
+        return lambda: moved.append((len(tensors), seed))
+
+    monkeypatch.setattr("bench.placement.anew", anew)
+    shuffle = random.Random(0)
+    for _ in range(2):
+        sides.pair(replace(LOOP, workload="matmul"), 0.0, Cpu(), shuffle)
+    (first, seed), (second, other_seed) = moved
+    assert first == second == 4  # two of either side
+    assert seed != other_seed
+
+
 @pytest.mark.parametrize(
     ("change", "decision", "kinds"),
     [
@@ -296,6 +384,21 @@ def test_decisions_are_counted_per_load() -> None:
         ["2 co-runners", "one", "0 of 1", "–", "–", "500 ms", "a rule"],
         ["2 co-runners", "gpu", "–", "–", "–", "–", "a rule"],
     ]
+
+
+def test_each_rule_of_a_harness_has_its_row() -> None:
+    both = (replace(PERCENT, name="a"), replace(PERCENT, name="b", words="another"))
+    compared = [
+        Comparison("two", 0, 0.0, 0, SAME, 1.0, 1.0, 0.25, rule="a"),
+        Comparison("two", 0, 0.0, 0, SLOWER, 1.0, 1.0, 0.25, rule="b"),
+    ]
+    section = tables.decisions([made("two", by_recipe, criteria=both)], compared)
+    assert section.rows == [
+        ["quiet", "two, a", "0 of 1", "–", "–", "250 ms", "a rule"],
+        ["quiet", "two, b", "1 of 1", "–", "–", "250 ms", "another"],
+    ]
+    assert "a planted +1 % in about half of the trials at best" in section.note
+    assert "counts here as equal, called different" in section.note
 
 
 def test_figures_are_medians_of_alternations() -> None:
@@ -337,9 +440,11 @@ def test_a_page_and_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert head[4] == "- workload python_loop, 0.02 s a comparison, seed 0"
     assert "--only modescope,timeit" in head[5]
     assert "| timeit | minimum of five means" in page
-    assert [row["table"] for row in rows] == ["figure"] * 2 + ["decision"] * 6
+    assert [row["table"] for row in rows] == ["figure"] * 2 + ["decision"] * 9
     assert {row["harness"] for row in rows} == {"modescope", "timeit"}
-    assert sorted(row["change"] for row in rows[2:]) == [0.0, 0.0, 0.01, 0.01, 0.02, 0.02]
+    assert sorted(row["change"] for row in rows[2:]) == [0.0] * 3 + [0.01] * 3 + [0.02] * 3
+    judged = {(row["harness"], row["rule"]) for row in rows[2:]}
+    assert judged == {("modescope", "interval"), ("modescope", "verdict"), ("timeit", None)}
     assert {row["torch_version"] for row in rows} == {torch.__version__}
     assert {(row["workload"], row["budget_s"], row["seed"]) for row in rows} == {
         ("python_loop", 0.02, 0)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from bench import accuracy, contention, evidence, modes, pace, race, rounds, runner
+from bench import accuracy, clocks, contention, evidence, modes, pace, race, rounds, runner
 from bench.devices import Cpu, Hardware, Step
 from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup
 from bench.records import Case, Findings, Model, Result, UsageError, Variant
 from bench.rounds import Rounds, WarmUp
+from bench.timers import Timing
 from tests.probes import (
     EAGER,
     broken,
@@ -548,6 +549,37 @@ def test_each_replicate_draws_an_order_of_its_own() -> None:
     ]
     assert len(orders[0]) == 12
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_each_replicate_reads_its_clocks_in_an_order_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = smoke()
+    many = replace(plan.budget, clock_rounds=12, timed_max_s=9.0)
+    asked: list[str] = []
+    for name in ("host", "pipelined"):
+        monkeypatch.setattr(clocks, name, _noted(asked, name))
+    orders = []
+    for number in (0, 0, 1):
+        asked.clear()
+        runner.run(
+            silent, case(model(scaled), NO_GRAD), replace(plan, budget=many, replicate=number)
+        )
+        orders.append(asked[:24])
+    assert sorted(orders[0]) == ["host"] * 12 + ["pipelined"] * 12
+    assert orders[0] == orders[1] != orders[2]
+
+
+def _noted(asked: list[str], name: str) -> Callable[..., Timing]:
+    """The timer of `bench.clocks`, which says that it was asked."""
+    timer = getattr(clocks, name)
+
+    def noting(*arguments: Any) -> Timing:
+        asked.append(name)
+        timing: Timing = timer(*arguments)
+        return timing
+
+    return noting
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What measuring costs beside what is measured: `make bench`.
 
-Elsewhere every body runs once, on little.
+Elsewhere every body runs once, on little, and no time is judged: the machine may be busy.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from tests.costs.conftest import Show
 FEW = 3
 CALLS = 1_000
 
-CALL_GOAL_NS = 120
-FIRST_LINE_GOAL_MS = 25
-FIXED_COST_GOAL_S = 0.5
+# What a quiet machine shows, and the most that `make bench` lets pass on a slower one.
+CALL_GOAL_NS, CALL_LIMIT_NS = 120, 200
+FIRST_LINE_GOAL_MS, FIRST_LINE_LIMIT_MS = 25, 60
+FIXED_COST_GOAL_S, FIXED_COST_LIMIT_S = 0.5, 1.0
 
 # The settings of budget=quick, over sooner: what a case costs besides does not depend on them.
 SWEEP = [
@@ -38,11 +39,12 @@ def test_timed_calls_of_an_empty_step(benchmark: BenchmarkFixture, show: Show) -
     timing = benchmark(latency, lambda: None, Cpu(), CALLS)
     assert len(timing.samples_s) == CALLS
     if benchmark.enabled:
-        per_call_s = benchmark.stats.stats.median / CALLS
+        per_call_ns = 1e9 * benchmark.stats.stats.median / CALLS
         show(
-            f"a timed call of an empty step: {per_call_s * 1e9:.0f} ns, two readings of the clock "
+            f"a timed call of an empty step: {per_call_ns:.0f} ns, two readings of the clock "
             f"among them (goal: {CALL_GOAL_NS} ns)"
         )
+        assert per_call_ns < CALL_LIMIT_NS
 
 
 def test_first_line_of_a_child(benchmark: BenchmarkFixture, show: Show) -> None:
@@ -63,6 +65,8 @@ def test_first_line_of_a_child(benchmark: BenchmarkFixture, show: Show) -> None:
         f"first line of a child's code: {median(later):.1f} ms after asking, at most "
         f"{max(later):.1f} ms ({children} children; goal: {FIRST_LINE_GOAL_MS} ms)"
     )
+    if benchmark.enabled:
+        assert median(later) < FIRST_LINE_LIMIT_MS
 
 
 @pytest.mark.slow
@@ -87,8 +91,9 @@ def test_fixed_cost_of_a_case(benchmark: BenchmarkFixture, tmp_path: Path, show:
     ]
     assert len(fixed_s) == sizes * replicates
     assert min(fixed_s) > 0
-    assert median(fixed_s) < 10 * FIXED_COST_GOAL_S
     show(
         f"fixed cost of an eager case: {median(fixed_s):.2f} s, at most {max(fixed_s):.2f} s "
         f"({len(fixed_s)} cases; goal: {FIXED_COST_GOAL_S} s)"
     )
+    if benchmark.enabled:
+        assert median(fixed_s) < FIXED_COST_LIMIT_S

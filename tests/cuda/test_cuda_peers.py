@@ -11,9 +11,11 @@ import torch
 
 from bench.devices import Hardware
 from bench.peers import harnesses, ours, processes
-from bench.peers.harnesses import HARNESSES, Harness
+from bench.peers.harness import Harness
+from bench.peers.harnesses import HARNESSES
 from bench.peers.rules import SLOWER
-from bench.peers.sides import Recipe, Side, pair, ready, side
+from bench.peers.sides import pair
+from bench.testbed.sides import Recipe, Side, ready, side
 from bench.testbed.workloads import SPIN_S
 
 pytestmark = pytest.mark.cuda
@@ -65,7 +67,8 @@ def test_a_planted_change_is_seen(harness: Harness, device: Hardware) -> None:
         pytest.skip(str(harness.missing(device)))
     shuffle = random.Random(0)
     case, baseline = pair(RECIPE, 0.1, device, shuffle)
-    assert harness.decide(*harness.compare(case, baseline, 0.5, shuffle)) == SLOWER
+    samples = harness.compare(case, baseline, 0.5, shuffle)
+    assert [each.decide(*samples) for each in harness.criteria] == [SLOWER] * len(harness.criteria)
 
 
 def test_nothing_is_missing_but_packages(device: Hardware) -> None:

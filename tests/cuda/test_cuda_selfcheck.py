@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from bench.devices import Hardware
 from bench.peers.harnesses import DO_BENCH
-from bench.peers.sides import Recipe, ready
-from bench.selfcheck import exact
+from bench.selfcheck import disturbances, exact, races
 from bench.selfcheck.outcomes import Check, Outcome, Setting, most
 from bench.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS
 from bench.selfcheck.trials import adaptive, race
+from bench.testbed.sides import Recipe, ready
 
 pytestmark = pytest.mark.cuda
 
 PAIRS = 20
+FEW = 3
+WORST_DISTURBANCE = 0.03
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +51,8 @@ def test_readings_of_planted_device_work_lie_on_a_line(device: Hardware) -> None
 
 def test_host_and_device_are_told_apart(device: Hardware) -> None:
     conditions = [outcome.condition for outcome in decided(exact.separation, device)]
-    assert conditions == ["simulated clock"] * 4 + ["GPU"] * 4
+    rows = 2 * len(exact.SEPARATION)  # more work of the host, more work of the device
+    assert conditions == ["simulated clock"] * rows + ["GPU"] * rows
 
 
 def test_device_time_agrees_with_triton(device: Hardware) -> None:
@@ -66,3 +70,35 @@ def test_equal_steps_are_found_equal(device: Hardware) -> None:
     ]
     assert sum(trial.sign != 0 for trial in found) <= most(PAIRS, FALSE_ALARMS)
     assert sum(trial.verdict_sign != 0 for trial in found) <= most(PAIRS, FALSE_VERDICTS)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many trials as show that a check works here; what it finds takes the program's many."""
+    monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: min(quick, FEW))
+
+
+@pytest.mark.usefixtures("few")
+def test_pipelined_time_agrees_with_torch(device: Hardware) -> None:
+    found = list(exact.torch_timer(Setting(device, thorough=False)))
+    assert [outcome.trials for outcome in found] == [FEW] * 3
+    assert [outcome.value for outcome in found] == pytest.approx([1.0] * 3, abs=0.05)
+
+
+@pytest.mark.usefixtures("few")
+def test_a_spin_that_is_longer_is_seen(device: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(races, "CONDITIONS", {"quiet": nullcontext})
+    found = decided(races.planted_changes, device)
+    required = [races.seen_check(each) for each in races.CHANGES if each.required]
+    assert [outcome.check for outcome in found] == required
+
+
+@pytest.mark.usefixtures("few")
+def test_a_disturbed_device_is_told(device: Hardware) -> None:
+    found = list(disturbances.disturbances(Setting(device, thorough=False)))
+    off, told = found[::2], found[1::2]
+    assert [outcome.check for outcome in told] == [
+        f"{each.name}: flagged {each.flag}" for each in disturbances.DISTURBANCES
+    ]
+    assert min(outcome.value for outcome in told) > 0  # how often takes more trials to say
+    assert max(outcome.value for outcome in off) < WORST_DISTURBANCE

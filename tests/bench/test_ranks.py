@@ -1,0 +1,29 @@
+"""Ranks and Mann and Whitney's z, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bench.ranks import mann_whitney_z, ranked
+
+
+def test_equal_values_share_the_mean_of_their_ranks() -> None:
+    assert ranked([3.0, 1.0, 3.0, 2.0, 3.0]).tolist() == [4, 1, 4, 2, 4]
+
+
+def test_z_by_hand() -> None:
+    # ranks 4, 5, 6: 15 where 10.5 is chance; deviation sqrt(3 * 3 / 12 * 7), half a rank less
+    z = mann_whitney_z([4.0, 5.0, 6.0], [1.0, 2.0, 3.0])
+    assert z == pytest.approx(4 / math.sqrt(5.25))
+    assert mann_whitney_z([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == -z
+
+
+def test_z_with_ties_by_hand() -> None:
+    # ranks 3, 3, 3 and 3, 3, 6: 9 where 10.5 is chance; ties of five: (125 - 5) / (6 * 5) = 4
+    assert mann_whitney_z([1, 1, 1], [1, 1, 2]) == pytest.approx(-1 / math.sqrt(9 / 12 * (7 - 4)))
+
+
+def test_values_that_are_all_equal_say_nothing() -> None:
+    assert mann_whitney_z([1.0, 1.0], [1.0, 1.0, 1.0]) == 0
