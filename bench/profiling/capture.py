@@ -20,6 +20,7 @@ from bench.profiling.facts import WORKING_OPERATORS, StepFacts, TraceFacts
 from bench.profiling.files import Saved
 from bench.profiling.operators import working
 from bench.profiling.steps import STEP
+from bench.rounds import settling
 
 STEPS = 5  # enough for a median
 LONGEST_S = 2.0  # of the profiled steps together; slow ones are fewer
@@ -62,7 +63,8 @@ def capture(
     """
     count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
     with torch.profiler.profile(activities=list(device.activities)) as profiler:
-        _waited_for(step, device)  # pays for the profiler's buffers; outside of any range
+        for _ in range(settling(expected_s)):
+            _waited_for(step, device)  # pays for the profiler's buffers; outside of any range
         latencies_s = [_ranged(step, device) for _ in range(count)]
     trace = _exported(profiler)
     if not device.queues:

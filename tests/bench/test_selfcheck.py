@@ -246,7 +246,7 @@ def test_what_both_steps_show_is_no_flag_of_either() -> None:
     first = [bool(i * 7 % 5 % 2) for i in range(60)]
     assert "drift" in diagnostics.raised(ramp, other, first)
     assert trials._own_flags(ramp, other, first) == ()
-    assert trials._own_flags(ramp, [1.0] * 60, first) == ("drift",)
+    assert "drift" in trials._own_flags(ramp, [1.0] * 60, first)
 
 
 def test_where_the_system_does_not_count_nothing_is_decided(
