@@ -43,16 +43,28 @@ class Timing:
 
 def latency(step: Step, device: Device, calls: int) -> Timing:
     """How long does a caller wait who needs the result of each call? One sample per call."""
-    clock, synchronize = device.clock, device.synchronize
+    clock, call = device.clock, _awaited(step, device)
     samples: list[float] = []
     keep = samples.append
-    synchronize()  # once: every call below leaves the queue empty for the next
+    device.synchronize()  # once: every call below leaves the queue empty for the next
     for _ in repeat(None, calls):
         start = clock()
-        step()
-        synchronize()
+        call()
         keep(clock() - start)
     return Timing(tuple(samples))
+
+
+def _awaited(step: Step, device: Device) -> Step:
+    """`step` and a wait for its work; by itself where calls return when their work is done."""
+    if not device.queues:
+        return step
+    synchronize = device.synchronize
+
+    def awaited() -> None:
+        step()
+        synchronize()
+
+    return awaited
 
 
 def host(step: Step, device: Device, calls: int) -> Timing:
