@@ -214,8 +214,8 @@ class Profiled:
         default=None,
     )
     heaviest_kernels: str | None = column(
-        'the ten that took longest, JSON: [{"name", "count", "seconds"}, ...], count and seconds '
-        "per call, means over all profiled calls",
+        'the ten that took longest in this call, JSON: [{"name", "count", "seconds"}, ...]; their '
+        "seconds are part of kernels_s",
         default=None,
     )
     heaviest_ops: str | None = column(
@@ -279,7 +279,22 @@ class Memory:
     graph_pool_bytes: int | None = column(
         "of it, reserved for CUDA graphs alone; null on a CPU", default=None
     )
+    graph_pool_live_bytes: int | None = column(
+        "of graph_pool_bytes, held by tensors between two calls, so part of resident_bytes too; "
+        "null on a CPU",
+        default=None,
+    )
     memory_note: str | None = column("why any of these is null", default=None)
+    snapshot: str | None = column(
+        "file in the study's folder of traces for PyTorch's memory viewer: one steady call; null "
+        "where none is kept",
+        default=None,
+    )
+    snapshot_note: str | None = column(
+        "why no snapshot is kept, or what it lacks; null where none is made: on a CPU, and where "
+        "the study keeps no files of this run",
+        default=None,
+    )
 
 
 @dataclass(frozen=True)
@@ -305,10 +320,17 @@ class Bounds:
     least_bytes: int | None = column(
         "weights and inputs read once, outputs written once", default=None
     )
-    work_note: str | None = column("why either of these is null", default=None)
+    eager_bytes: int | None = column(
+        "arguments and results of all operators of plain eager added up, views excepted: what it "
+        "moves where nothing is fused; to be held against bytes_accessed",
+        default=None,
+    )
+    work_note: str | None = column(
+        "why any of these is null, or what to know about the two ceilings", default=None
+    )
     ceiling_flops_per_s: float | None = column(
         "highest rate of a large matrix product on the device at this dtype", default=None
     )
     ceiling_bytes_per_s: float | None = column(
-        "highest bandwidth of a copy that moves least_bytes or more", default=None
+        "highest bandwidth of a copy or a read that moves least_bytes or more", default=None
     )

@@ -12,16 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from bench import empty, leftovers, modes
+from bench import empty, modes
 from bench.devices import Hardware, Step
 from bench.entrant import Entrant
 from bench.isolation import Progress, one_line
-from bench.memory import reading
+from bench.memory import reading, snapshot
 from bench.profiling import files
 from bench.profiling.capture import capture, contradictions, with_kernel_events
 from bench.profiling.columns import columns
 from bench.records import Case, Findings, Plan, Result, noted
-from bench.roofline import ceilings, counting
+from bench.roofline import counting, remembered
+from bench.rounds import settling
 from bench.subject import state_kept
 
 NO_ROOM = (
@@ -43,9 +44,9 @@ class Scene:
     run_id: str | None  # names the files that passes leave; None: they leave none
 
     def file(self, suffix: str) -> tuple[Path | None, int]:
-        """Where a trace may go, and its largest size; None where none is kept.
+        """Where a file may go, and its largest size; None where none is to be kept.
 
-        Of a case with several processes the first one keeps traces.
+        Of a case with several processes the first one keeps files.
         """
         plan = self.plan
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
@@ -61,13 +62,13 @@ class Pass:
 
     name: str  # shown as the phase of a run
     note: str  # the column that says why others are null
-    asked: Callable[[Plan], bool]
+    asked: Callable[[Scene], bool]
     look: Callable[[Scene, Findings], Findings]
 
 
 def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
-    """Every pass that the plan asks for. What is known is reported before each, lest it be lost."""
-    asked = [each for each in PASSES if each.asked(scene.plan)]
+    """Every pass that is asked for. What is known is reported before each, lest it be lost."""
+    asked = [each for each in PASSES if each.asked(scene)]
     for position, each in enumerate(asked):
         lost = tuple(dict.fromkeys(later.note for later in asked[position:]))
         progress(each.name, Result("ok", None, findings, lost))
@@ -101,23 +102,40 @@ def _memory(scene: Scene, findings: Findings) -> Findings:
 
 
 def _snapshot(scene: Scene, findings: Findings) -> Findings:
-    """On CUDA, a file of a steady call for PyTorch's memory viewer."""
     path, room = scene.file(".pickle")
-    built = scene.candidate.built
-    if path is None or not room:
+    if path is None:
         return findings
-    partial = leftovers.partial(path)
-    try:
-        with state_kept(built.subject.module), scene.device.allocator.record(partial) as can:
-            if not can:
-                return findings
-            path.parent.mkdir(parents=True, exist_ok=True)
-            built.step()
-        if partial.stat().st_size <= room:
-            partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return findings
+    built = scene.candidate.built
+    with state_kept(built.subject.module):
+        kept = snapshot.keep(built.step, scene.device.allocator, path, room)
+    return replace(findings, **asdict(kept))
+
+
+def _work(scene: Scene, findings: Findings) -> Findings:
+    """Counted on plain eager that records gradients, whatever the mode."""
+    variant, subject = scene.case.variant, scene.candidate.built.subject
+    plain = replace(variant.mode, grad="enabled", compile="none", graph=False)
+    step = modes.build(subject, replace(variant, mode=plain), True, scene.device).live
+    work = counting.count(step, subject)
+    return replace(
+        findings,
+        flops=work.flops,
+        least_bytes=work.least_bytes,
+        eager_bytes=work.eager_bytes,
+        work_note=work.note,
+    )
+
+
+def _ceilings(scene: Scene, findings: Findings) -> Findings:
+    file = Path(scene.plan.results_dir) / CEILINGS
+    found = remembered.ceilings(scene.device, scene.case.variant.dtype, file)
+    rates, known = found.ceilings, findings.least_bytes
+    findings = replace(
+        findings,
+        ceiling_flops_per_s=rates.flops_per_s,
+        ceiling_bytes_per_s=None if known is None else rates.bytes_per_s(known),
+    )
+    return noted(findings, ["work_note"], found.note)
 
 
 def _profile(scene: Scene, findings: Findings) -> Findings:
@@ -126,7 +144,8 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     expected_s = median(findings.latency_rounds_s)
     with state_kept(scene.candidate.built.subject.module):
         step = _visible(scene)
-        seen = capture(step, scene.device, path if room else None, expected_s, room)
+        kept = path if room else None
+        seen = capture(step, scene.device, kept, expected_s, room, settling(expected_s))
     found = columns(seen, scene.device.queues, path.name if path else None)
     findings = replace(findings, **asdict(found))
     if path and not room:
@@ -149,33 +168,17 @@ def _visible(scene: Scene) -> Step:
     return with_kernel_events(again)
 
 
-def _work(scene: Scene, findings: Findings) -> Findings:
-    """Counted on plain eager that records gradients, whatever the mode."""
-    variant, subject = scene.case.variant, scene.candidate.built.subject
-    plain = replace(variant.mode, grad="enabled", compile="none", graph=False)
-    step = modes.build(subject, replace(variant, mode=plain), True, scene.device).live
-    work = counting.count(step, subject)
-    return replace(findings, flops=work.flops, least_bytes=work.least_bytes, work_note=work.note)
-
-
-def _ceilings(scene: Scene, findings: Findings) -> Findings:
-    file = Path(scene.plan.results_dir) / CEILINGS
-    found = ceilings.remembered(scene.device, scene.case.variant.dtype, file)
-    known = findings.least_bytes
-    return replace(
-        findings,
-        ceiling_flops_per_s=found.flops_per_s,
-        ceiling_bytes_per_s=None if known is None else found.bytes_per_s(known),
-    )
+def _can_record(scene: Scene) -> bool:
+    return scene.plan.memory and scene.device.allocator.snapshots
 
 
 PASSES = (
-    Pass("dispatch", "dispatch_note", lambda plan: True, _dispatch),
-    Pass("memory", "memory_note", lambda plan: plan.memory, _memory),
-    Pass("snapshot", "memory_note", lambda plan: plan.memory, _snapshot),
-    Pass("work", "work_note", lambda plan: plan.profile, _work),
-    Pass("profile", "profile_note", lambda plan: plan.profile, _profile),
-    Pass("ceilings", "work_note", lambda plan: plan.profile, _ceilings),
+    Pass("dispatch", "dispatch_note", lambda scene: True, _dispatch),
+    Pass("memory", "memory_note", lambda scene: scene.plan.memory, _memory),
+    Pass("snapshot", "snapshot_note", _can_record, _snapshot),
+    Pass("work", "work_note", lambda scene: scene.plan.profile, _work),
+    Pass("ceilings", "work_note", lambda scene: scene.plan.profile, _ceilings),
+    Pass("profile", "profile_note", lambda scene: scene.plan.profile, _profile),
 )
-"""In this order: what times comes before what profiles, then memory while nothing was compiled
-again, and last what takes memory of its own."""
+"""In this order: what times comes before what profiles, as CUPTI may slow what follows, and memory
+comes while nothing was compiled again and nothing was allocated for ceilings."""

@@ -65,15 +65,27 @@ class Pools:
 
     reserved_bytes: int | None
     graph_pool_bytes: int | None  # reserved for CUDA graphs alone
+    graph_pool_live_bytes: int | None  # of that, held by tensors now
 
 
 class Allocator(Protocol):
     """Where tensors of a device get their memory."""
 
+    @property
+    def unreadable(self) -> str | None:
+        """Why it tells nothing, so that all it is asked is None; None where it tells."""
+        ...
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether it can `record`."""
+        ...
+
     def watch(self) -> AbstractContextManager[Watched[Allocations]]:
         """Counts what is allocated and released within the block.
 
-        Garbage that happens to be collected within counts as released: collect it before.
+        Garbage that happens to be collected within counts as released: collect it before. Finds
+        nothing where the allocator is unreadable.
         """
         ...
 
@@ -81,7 +93,7 @@ class Allocator(Protocol):
         """Reads the peak of a block that compiles or captures, without slowing it down."""
         ...
 
-    def resident_bytes(self) -> int:
+    def resident_bytes(self) -> int | None:
         """What all tensors of this process hold now."""
         ...
 
@@ -89,8 +101,15 @@ class Allocator(Protocol):
         """What is held from the system now."""
         ...
 
-    def record(self, path: Path) -> AbstractContextManager[bool]:
-        """Writes a memory snapshot of the block to `path`; yields whether it can."""
+    def release_unused(self) -> None:
+        """Returns to the system what it keeps and no tensor holds."""
+        ...
+
+    def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
+        """Writes a memory snapshot to `path`: the last `entries` events of the block.
+
+        Only where `snapshots`.
+        """
         ...
 
 
@@ -120,6 +139,9 @@ class CpuAllocator:
 
     Sizes are as requested: what malloc adds to them is not seen.
     """
+
+    unreadable: str | None = None
+    snapshots = False  # torch writes those of CUDA memory alone
 
     @contextmanager
     def watch(self) -> Iterator[Watched[Allocations]]:
@@ -162,12 +184,14 @@ class CpuAllocator:
 
     def pools(self) -> Pools:
         """See `Allocator`. malloc is not asked, and a CPU has no CUDA graphs."""
-        return Pools(reserved_bytes=None, graph_pool_bytes=None)
+        return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
 
-    @contextmanager
-    def record(self, path: Path) -> Iterator[bool]:
-        """See `Allocator`. torch writes snapshots of CUDA memory alone."""
-        yield False
+    def release_unused(self) -> None:
+        """See `Allocator`. torch keeps nothing: what is free is malloc's."""
+
+    def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
+        """Never asked: it writes no snapshots."""
+        raise AssertionError("a CPU's memory has no snapshots")
 
 
 def _changes_bytes(tree: Iterable[Any]) -> list[int]:

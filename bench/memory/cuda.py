@@ -14,8 +14,14 @@ from bench.memory.allocators import Allocations, Peak, Pools, Watched
 SHARED_POOL = (0, 0)
 """`segment_pool_id` of what is not reserved for a CUDA graph (CUDACachingAllocator)."""
 
-SNAPSHOT_ENTRIES = 20_000
-"""Events kept for a snapshot; each takes some hundred bytes and its stack."""
+COUNTS = "native"
+"""Of torch's backends the one that counts. cudaMallocAsync leaves most statistics at zero (torch
+documents it for memory_stats) and refuses snapshots, a pluggable one refuses both."""
+
+UNREADABLE = (
+    f"torch counts CUDA memory with its allocator backend {COUNTS} alone, and this process uses "
+    "{}; PYTORCH_ALLOC_CONF chooses it"
+)
 
 
 class CudaAllocator:
@@ -28,6 +34,17 @@ class CudaAllocator:
     def __init__(self, index: int) -> None:
         self.index = index
 
+    @property
+    def unreadable(self) -> str | None:
+        """See `Allocator`. Asked each time, as a backend can be plugged in at any time."""
+        backend = torch.cuda.get_allocator_backend()
+        return None if backend == COUNTS else UNREADABLE.format(backend)
+
+    @property
+    def snapshots(self) -> bool:
+        """See `Allocator`."""
+        return self.unreadable is None
+
     @contextmanager
     def watch(self) -> Iterator[Watched[Allocations]]:
         """See `Allocator`. Sizes are those of blocks, rounded up to 512 bytes.
@@ -36,6 +53,9 @@ class CudaAllocator:
         made the allocator reserve.
         """
         watched = Watched[Allocations]()
+        if self.unreadable:
+            yield watched
+            return
         torch.cuda.synchronize(self.index)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(self.index)
@@ -50,35 +70,43 @@ class CudaAllocator:
         watched = Watched[Peak]()
         with self.watch() as seen:
             yield watched
-        assert seen.found is not None
-        watched.found = Peak(seen.found.peak_bytes, None)
+        peak_bytes = seen.found.peak_bytes if seen.found else None
+        watched.found = Peak(peak_bytes, self.unreadable)
 
-    def resident_bytes(self) -> int:
+    def resident_bytes(self) -> int | None:
         """See `Allocator`."""
         gc.collect()
-        return int(torch.cuda.memory_allocated(self.index))
+        return None if self.unreadable else int(torch.cuda.memory_allocated(self.index))
 
     def pools(self) -> Pools:
         """See `Allocator`."""
+        if self.unreadable:
+            return Pools(None, None, None)
         segments = torch.cuda.memory_snapshot(include_traces=False)
+        private = [
+            segment
+            for segment in segments
+            if segment["device"] == self.index and tuple(segment["segment_pool_id"]) != SHARED_POOL
+        ]
         return Pools(
             reserved_bytes=int(torch.cuda.memory_reserved(self.index)),
-            graph_pool_bytes=sum(
-                segment["total_size"]
-                for segment in segments
-                if segment["device"] == self.index
-                and tuple(segment["segment_pool_id"]) != SHARED_POOL
-            ),
+            graph_pool_bytes=sum(segment["total_size"] for segment in private),
+            graph_pool_live_bytes=sum(segment["allocated_size"] for segment in private),
         )
 
+    def release_unused(self) -> None:
+        """See `Allocator`. What a CUDA graph reserved stays, as its replays need it."""
+        torch.cuda.synchronize(self.index)
+        torch.cuda.empty_cache()
+
     @contextmanager
-    def record(self, path: Path) -> Iterator[bool]:
+    def record(self, path: Path, entries: int) -> Iterator[None]:
         """See `Allocator`. The file opens in PyTorch's memory viewer (pytorch.org/memory_viz)."""
         torch.cuda.memory._record_memory_history(
-            context="alloc", stacks="python", max_entries=SNAPSHOT_ENTRIES, clear_history=True
+            context="alloc", stacks="python", max_entries=entries, clear_history=True
         )
         try:
-            yield True
+            yield
             torch.cuda.synchronize(self.index)
             torch.cuda.memory._dump_snapshot(str(path))
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,30 +35,40 @@ def read(
     """
     with state_kept(subject.module):
         called = steady_call(step, allocator)
-        pools = allocator.pools()
         resident = allocator.resident_bytes()
+        pools = allocator.pools()  # after it, as what it collects is live in neither of them
         saved = saved_activation_bytes(live, subject)
         copies = autocast_copy_bytes(live, subject.module, variant)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
+        allocator.unreadable,
         NO_STORAGE if weights is None or inputs is None else None,
         COMPILED_CASTS if copies is None else None,
     )
-    return Memory(
+    return replace(
+        _of_call(called),
         weights_bytes=weights,
         input_bytes=inputs,
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
+        reserved_bytes=pools.reserved_bytes,
+        graph_pool_bytes=pools.graph_pool_bytes,
+        graph_pool_live_bytes=pools.graph_pool_live_bytes,
+        memory_note="; ".join(reason for reason in reasons if reason) or None,
+    )
+
+
+def _of_call(called: Allocations | None) -> Memory:
+    if called is None:
+        return Memory()
+    return Memory(
         step_peak_bytes=called.peak_bytes,
         step_requested_bytes=called.requested_peak_bytes,
         step_left_bytes=called.left_bytes,
         allocations_per_call=called.allocations,
         releases_per_call=called.releases,
         allocated_bytes_per_call=called.allocated_bytes,
-        reserved_bytes=pools.reserved_bytes,
-        graph_pool_bytes=pools.graph_pool_bytes,
-        memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
 
 
@@ -71,17 +82,17 @@ def input_bytes(inputs: Inputs) -> int | None:
     return _bytes_or_none(inputs.tensors())
 
 
-def steady_call(step: Step, allocator: Allocator) -> Allocations:
+def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
     """What does a call do to memory once it has been called before? Its result is dropped.
 
-    Called twice and the second counted, because a watch may not see the release of what was
-    allocated before any watch: state that a call replaces would look like a leak.
+    None where the allocator is unreadable. Called twice and the second counted, because a watch may
+    not see the release of what was allocated before any watch: state that a call replaces would
+    look like a leak.
     """
     gc.collect()
     for _ in range(2):
         with allocator.watch() as watched:
             step()
-    assert watched.found is not None
     return watched.found
 
 

@@ -20,23 +20,25 @@ from bench.profiling.facts import WORKING_OPERATORS, StepFacts, TraceFacts
 from bench.profiling.files import Saved
 from bench.profiling.operators import working
 from bench.profiling.steps import STEP
-from bench.rounds import settling
 
 STEPS = 5  # enough for a median
 LONGEST_S = 2.0  # of the profiled steps together; slow ones are fewer
 MAX_BYTES = 5_000_000  # of a compressed trace
 
 RELATIVE_TOLERANCE = 0.15
-KERNEL_GAP_S = 2e-6
-"""Between two kernels that are queued back to back the device idles for a microsecond or two, which
-a device clock sees and busy time does not."""
+KERNEL_GAP_S, REPLAY_GAP_S = 2e-6, 1e-6
+"""Between two kernels that are queued back to back the device idles for a microsecond or two, and
+for less than one between those of a replayed graph: a device clock sees it, busy time does not."""
+
+LARGEST_PAUSES = 0.5
+"""Of a device time: of kernels as short as their gaps, no more than half may be missing unseen."""
 
 
 @dataclass(frozen=True)
 class Profile:
     """What the profiler saw of a steady step."""
 
-    trace: TraceFacts  # facts of each step; totals over all steps for the heaviest
+    trace: TraceFacts
     overhead: float | None  # median latency under the profiler ÷ without it
     saved: Saved | None  # what the file holds; None: there is none, as none was asked
     notes: tuple[str, ...]
@@ -54,17 +56,19 @@ def capture(
     path: Path | None,
     expected_s: float,
     max_bytes: int = MAX_BYTES,
+    settling_calls: int = 1,
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
 
-    Each profiled step is a range called `STEP` and is waited for. `path`, a .json.gz, gets the
-    trace, for Perfetto or `facts.read`: as many of its steps as fit into `max_bytes`.
-    Raises OSError where it cannot be written.
+    Each profiled step is a range called `STEP` and is waited for. `settling_calls` come before, the
+    first of which pays for the profiler's buffers. `path`, a .json.gz, gets the trace, for Perfetto
+    or `facts.read`: as many of its steps as fit into `max_bytes`. Raises OSError where it cannot be
+    written.
     """
     count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
     with torch.profiler.profile(activities=list(device.activities)) as profiler:
-        for _ in range(settling(expected_s)):
-            _waited_for(step, device)  # pays for the profiler's buffers; outside of any range
+        for _ in range(settling_calls):
+            _waited_for(step, device)  # outside of any range
         latencies_s = [_ranged(step, device) for _ in range(count)]
     trace = _exported(profiler)
     if not device.queues:
@@ -114,7 +118,10 @@ def contradictions(profile: Profile, device_s: float | None) -> tuple[str, ...]:
 
 def near(step: StepFacts, device_s: float) -> bool:
     """Whether busy time fits a device time, which includes the gaps between kernels."""
-    pauses_s = KERNEL_GAP_S * (step.kernels + step.copies + step.fills)
+    work = step.kernels + step.copies + step.fills
+    replayed = max(0, work - step.launches) if step.graph_launches else 0
+    gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed
+    pauses_s = min(gaps_s, LARGEST_PAUSES * device_s)
     slack_s = RELATIVE_TOLERANCE * device_s
     return -slack_s <= device_s - step.busy_s <= slack_s + pauses_s
 
@@ -137,7 +144,7 @@ def _exported(profiler: torch.profiler.profile) -> events.Trace:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
         trace = events.load(path)
-    del trace["traceName"]  # the temporary file's
+    trace.pop("traceName", None)  # the temporary file's
     return trace
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from statistics import median
 
 from bench.findings import Profiled
@@ -12,7 +13,7 @@ from bench.profiling.facts import Heavy
 
 
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
-    """The typical step of `profile`, and what was heaviest per step; null where it has no step.
+    """The typical step of `profile`, whatever the others were like; null where it has no step.
 
     launches: whether the device is one that work is launched on; a CPU has no launches to count.
     trace: name of the file, if one was to be written.
@@ -22,7 +23,6 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
     if step is None:
         return Profiled(profiler_overhead=profile.overhead, profile_note=note)
     delays_s = step.launch_delays_s
-    count = len(profile.trace.steps)
     return Profiled(
         ops_dispatched=step.ops_top,
         ops_leaf=step.ops_leaf,
@@ -35,23 +35,14 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         device_busy_s=step.busy_s,
         profiled_span_s=step.span_s,
         launch_delay_s=median(delays_s) if launches and delays_s else None,
-        heaviest_kernels=_per_step(profile.trace.heaviest_kernels, count),
-        heaviest_ops=_per_step(profile.trace.heaviest_ops, count),
+        heaviest_kernels=_listed(step.heaviest_kernels),
+        heaviest_ops=_listed(step.heaviest_ops),
         profiler_overhead=profile.overhead,
         profile_note=note,
         trace=trace if profile.saved and profile.saved.steps else None,
     )
 
 
-def _per_step(heavy: Iterable[Heavy], steps: int) -> str:
+def _listed(heavy: Iterable[Heavy]) -> str:
     """JSON in the order given."""
-    return json.dumps(
-        [
-            {
-                "name": each.name,
-                "count": each.count / steps if each.count % steps else each.count // steps,
-                "seconds": each.seconds / steps,
-            }
-            for each in heavy
-        ]
-    )
+    return json.dumps([asdict(each) for each in heavy])

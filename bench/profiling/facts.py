@@ -20,7 +20,7 @@ HEAVIEST = 10
 
 @dataclass(frozen=True)
 class Heavy:
-    """A name that much time went to, over all steps of a trace."""
+    """A name that much time of a step went to."""
 
     name: str
     count: int
@@ -49,6 +49,8 @@ class StepFacts:
     busy_s: float  # time with any work, on whatever stream: the union of its intervals
     gaps_s: tuple[float, ...]  # between stretches of work, in order
     launch_delays_s: tuple[float, ...]  # start of each launch to start of its first work, in order
+    heaviest_kernels: tuple[Heavy, ...]
+    heaviest_ops: tuple[Heavy, ...]  # operators, by the time not spent in operations they call
 
     @property
     def idle_s(self) -> float:
@@ -71,11 +73,9 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """All steps in order, and what took longest in them together."""
+    """All steps in order."""
 
     steps: tuple[StepFacts, ...]
-    heaviest_kernels: tuple[Heavy, ...]
-    heaviest_ops: tuple[Heavy, ...]  # operators, by the time not spent in operations they call
     left_out: LeftOut
 
 
@@ -91,8 +91,6 @@ def read(source: events.Trace | Path | str, working: Collection[str] | None = No
     found = steps(intervals, trace.get(WORKING_OPERATORS) if working is None else working, left_out)
     return TraceFacts(
         tuple(_facts(step) for step in found),
-        _heaviest((each.name, each.length_ns) for step in found for each in step.kernels),
-        _heaviest((each.event.name, each.self_ns) for step in found for each in step.operators),
         LeftOut(**{field.name: left_out[field.name] for field in fields(LeftOut)}),
     )
 
@@ -118,6 +116,8 @@ def _facts(step: StepEvents) -> StepFacts:
         busy_s=_seconds(sum(end - start for start, end in stretches)),
         gaps_s=tuple(_seconds(later[0] - earlier[1]) for earlier, later in pairwise(stretches)),
         launch_delays_s=_delays(step),
+        heaviest_kernels=_heaviest((each.name, each.length_ns) for each in step.kernels),
+        heaviest_ops=_heaviest((each.event.name, each.self_ns) for each in step.operators),
     )
 
 

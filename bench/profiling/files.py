@@ -48,10 +48,18 @@ def save(trace: Trace, path: Path, max_bytes: int) -> Saved:
 def room_bytes(folder: Path, file_bytes: int, folder_bytes: int) -> int:
     """How large may one more file be, if none exceeds `file_bytes` and all together the other?
 
-    Nothing is removed to make room: rows name their files and are never written again.
+    Nothing is removed to make room: rows name their files and are never written again. Half-written
+    files do not count, whose names begin with a dot.
     """
-    taken = sum(file.stat().st_size for file in folder.glob("*"))
+    taken = sum(_bytes(file) for file in folder.glob("[!.]*"))
     return max(0, min(file_bytes, folder_bytes - taken))
+
+
+def _bytes(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # deleted since it was listed
+        return 0
 
 
 def _until(end_us: float, trace: Trace) -> Trace:

@@ -17,6 +17,7 @@ class Work:
     flops: int | None  # of matrix products, convolutions and attention; a multiply-add is two
     least_bytes: int | None  # weights and inputs read once, outputs written once
     note: str | None = None
+    eager_bytes: int | None = None  # that its operators move one by one; bounds nothing
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,17 @@ class Ceilings:
     """The highest rates seen on a device at one dtype."""
 
     flops_per_s: float | None  # a large matrix product
-    copies: tuple[tuple[int, float], ...]  # copies tried: bytes read and written, bytes per second
+    transfers: tuple[tuple[int, float], ...]  # bytes moved at a time, and bytes per second
 
     def bytes_per_s(self, moved_bytes: int) -> float | None:
-        """The highest bandwidth for a call that moves so many bytes; None if no copy was measured.
+        """The highest bandwidth for a call that moves so many bytes; None if none was measured.
 
-        What fits a cache comes from there, much faster than from memory. So the fastest copy
+        What fits a cache comes from there, much faster than from memory. So the fastest transfer
         counts of all that moved as much or more, and the next smaller one, as it bounds them.
         """
-        smaller = [size for size, _ in self.copies if size <= moved_bytes]
+        smaller = [size for size, _ in self.transfers if size <= moved_bytes]
         return max(
-            (rate for size, rate in self.copies if size >= max(smaller, default=0)), default=None
+            (rate for size, rate in self.transfers if size >= max(smaller, default=0)), default=None
         )
 
 

@@ -20,7 +20,8 @@ from bench import modes
 from bench.devices import Cpu, Step
 from bench.findings import Memory
 from bench.memory import allocators, cuda, reading
-from bench.memory.allocators import Allocations, CpuAllocator, Pools
+from bench.memory.allocators import Allocations, CpuAllocator, Peak, Pools
+from bench.memory.cuda import CudaAllocator
 from bench.records import Variant
 from bench.subject import Inputs, Subject
 from tests.probes import Counts, variant
@@ -307,6 +308,7 @@ def test_everything_about_two_layers() -> None:
         allocated_bytes_per_call=2 * HIDDEN_BYTES + OUT_BYTES,
         reserved_bytes=None,
         graph_pool_bytes=None,
+        graph_pool_live_bytes=None,
         memory_note=None,
     )
 
@@ -367,10 +369,8 @@ def test_setup_peak_is_unknown_where_the_system_does_not_tell(
     assert "No such file" in watched.found.note
 
 
-def test_the_cpu_writes_no_snapshot(tmp_path: Path) -> None:
-    with CPU.record(tmp_path / "snapshot.pickle") as can:
-        assert not can
-    assert list(tmp_path.iterdir()) == []
+def test_a_cpu_has_no_snapshots() -> None:
+    assert not CPU.snapshots
 
 
 # What CUDA's allocator says, made up
@@ -400,14 +400,49 @@ def test_cuda_statistics_become_allocations() -> None:
     assert found.left_bytes == 512
 
 
-def test_graph_pools_are_those_of_this_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    segments = [
-        {"device": device, "segment_pool_id": pool, "total_size": size}
-        for device, pool, size in [(0, (0, 0), 1), (0, (0, 1), 2), (0, (1, 0), 4), (1, (0, 1), 8)]
+SEGMENTS = [
+    {"device": device, "segment_pool_id": pool, "total_size": size, "allocated_size": live}
+    for device, pool, size, live in [
+        (0, (0, 0), 100, 90),  # of no graph
+        (0, (0, 1), 20, 8),
+        (0, (1, 0), 40, 0),
+        (1, (0, 1), 70, 60),  # of another GPU
     ]
-    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda include_traces: segments)
+]
+
+
+def on_cuda(backend: str, monkeypatch: pytest.MonkeyPatch) -> CudaAllocator:
+    """As far as torch can be made to believe it where there is none."""
+    monkeypatch.setattr(torch.cuda, "get_allocator_backend", lambda: backend)
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda include_traces: SEGMENTS)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda index: 7)
-    assert cuda.CudaAllocator(0).pools() == Pools(reserved_bytes=7, graph_pool_bytes=6)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda index: 5)
+    return CudaAllocator(0)
+
+
+def test_graph_pools_are_those_of_this_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 bytes in two of them a tensor holds 8."""
+    found = on_cuda("native", monkeypatch).pools()
+    assert found == Pools(reserved_bytes=7, graph_pool_bytes=60, graph_pool_live_bytes=8)
+
+
+def test_an_allocator_that_counts_nothing_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = on_cuda("cudaMallocAsync", monkeypatch)
+    subject, asked = two_layers(), variant()
+    step = stepping(subject, asked)
+    found = reading.read(subject, asked, step, step, allocator)
+    assert found == Memory(
+        weights_bytes=WEIGHTS * FLOAT,
+        input_bytes=BATCH * WIDTH * FLOAT,
+        saved_activation_bytes=2 * HIDDEN_BYTES,
+        autocast_copy_bytes=0,
+        memory_note=cuda.UNREADABLE.format("cudaMallocAsync"),
+    )
+    with allocator.watch_setup() as watched:
+        pass
+    assert watched.found == Peak(None, found.memory_note)
+    assert not allocator.snapshots
+    assert on_cuda("native", monkeypatch).snapshots
 
 
 def test_facts_travel_between_processes() -> None:

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import torch
 
-from bench import empty, isolation, passes, runner
+from bench import contention, empty, isolation, passes, runner
 from bench.devices import Cpu
 from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup
 from bench.memory import reading
-from bench.profiling import capture, events, facts
+from bench.profiling import capture, events, facts, files
 from bench.profiling.capture import STEPS
 from bench.profiling.columns import columns
 from bench.profiling.steps import STEP
 from bench.records import Case, Findings, Model, Plan, Result, Variant
-from bench.roofline import ceilings, counting
+from bench.roofline import counting, remembered
 from bench.roofline.floor import Ceilings
 from tests import probes
 from tests.probes import case, model, silent, smoke, variant
@@ -39,7 +39,8 @@ RATES = Ceilings(2e11, ((2**10, 3e10), (2**20, 1e10)))
 
 NULL_ON_A_CPU = {
     *("launches", "copies", "fills", "launch_delay_s", "reserved_bytes", "graph_pool_bytes"),
-    *("profile_note", "memory_note", "work_note"),
+    *("graph_pool_live_bytes", "snapshot"),
+    *("profile_note", "memory_note", "snapshot_note", "work_note"),
 }
 COLUMNS: dict[type, set[str]] = {
     part: {column.name for column in fields(part)}
@@ -49,7 +50,8 @@ COLUMNS: dict[type, set[str]] = {
 
 @pytest.fixture(autouse=True)
 def _process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
+    monkeypatch.setattr(remembered, "measure", lambda *device_and_dtype: RATES)
+    monkeypatch.setattr(contention, "contended", lambda *seen: False)
     threads, gives_up = torch.get_num_threads(), torch._dynamo.config.fail_on_recompile_limit_hit
     yield
     torch.compiler.reset()
@@ -154,20 +156,40 @@ def test_a_little_room_is_used_for_fewer_steps(plan: Plan) -> None:
     assert f"of {STEPS} steps fit into a trace file" in found.profile_note
 
 
-def test_steps_that_differ_have_a_mean_count() -> None:
-    heavy = facts.Heavy
-    text = columns(_profile_of(heavy("a", 7, 2.0), heavy("b", 4, 1.0)), launches=False)
-    assert json.loads(text.heaviest_kernels) == [
-        {"name": "a", "count": 3.5, "seconds": 1.0},
-        {"name": "b", "count": 2, "seconds": 0.5},
+def test_room_is_what_whole_files_leave(tmp_path: Path) -> None:
+    """60 bytes of 100 are taken; the file that was deleted since, and the one begun, take none."""
+    (tmp_path / "one.json.gz").write_bytes(b"x" * 60)
+    (tmp_path / ".two.json.gz.host-1.partial").write_bytes(b"x" * 30)
+    (tmp_path / "gone.pickle").symlink_to(tmp_path / "nowhere")
+    room = [files.room_bytes(tmp_path, allowed, 100) for allowed in (10, 50)]
+    assert room == [10, 40]
+    assert files.room_bytes(tmp_path / "not yet there", 10, 100) == 10
+
+
+HEAVY = facts.Heavy("a", 2, 0.75), facts.Heavy("b", 1, 0.25)
+
+
+def test_what_was_heaviest_is_of_the_typical_step() -> None:
+    """The longest step's kernels took five times as long as all of the typical one's."""
+    made = _profile_of(HEAVY)
+    longest = replace(
+        made.trace.steps[0], span_s=9.0, heaviest_kernels=(facts.Heavy("a", 20, 5.0),)
+    )
+    profile = replace(made, trace=replace(made.trace, steps=(longest, *made.trace.steps)))
+    found = columns(profile, launches=False)
+    assert json.loads(found.heaviest_kernels) == [
+        {"name": "a", "count": 2, "seconds": 0.75},
+        {"name": "b", "count": 1, "seconds": 0.25},
     ]
+    assert found.kernels_s == 1.0
 
 
-def _profile_of(*heaviest: facts.Heavy) -> capture.Profile:
-    step = facts.StepFacts(2.0, 2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (), (5e-6, 1e-6, 3e-6))
+def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> capture.Profile:
+    step = facts.StepFacts(
+        *(2.0, 2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (), (5e-6, 1e-6, 3e-6)), heaviest, ()
+    )
     left_out = facts.LeftOut(0, 0, 0, 0, 0, 0, 0)
-    trace = facts.TraceFacts((step, step), heaviest, (), left_out)
-    return capture.Profile(trace, 1.5, None, ("one", "two"))
+    return capture.Profile(facts.TraceFacts((step, step), left_out), 1.5, None, ("one", "two"))
 
 
 def test_launches_are_a_gpu_s() -> None:
@@ -247,6 +269,7 @@ def test_work_is_that_of_the_model_whatever_the_mode(grad: str, plan: Plan) -> N
     found = runner.run(silent, case(model(probes.two_layers), variant(grad=grad)), plan).findings
     assert found.flops == 2 * (2 * ROWS * probes.WIDTH * HIDDEN)
     assert found.least_bytes == WEIGHT_BYTES + INPUT_BYTES + OUT_BYTES
+    assert found.eager_bytes == found.least_bytes + 2 * 2 * HIDDEN_BYTES  # written, then read
     assert found.ceiling_flops_per_s == 2e11
     assert found.ceiling_bytes_per_s == RATES.bytes_per_s(found.least_bytes) == 3e10
     assert nulls(found, Bounds) == {"work_note"}
@@ -261,7 +284,7 @@ def test_ceilings_are_measured_once_for_all_studies(
         measured.append(dtype)
         return RATES
 
-    monkeypatch.setattr(ceilings, "measure", measure)
+    monkeypatch.setattr(remembered, "measure", measure)
     for study, dtype in (("one", "fp32"), ("two", "fp32"), ("two", "bf16")):
         asked = case(model(probes.scaled), variant(dtype), baseline=None)
         runner.run(silent, asked, replace(plan, study=study))
@@ -279,10 +302,13 @@ def raising(*arguments: Any, **options: Any) -> None:
 FAILURES = {
     "dispatch": (empty, "dispatch", "dispatch_note", {"dispatch_rounds_s"}),
     "memory": (reading, "read", "memory_note", COLUMNS[Memory]),
-    "work": (counting, "count", "work_note", {"flops", "least_bytes", "ceiling_bytes_per_s"}),
+    "work": (
+        *(counting, "count", "work_note"),
+        {"flops", "least_bytes", "eager_bytes", "ceiling_bytes_per_s"},
+    ),
     "profile": (passes, "capture", "profile_note", COLUMNS[Profiled]),
     "ceilings": (
-        *(ceilings, "remembered", "work_note"),
+        *(remembered, "ceilings", "work_note"),
         {"ceiling_flops_per_s", "ceiling_bytes_per_s"},
     ),
 }
@@ -313,17 +339,17 @@ def test_what_is_known_before_each_pass_is_reported_with_what_may_be_lost(plan: 
         kept[phase] = keep
 
     runner.run(report, case(model(probes.linear), EAGER), plan)
-    names = [each.name for each in passes.PASSES]
+    names = [each.name for each in passes.PASSES if each.name != "snapshot"]  # a CPU has none
     assert [phase for phase in kept if phase in names] == names
     assert all(kept[name].status == "ok" for name in names)
     notes = ("dispatch_note", "memory_note", "work_note", "profile_note")
     assert kept["dispatch"].lost == notes
-    assert kept["profile"].lost == ("profile_note", "work_note")
+    assert kept["profile"].lost == ("profile_note",)
     assert kept["dispatch"].findings.dispatch_rounds_s is None
     assert kept["memory"].findings.dispatch_rounds_s is not None
-    assert kept["profile"].findings.flops is not None
+    assert kept["ceilings"].findings.flops is not None
+    assert kept["profile"].findings.ceiling_flops_per_s is not None, "measured before a profiler is"
     assert kept["profile"].findings.kernels is None
-    assert kept["ceilings"].findings.kernels is not None
 
 
 def test_passes_leave_a_model_with_a_state_as_it_was(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench import modes
+from bench import modes, timers
 from bench.devices import Hardware, find
 from bench.memory import reading
 from bench.memory.cuda import CudaAllocator
@@ -62,7 +63,7 @@ def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator
     found = reading.read(subject, asked, step, step, allocator)
     assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
     assert found.step_peak_bytes >= 2 * HIDDEN_BYTES + BATCH * WIDTH * 4
-    assert (found.step_left_bytes, found.graph_pool_bytes) == (0, 0)
+    assert (found.step_left_bytes, found.graph_pool_bytes, found.graph_pool_live_bytes) == (0, 0, 0)
     assert found.resident_bytes >= found.weights_bytes + found.input_bytes
     assert found.reserved_bytes >= found.resident_bytes + found.step_peak_bytes
 
@@ -90,11 +91,13 @@ def test_a_graph_allocates_nothing_and_has_a_pool(
     for _ in range(4):
         built.step()
     found = reading.read(subject, asked, built.live, built.step, allocator)
+    assert 0 <= found.graph_pool_live_bytes <= min(found.graph_pool_bytes, found.resident_bytes)
     assert found.graph_pool_bytes > 0
     assert found.reserved_bytes >= found.graph_pool_bytes
     if asked.mode.graph:
         assert found.allocations_per_call == 0
         assert found.step_peak_bytes == 0
+        assert found.graph_pool_live_bytes >= BATCH * WIDTH * 4, "its output outlives each replay"
     torch.compiler.reset()
 
 
@@ -106,20 +109,70 @@ def test_setup_peak_sees_what_was_gone_again(allocator: CudaAllocator) -> None:
 
 def test_a_snapshot_holds_what_happened(allocator: CudaAllocator, tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
-    with allocator.record(path) as can:
-        assert can
+    assert allocator.snapshots
+    with allocator.record(path, entries=1000):
         torch.ones(3 * MIB, dtype=torch.uint8, device="cuda")
+    assert 3 * MIB in recorded_sizes(path)
+
+
+def recorded_sizes(path: Path) -> list[int]:
+    """Of the events of a snapshot that allocated or freed."""
     snapshot = pickle.loads(path.read_bytes())
-    sizes = [event["size"] for trace in snapshot["device_traces"] for event in trace]
-    assert 3 * MIB in sizes
+    events = [event for trace in snapshot["device_traces"] for event in trace]
+    return [event["size"] for event in events if event["action"] in ("alloc", "free_completed")]
+
+
+def test_a_snapshot_keeps_the_last_events(allocator: CudaAllocator, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.pickle"
+    with allocator.record(path, entries=4):
+        for blocks in range(1, 11):
+            torch.empty(blocks * BLOCK_BYTES, dtype=torch.uint8, device="cuda")
+    assert set(recorded_sizes(path)) <= {9 * BLOCK_BYTES, 10 * BLOCK_BYTES}
+    assert recorded_sizes(path)
+
+
+def test_what_is_kept_and_unused_is_returned(allocator: CudaAllocator) -> None:
+    torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    allocator.release_unused()
+    before = allocator.pools().reserved_bytes
+    torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    assert allocator.pools().reserved_bytes >= before + 64 * MIB
+    allocator.release_unused()
+    assert allocator.pools().reserved_bytes == before
+
+
+@pytest.fixture
+def set_precision() -> Iterator[Callable[[str], None]]:
+    before = torch.get_float32_matmul_precision()
+    yield lambda dtype: torch.set_float32_matmul_precision(
+        modes.MATMUL_PRECISION.get(dtype, "highest")
+    )
+    torch.set_float32_matmul_precision(before)
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16"])
-def test_a_large_product_comes_near_its_floor(dtype: str, device: Hardware) -> None:
+def test_a_large_product_comes_near_its_floor(
+    dtype: str, device: Hardware, set_precision: Callable[[str], None]
+) -> None:
     found = ceilings.measure(device, dtype)
     side = 4096
     one = torch.randn(side, side, dtype=modes.DTYPES[dtype], device=device.torch_device)
     subject = Subject(nn.Identity(), Inputs((one,), {}))
+    set_precision(dtype)
     work = counting.count(lambda: one @ one, subject)
     assert work.flops == 2 * side**3
-    assert floor(work, found).bound == "compute"
+    least = floor(work, found)
+    assert least.bound == "compute"
+    seconds = min(timers.device_time(lambda: one @ one, device, 10).median_s for _ in range(5))
+    assert 0.6 <= least.seconds / seconds <= 1.05
+
+
+def test_a_large_copy_and_a_large_sum_come_near_their_floors(device: Hardware) -> None:
+    """Of 1 GiB each, which fits no cache: no faster than the ceiling, and not by far slower."""
+    found = ceilings.measure(device, "fp32", sides=())
+    source = torch.ones(2**30 // 8, device=device.torch_device)
+    target, whole = torch.empty_like(source), torch.ones(2**30 // 4, device=device.torch_device)
+    for step in (lambda: target.copy_(source), lambda: whole.sum()):
+        least_s = 2**30 / found.bytes_per_s(2**30)
+        seconds = min(timers.device_time(step, device, 10).median_s for _ in range(5))
+        assert 0.6 <= least_s / seconds <= 1.05

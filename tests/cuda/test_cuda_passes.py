@@ -71,6 +71,7 @@ def test_a_graph_has_a_pool_and_allocates_nothing(plan: Plan) -> None:
     seen = found("cuda-graph", plan)
     assert seen.graph_pool_bytes > 0
     assert seen.reserved_bytes >= seen.graph_pool_bytes
+    assert 0 < seen.graph_pool_live_bytes <= min(seen.graph_pool_bytes, seen.resident_bytes)
     assert (seen.allocations_per_call, seen.step_peak_bytes) == (0, 0)
     assert seen.setup_peak_bytes > 0
     assert seen.setup_peak_note is None
@@ -81,7 +82,7 @@ def test_a_trace_and_a_snapshot_are_kept(plan: Plan) -> None:
     folder = plan.study_folder / "traces"
     names = sorted(path.name for path in folder.iterdir())
     assert names == [f"{RUN_ID}.json.gz", f"{RUN_ID}.pickle"]
-    assert seen.trace == names[0]
+    assert (seen.trace, seen.snapshot, seen.snapshot_note) == (*names, None)
     assert [step.launches for step in facts.read(folder / names[0]).steps] == [OPS] * 5
     snapshot = pickle.loads((folder / names[1]).read_bytes())
     assert any(trace for trace in snapshot["device_traces"])
@@ -94,3 +95,10 @@ def test_a_pointwise_chain_is_bound_by_bytes_and_its_ceiling_is_known(plan: Plan
     assert seen.least_bytes == 4 * (2 * 4 * 16 + 16)
     assert seen.ceiling_flops_per_s > 1e12
     assert seen.ceiling_bytes_per_s > 1e9
+
+
+def test_eager_moves_what_the_compiler_saves(plan: Plan) -> None:
+    """Each of the operators of the chain reads and writes the whole; compiled, it is done once."""
+    seen = found("compile", plan)
+    assert seen.bytes_accessed == seen.least_bytes
+    assert seen.eager_bytes >= OPS * 2 * 4 * (4 * 16)
