@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis import words
+from analysis import numbers, words
 from analysis.words import Row
 
 
@@ -25,11 +25,15 @@ class Column:
 
 
 def _clock(name: str, spare: int) -> Column:
-    return Column(name, lambda row: words.duration(row[f"{name}_s"]), ">", True, spare)
+    return Column(name, lambda row: numbers.duration(row[f"{name}_s"]), ">", True, spare)
 
 
 def _size(title: str, name: str) -> Column:
-    return Column(title, lambda row: words.size(row[name]), ">", optional=True)
+    return Column(title, lambda row: numbers.size(row[name]), ">", optional=True)
+
+
+def _count(title: str, name: str) -> Column:
+    return Column(title, lambda row: numbers.count(row[name]), ">", optional=True)
 
 
 _SIZES = (
@@ -38,28 +42,29 @@ _SIZES = (
     ("peak of a call", "step_peak_bytes"),
     ("peak in all", "peak_bytes"),
     ("graph pool", "graph_pool_bytes"),
+    ("live in it", "graph_pool_live_bytes"),
     ("setup peak", "setup_peak_bytes"),
 )
 
 
 def _host_of_cuda(row: Row) -> str:
     """On a CPU it is the latency once more."""
-    return words.duration(row["host_s"]) if words.on_cuda(row) else words.UNKNOWN
+    return numbers.duration(row["host_s"]) if words.on_cuda(row) else numbers.UNKNOWN
 
 
 SPEEDUP = Column("speedup [95 %]", words.speedup)
 SAME_GRAD = Column(
-    "same grad", lambda row: words.factor(row["speedup_same_grad"]), ">", optional=True, spare=2
+    "same grad", lambda row: numbers.factor(row["speedup_same_grad"]), ">", optional=True, spare=2
 )
-VERDICT = Column("verdict", lambda row: row["verdict"] or words.UNKNOWN)
+VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", words.first_call, ">", spare=8)
 PAYS_AFTER = Column("pays after", words.break_even, ">")
-ERROR = Column("error", lambda row: words.error(row["error"]), ">", spare=4)
-KERNELS = Column("kernels", lambda row: words.count(row["kernels"]), ">", optional=True, spare=6)
+ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4)
+KERNELS = Column("kernels", lambda row: numbers.count(row["kernels"]), ">", optional=True, spare=6)
 
 # What is said of a run that ended ok; any other has its reason in place of these.
 MEASURED = (
-    Column("latency", lambda row: words.duration(row["latency_s"]), ">"),
+    Column("latency", lambda row: numbers.duration(row["latency_s"]), ">"),
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
@@ -67,8 +72,8 @@ MEASURED = (
     _clock("device", spare=3),
     Column("host", _host_of_cuda, ">", optional=True, spare=7),
     KERNELS,
-    Column("fusion", lambda row: words.factor(row["fusion_gain"]), ">", optional=True, spare=5),
-    Column("peak", lambda row: words.size(row["peak_bytes"]), ">", optional=True, spare=9),
+    Column("fusion", lambda row: numbers.factor(row["fusion_gain"]), ">", optional=True, spare=5),
+    Column("peak", lambda row: numbers.size(row["peak_bytes"]), ">", optional=True, spare=9),
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
@@ -81,23 +86,37 @@ DETAILED = (
     SPEEDUP,
     VERDICT,
     SAME_GRAD,
-    Column("mde", lambda row: words.percent(row["mde"]), ">"),
-    Column("p95", lambda row: words.duration(row["latency_p95_s"]), ">"),
+    Column("mde", lambda row: numbers.percent(row["mde"]), ">"),
+    Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">"),
     *(_clock(name, spare=0) for name in ("host", "device", "pipelined", "dispatch")),
     KERNELS,
     Column("launches", words.launches, ">", optional=True),
-    Column("idle", lambda row: words.share(row["device_idle_fraction"], 1), ">", optional=True),
+    Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", optional=True),
     Column("fusion gain", words.fusion_gain, optional=True),
-    Column("alone", lambda row: words.factor(row["fusion_speedup"]), ">", optional=True),
-    Column("launch gain", lambda row: words.factor(row["launch_gain"]), ">", optional=True),
+    Column("alone", lambda row: numbers.factor(row["fusion_speedup"]), ">", optional=True),
+    Column("launch gain", lambda row: numbers.factor(row["launch_gain"]), ">", optional=True),
     Column("of the roofline", words.roofline, ">", optional=True),
     *(_size(title, name) for title, name in _SIZES),
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
-    Column("rounds", lambda row: words.calls(row["rounds"]), ">"),
+    Column("rounds", lambda row: numbers.calls(row["rounds"]), ">"),
     Column("between processes", words.process_spread, ">", optional=True),
     Column("remarks", words.all_remarks, optional=True),
+)
+
+
+# What one call is made of, in a table of its own.
+COUNTED = (
+    _count("operators", "ops_dispatched"),
+    Column("leaves", words.leaf_operators, ">", optional=True),
+    Column("launch delay", lambda row: numbers.duration(row["launch_delay_s"]), ">", optional=True),
+    Column("with profiler", lambda row: numbers.factor(row["profiler_overhead"]), ">", True),
+    _count("generated", "generated_kernels"),
+    _count("extern", "extern_calls"),
+    Column("bytes moved", words.traffic, ">", optional=True),
+    Column("from cache", words.from_cache, ">", optional=True),
+    Column("allocations", words.allocations, ">", optional=True),
 )
 
 
@@ -119,5 +138,5 @@ def apart(rows: Sequence[Row]) -> tuple[Column, ...]:
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
     """`columns` without the optional ones that would say nothing in every row that ended ok."""
     ok = [row for row in rows if row["status"] == "ok"]
-    silent = ("", words.UNKNOWN)
+    silent = ("", numbers.UNKNOWN)
     return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]

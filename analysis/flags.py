@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from analysis import conditions, split, words
+from analysis import conditions, limits, numbers, split, words
 from analysis.words import Row
 from bench import diagnostics, pace
 from bench.stats import Estimate
@@ -16,14 +16,14 @@ TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are take
 FLAGS = {
     "no_steady_state": "warm-up ended before times settled: give it longer (budget=thorough).",
     "drift": "from the first rounds to the last the latency moved by more than "
-    f"{words.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
-    f"{words.percent(diagnostics.RATIO_DRIFT)}, so it depends on when it was taken: let the "
+    f"{numbers.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
+    f"{numbers.percent(diagnostics.RATIO_DRIFT)}, so it depends on when it was taken: let the "
     "machine come to rest and measure again.",
     "autocorrelated": "a round resembles the one before it, so the interval should be wider by "
-    f"{words.whole_percent(diagnostics.UNDERSTATED)} or more: let several processes say how far "
+    f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: let several processes say how far "
     "results differ (replicates=5).",
     "bimodal": "the rounds come at two levels more than "
-    f"{words.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median speaks for one of "
+    f"{numbers.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median speaks for one of "
     "them: see with replicates=5 whether both come back, and keep other work off the machine.",
     "order_effect": "the speedup depends on whether the case or the baseline ran first in a round, "
     "as under a load that comes back with every round, and the median lies between the two: stop "
@@ -32,7 +32,7 @@ FLAGS = {
     "others_cpu_s, cgroup_throttled_s), or others computed on the GPU (gpu_processes) while the "
     "case was measured: stop them, lift the quota, or ask for fewer threads than there are cores.",
     "throttled": "the clock was lowered while the case was measured (device_clock_hz fell by more "
-    f"than {words.whole_percent(pace.CLOCK_FALL)}, or throttle_reasons says why): let it cool "
+    f"than {numbers.whole_percent(pace.CLOCK_FALL)}, or throttle_reasons says why): let it cool "
     "down, or lock the clock at one that its limits allow, and measure again.",
     "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
     "another baseline.mode or baseline.dtype.",
@@ -44,12 +44,21 @@ FLAGS = {
     "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
     "for the device within a call, or overfills its queue.",
     "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
-    f"than {words.whole_percent(TOLERANCE)}, so the split of a call is not to be trusted: the "
+    f"than {numbers.whole_percent(TOLERANCE)}, so the split of a call is not to be trusted: the "
     "machine changed its pace between them; measure again.",
+    "graph_contradicts_gate": "device_s of plain eager and of eager captured in a graph "
+    f"(mode=cuda-graph) differ by more than {numbers.whole_percent(TOLERANCE)} although both run "
+    "the same kernels: a graph shortens the pauses between many small ones, or the GPU's clock was "
+    "another; hold kernels_s of both against each other, and lock the clock to measure again.",
     "split_disagrees": "the profiler's kernels (kernels_s) differ from latency_s - dispatch_s by "
-    f"more than {words.whole_percent(split.TOLERANCE)} although dispatch is small, so the split, "
-    "and fusion_gain with it, is unconfirmed: measure again with nothing beside it (with "
-    "profiler_overhead far above 1 the profiled calls were slower than those timed).",
+    f"more than {numbers.whole_percent(split.TOLERANCE)} although dispatch is at most "
+    f"{numbers.whole_percent(split.MOST_DISPATCH)} of the call (with more of it nothing is asked), "
+    "so the split, and fusion_gain with it, is unconfirmed: measure again with nothing beside it "
+    "(with profiler_overhead far above 1 the profiled calls were slower than those timed).",
+    limits.BEATEN: "the work took less than the floor that the ceilings of the device set "
+    "(roofline_fraction above 1), so it is no floor: what stays in a cache moves faster than what "
+    "set ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; take a "
+    "larger shape.",
     "profile_empty": "the profiler recorded no step, so kernels and idle time are unknown: profile "
     "again, with no other profiler attached to the process or the GPU.",
     "profile_busy_exceeds_span": "the profiled call was busy for longer than it lasted, so its "
@@ -57,7 +66,7 @@ FLAGS = {
     "profile_lost_events": "launches in the trace have no kernel there, so kernels and busy time "
     "are too low: profile a smaller shape, which fits the profiler's buffers.",
     "profile_contradicts_device_time": "kernels under the profiler and device_s differ by more "
-    f"than {words.whole_percent(split.TOLERANCE)}, so idle time is not to be trusted: let clocks "
+    f"than {numbers.whole_percent(split.TOLERANCE)}, so idle time is not to be trusted: let clocks "
     "settle or lock them, and measure again.",
 }
 
@@ -72,7 +81,8 @@ def raised(run: Row) -> list[str]:
         return []  # a smoke run has no warm-up: its rounds and clocks say nothing about each other
     rounds = (run["latency_rounds_s"], run["baseline_latency_rounds_s"], run["case_ran_first"])
     return [
-        *diagnostics.raised(*rounds), *conditions.raised(run), *_of_clocks(run), *_of_split(run)
+        *diagnostics.raised(*rounds), *conditions.raised(run), *_of_clocks(run),
+        *_of_split(run), *_of_floor(run),
     ]  # fmt: skip
 
 
@@ -90,6 +100,10 @@ def _of_split(run: Row) -> list[str]:
     return ["split_disagrees"] if split.disagrees(run) else []
 
 
+def _of_floor(run: Row) -> list[str]:
+    return [limits.BEATEN] if limits.is_beaten(run) else []
+
+
 def meanings(flags: Iterable[str]) -> dict[str, str]:
     """The explained ones among `flags`, in the order of FLAGS."""
     seen = set(flags)
@@ -100,7 +114,7 @@ def _cpu_contradictions(run: Row) -> Iterator[bool]:
     """Nothing runs ahead on a CPU: a call takes the same time on every clock."""
     clocks = (run["_latency"], run["_host"], run["_pipelined"])
     for one, other in combinations([clock for clock in clocks if clock is not None], 2):
-        yield _exceeds(one, other) or _exceeds(other, one)
+        yield exceeds(one, other) or exceeds(other, one)
 
 
 def _cuda_contradictions(run: Row) -> Iterator[bool]:
@@ -111,14 +125,14 @@ def _cuda_contradictions(run: Row) -> Iterator[bool]:
     synchronise_s = run["synchronize_s"] or 0.0
     both = host_high + device_high + synchronise_s
     if pipelined is not None:
-        yield _exceeds(pipelined, slower) or _exceeds(slower, pipelined)
+        yield exceeds(pipelined, slower) or exceeds(slower, pipelined)
     if latency is not None:
-        yield _exceeds(slower, latency)
-        yield _exceeds(latency, Estimate(both, both, both))
+        yield exceeds(slower, latency)
+        yield exceeds(latency, Estimate(both, both, both))
 
 
-def _exceeds(one: Estimate, other: Estimate) -> bool:
-    """Whether even the nearest ends of the intervals are further apart than TOLERANCE."""
+def exceeds(one: Estimate, other: Estimate) -> bool:
+    """Whether `one` is larger, by more than TOLERANCE even at the nearest ends of the intervals."""
     return _ends(one)[0] > _ends(other)[1] * (1 + TOLERANCE)
 
 

@@ -73,6 +73,12 @@ def speedup_same_grad(rows: pd.DataFrame) -> pd.Series:
     return beyond.mask(is_reference)
 
 
+def bytes_saved(rows: pd.DataFrame) -> pd.Series:
+    """How much less does compiled code read and write than the operators of eager?"""
+    saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
+    return saved.where(rows["status"] == "ok").astype("float64")
+
+
 def launch_s(rows: pd.DataFrame) -> pd.Series:
     """What does the host spend on a call beyond dispatch?"""
     return (rows["host_s"] - rows["dispatch_s"]).clip(lower=0).where(_on_cuda(rows))

@@ -9,7 +9,8 @@ what fusion gained, and what is left is due to launching and dispatch.
 Two modes were measured in two processes, and latencies of the same code differ between processes
 more than their intervals say. So on a CPU no raw latencies are compared: each is taken by its
 speedup over the same baseline, paired in its own process, and by the share that work has in it.
-Device times have no such pair and are compared as they are.
+Device times have no such pair and are compared as they are: their interval says what holds within
+each of the two processes.
 """
 
 from __future__ import annotations
@@ -23,17 +24,10 @@ from analysis import intervals, style, words
 from analysis.formulas import Formula
 from analysis.rows import SECTION, trusted
 from analysis.words import Row
-from bench import stats
 from bench.stats import Estimate
 
 _SAME_WORK = (*SECTION, "dtype", "grad")
 _SAME_BASELINE = ("baseline_mode", "baseline_dtype")
-_VERDICTS = {
-    "faster": "less work than in plain eager",
-    "slower": "more work",
-    "equivalent": f"as much within ±{words.whole_percent(stats.MARGIN)}",
-    "inconclusive": "the intervals leave open whether less",
-}
 
 
 @dataclass(frozen=True)
@@ -92,33 +86,6 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
     return sorted(found, key=lambda pair: style.order(pair.row))
 
 
-def reading(section: pd.DataFrame) -> str | None:
-    """Which modes do less work, and what did that gain? None where nothing is known."""
-    told: dict[str, list[str]] = {}
-    for pair in pairs(section):
-        known = stats.verdict(pair.gain) or "inconclusive"
-        told.setdefault(known, []).append(f"{words.variant(pair.row)} ({_numbers(pair)})")
-    if not told:
-        return None
-    sentence = "; ".join(
-        f"{title}: {', '.join(told[name])}" for name, title in _VERDICTS.items() if name in told
-    )
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def _numbers(pair: Pair) -> str:
-    parts = [words.ratio(pair.gain)]
-    counts = pair.row["kernels"], pair.reference["kernels"]
-    if None not in counts:
-        own = words.counted(counts[0], "kernel", "kernels")
-        parts.append(f"{own} for {words.count(counts[1])}")
-    if (beyond := pair.row["launch_gain"]) is not None:
-        overhead = "launching" if words.on_cuda(pair.row) else "dispatch"
-        alone = words.factor(pair.row["fusion_speedup"])
-        parts.append(f"which alone gains {alone}, and {overhead} {words.factor(beyond)}")
-    return ", ".join(parts)
-
-
 def _known(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     """The place in the index of each row that has a gain, and its pair."""
     good = trusted(rows)
@@ -153,13 +120,22 @@ def _share(row: Row) -> Estimate | None:
 
 
 def _with_less_work(pair: Pair) -> float | None:
-    """The speedup of the reference if `gain` were all that changed.
-
-    On CUDA the host works beside the device: what it takes a call cannot be shorter than.
-    """
-    latency_s, work_s = pair.reference["latency_s"], pair.reference["work_s"]
-    shorter_s = latency_s - work_s * (1 - 1 / pair.gain.value)
+    """The speedup of the reference if `gain` were all that changed."""
+    reference = pair.reference
+    latency_s, work_s = reference["latency_s"], reference["work_s"] / pair.gain.value
     if not words.on_cuda(pair.row):
-        return float(latency_s / shorter_s)
-    host_s = pair.reference["host_s"]
-    return None if host_s is None else float(latency_s / max(shorter_s, min(host_s, latency_s)))
+        return float(latency_s / (latency_s - reference["work_s"] + work_s))
+    return None if reference["host_s"] is None else float(latency_s / _on_cuda_s(reference, work_s))
+
+
+def _on_cuda_s(row: Row, work_s: float) -> float:
+    """How long a call would take with other work for the device, beside which the host works.
+
+    More of it shows only beyond the host's time, and less of it not below what the host and a
+    synchronise take that finds nothing to wait for.
+    """
+    latency_s, before_s, host_s = (float(row[name]) for name in ("latency_s", "work_s", "host_s"))
+    if work_s > before_s:
+        return latency_s + max(0.0, work_s - max(before_s, host_s))
+    least_s = min(host_s + (row["synchronize_s"] or 0.0), latency_s)
+    return max(latency_s - (before_s - work_s), least_s)

@@ -1,12 +1,20 @@
-"""How near is a call to the least time that its work can take here? The roofline's floor."""
+"""How near is a call to the least time that its work can take here? The roofline's floor.
+
+The floor is as good as its ceilings, the highest rates that large probes reached. Work that lives
+in a cache can move its bytes faster than they did, and then stays below its floor.
+"""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from analysis import words
+from analysis import intervals, words
 from analysis.words import Row
 from bench.roofline.floor import Ceilings, Floor, Work, floor
+from bench.stats import Estimate
+
+BEATEN = "above_ceiling"
+"""The flag of work that took less than its floor."""
 
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:
@@ -27,6 +35,26 @@ def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
     """Which part of the time of the work would have done?"""
     told: pd.Series = rows["floor_s"] / rows["work_s"].where(lambda work: work > 0)
     return told
+
+
+def is_beaten(run: Row) -> bool:
+    """Whether the work took less than its floor, even at the upper end of its interval.
+
+    `run` has the stored counts and ceilings, and the estimates of its clocks as `_device`,
+    `_latency` and `_dispatch`.
+    """
+    found, work = _floor(run), _work(run)
+    if found is None or work is None:
+        return False
+    most_s = work.value if work.high is None else work.high
+    return 0 < most_s < found.seconds  # with nothing left for work, it is not known
+
+
+def _work(run: Row) -> Estimate | None:
+    if words.on_cuda(run):
+        device: Estimate | None = run["_device"]
+        return device
+    return intervals.difference(run["_latency"], run["_dispatch"])
 
 
 def _floor(row: Row) -> Floor | None:

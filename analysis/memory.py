@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from analysis import style, words
+from analysis import numbers, style, words
 from analysis.rows import trusted
 from analysis.words import Row
 
@@ -15,8 +15,22 @@ Stack = list[tuple[str, float]]  # parts of a bar: name in style.SOURCES, bytes
 
 def peak_bytes(rows: pd.DataFrame) -> pd.Series:
     """How much does a steady call need in all, above an empty process?"""
-    peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"]
+    free = [pool_free_bytes(row) for row in words.as_rows(rows)]
+    pool = pd.Series(free, index=rows.index, dtype="float64")
+    peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
     return peak.where(rows["status"] == "ok").astype("float64")
+
+
+def pool_free_bytes(row: Row) -> float | None:
+    """What a graph's pool holds beside live tensors: room for its replays and for nothing else.
+
+    A replay writes there without asking the allocator, so it is in no peak of a call. Counted in
+    the allocator's whole segments. 0 where there is no pool, None where its live part is unknown.
+    """
+    pool, live = row["graph_pool_bytes"], row["graph_pool_live_bytes"]
+    if pool == 0 or not words.on_cuda(row):
+        return 0.0
+    return None if None in (pool, live) else float(pool - live)
 
 
 def charted(section: pd.DataFrame) -> list[Row]:
@@ -30,7 +44,7 @@ def stack(row: Row) -> Stack:
 
     Casted copies that backward needs are among the saved activations (`saved_activation_bytes`),
     so they have a part of their own only where nothing is saved. A replayed graph takes nothing
-    from the allocator, whatever its kernels write: that is in the pool (`graph_pool_bytes`).
+    from the allocator: what its kernels write is among the free parts of its pool.
     """
     left = row["resident_bytes"]
     found: Stack = []
@@ -38,7 +52,7 @@ def stack(row: Row) -> Stack:
         part = min(size_bytes or 0, left)
         found.append((name, part))
         left -= part
-    found.append(("kept", left))
+    found += [("kept", left), ("pool", pool_free_bytes(row) or 0)]
     left = row["step_peak_bytes"]
     saved, copies = row["saved_activation_bytes"] or 0, row["autocast_copy_bytes"] or 0
     for name, size_bytes in (("saved", saved), ("copies", 0 if saved else copies)):
@@ -49,11 +63,19 @@ def stack(row: Row) -> Stack:
 
 
 def setup_bytes(row: Row) -> float | None:
-    """The peak of the first call on the scale of the stack; None where it was not the allocator's.
+    """The least that the peak of the first call can have been, on the scale of the stack.
 
-    It was read above what was held before that call: weights and inputs. On a CPU it is the growth
-    of the process instead, which holds the compiler as well and does not compare.
+    It was read above what was held before that call. Weights and inputs were, and so was what the
+    process had kept by then (the workspace of cuBLAS, tensors to check results with), of which
+    nothing is known: it is left out. So what lies below the peak of a steady call says nothing,
+    and None is returned; as it is where the peak was not the allocator's. On a CPU it is the
+    growth of the process, which holds the compiler as well and does not compare.
     """
+    least = _setup_on_scale(row)
+    return None if least is None or least < row["peak_bytes"] else least
+
+
+def _setup_on_scale(row: Row) -> float | None:
     parts = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
     if None in parts or row["setup_peak_note"] is not None or not words.on_cuda(row):
         return None
@@ -61,26 +83,17 @@ def setup_bytes(row: Row) -> float | None:
 
 
 def reading(section: pd.DataFrame) -> str | None:
-    """Which mode needs least, and who saves activations? None where nothing is charted.
-
-    What holds a graph pool is not ranked: a part of its peak is there, and how much is not known.
-    """
+    """Which mode needs least, and who saves activations? None where nothing is charted."""
     rows = charted(section)
     if not rows:
         return None
-    pooled = [row for row in rows if row["graph_pool_bytes"]]
-    told = [_ranked([row for row in rows if row not in pooled]), _activations(rows)]
-    told += (
-        [f"a graph pool besides the peak: {_each(pooled, 'graph_pool_bytes')}"] if pooled else []
-    )
+    told = [_ranked(rows), _activations(rows), _pools(rows), _unknown(section)]
     sentence = "; ".join(filter(None, told))
     return f"{sentence[0].upper()}{sentence[1:]}.{_setup(rows)}"
 
 
 def _ranked(rows: Sequence[Row]) -> str:
     peaks = sorted({row["peak_bytes"] for row in rows})
-    if not peaks:
-        return ""
     if len(peaks) == 1:
         return f"the same peak: {_at(rows, peaks[0])}"
     return f"least at its peak: {_at(rows, peaks[0])}; most: {_at(rows, peaks[-1])}"
@@ -88,26 +101,45 @@ def _ranked(rows: Sequence[Row]) -> str:
 
 def _at(rows: Sequence[Row], peak_bytes: float) -> str:
     names = [words.variant(row) for row in rows if row["peak_bytes"] == peak_bytes]
-    return f"{', '.join(names)}, {words.size(peak_bytes)}"
+    return f"{', '.join(names)}, {numbers.size(peak_bytes)}"
 
 
 def _activations(rows: Sequence[Row]) -> str:
-    saving = [row for row in rows if row["saved_activation_bytes"]]
-    if not saving:
+    told = _each(rows, lambda row: row["saved_activation_bytes"])
+    if not told:
         return "none is known to save activations for a backward"
-    return f"saved for a backward: {_each(saving, 'saved_activation_bytes')}"
+    return f"saved for a backward: {told}"
 
 
-def _each(rows: Sequence[Row], column: str) -> str:
-    return ", ".join(f"{words.variant(row)} {words.size(row[column])}" for row in rows)
+def _pools(rows: Sequence[Row]) -> str:
+    told = _each(rows, pool_free_bytes)
+    return f"kept free in a graph pool, for its replays alone: {told}" if told else ""
+
+
+def _each(rows: Sequence[Row], size_bytes: Callable[[Row], float | None]) -> str:
+    sizes = [(words.variant(row), size_bytes(row)) for row in rows]
+    return ", ".join(f"{name} {numbers.size(known)}" for name, known in sizes if known)
+
+
+def _unknown(section: pd.DataFrame) -> str:
+    """Rows that were measured but have a pool of which it is not known how much of it lives."""
+    rows = sorted(words.as_rows(trusted(section)), key=style.order)
+    names = [
+        words.variant(row)
+        for row in rows
+        if row["resident_bytes"] is not None and pool_free_bytes(row) is None
+    ]
+    if not names:
+        return ""
+    return f"peak unknown, as is what lives in the graph pool: {', '.join(names)}"
 
 
 def _setup(rows: Sequence[Row]) -> str:
-    apart = [row for row in rows if row["setup_peak_bytes"] and setup_bytes(row) is None]
+    apart = [row for row in rows if row["setup_peak_bytes"] and _setup_on_scale(row) is None]
     if not apart:
         return ""
     most = max(apart, key=lambda row: row["setup_peak_bytes"])
     return (
-        f" Setup is not charted: {words.size(most['setup_peak_bytes'])} at most, by "
+        f" Setup is not charted: {numbers.size(most['setup_peak_bytes'])} at most, by "
         f"{words.variant(most)} ({most['setup_peak_note'] or 'above an unknown start'})."
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import formulas, gains, limits, memory, split
+from analysis import crosscheck, formulas, gains, limits, memory, split
 from analysis.formulas import Formula, column, part
 from analysis.load import load
 from analysis.replicates import combined
@@ -37,6 +37,7 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     were stored and those that only the derived figures show.
     """
     table = combined(processes)
+    table = table.copy()  # in one piece, which pandas wants before so many columns are added
     for metric in METRICS:
         table[metric.name] = metric.function(table)
     return table.drop(columns=[name for name in table if str(name).startswith("_")])
@@ -106,12 +107,14 @@ METRICS = (
            "is more or less than half of latency_s; undecided where the intervals overlap"),
     Metric("device_idle_fraction", split.device_idle_fraction, "1", "neither",
            "part of latency_s in which no kernel, copy or fill ran, by device_busy_s (the profiler "
-           "slows the host, so its span says less); null on a CPU, and where a flag says that the "
-           "profile is not to be relied on"),
+           "slows the host, so its span says less), in each process; null on a CPU, and where a "
+           "flag says that the profile is not to be relied on"),
     Metric("residual_s", split.residual_s, "s", "neither",
            "work_s less what the profiler saw: device_busy_s on CUDA (left are the pauses between "
            "kernels), kernels_s on a CPU (below 0: kernels under the profiler include a part of "
-           "dispatch); null where a flag says that the profile is not to be relied on"),
+           "dispatch, and where that is more than 1/6 of latency_s this checks nothing); a share "
+           "of the work in each process; null where a flag says that the profile is not to be "
+           "relied on"),
     Metric("fusion_gain", gains.fusion("value"), "1", "higher",
            "work of plain eager with the same grad axis and dtype ÷ work of this row: device_s on "
            "CUDA; on a CPU the ratio of the speedups × that of the shares of work, 1 - dispatch_s "
@@ -119,36 +122,45 @@ METRICS = (
            "is not to be trusted or may have no work by its intervals, and for plain eager itself"),
     Metric("fusion_gain_ci_low", gains.fusion("low"), "1", "higher",
            "lower end of its interval: the worst case of the 95 % intervals of both rows, so wider "
-           "than 95 % would ask for"),
+           "than 95 % would ask for; within each process, and on CUDA, where device times have no "
+           "pair, it says nothing about differences between processes unless both rows have "
+           "replicates"),
     Metric("fusion_gain_ci_high", gains.fusion("high"), "1", "higher",
            "upper end of that interval"),
     Metric("fusion_speedup", gains.fusion_speedup, "1", "higher",
            "speedup over that plain eager if less work were all that changed: its latency_s ÷ "
-           "(its latency_s - its work_s × (1 - 1 ÷ fusion_gain)); on CUDA a call stays as long as "
-           "eager's host_s"),
+           "(its latency_s - its work_s × (1 - 1 ÷ fusion_gain)); on CUDA a call takes no less "
+           "than eager's host_s + synchronize_s, and more work shows only beyond its host_s"),
     Metric("launch_gain", gains.launch_gain, "1", "higher",
            "speedup_same_grad ÷ fusion_speedup: what is left is due to fewer launches and less "
            "dispatch; null at another dtype than the baseline's, as the two are then not against "
            "the same row"),
+    Metric("bytes_saved", formulas.bytes_saved, "bytes", "higher",
+           "eager_bytes - bytes_accessed: what compiled code reads and writes less than the "
+           "operators of eager; null where nothing was compiled or either was not counted"),
     Metric("peak_bytes", memory.peak_bytes, "bytes", "lower",
-           "resident_bytes + step_peak_bytes: what a steady call needs above an empty process; of "
-           "graph_pool_bytes only tensors that outlive a replay are in it"),
+           "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: what a "
+           "steady call needs above an empty process, room included that a graph's pool keeps for "
+           "its replays (in whole segments of the allocator); null where there is a pool and its "
+           "live part is unknown"),
     Metric("floor_s", limits.floor_s, "s", "neither",
            "least time for flops and least_bytes at the ceilings of the device: the larger of the "
-           "two quotients; null where one of the four is unknown"),
+           "two quotients; null where one of the four is unknown; no least time where the flag "
+           "above_ceiling is up"),
     Metric("floor_bound", limits.floor_bound, "", "neither",
            "which of them it is: compute or memory"),
     Metric("roofline_fraction", limits.roofline_fraction, "1", "higher",
-           "floor_s ÷ work_s; near 1 nothing is left to gain on this device at this dtype; low "
-           "where arithmetic is pointwise, as flops do not count it"),
+           "floor_s ÷ work_s; near 1 little is left to gain on this device at this dtype, as far "
+           "as its ceilings are the highest there are; above 1 they are not (flag above_ceiling); "
+           "low where arithmetic is pointwise, as flops do not count it"),
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "below two"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
            "the same of latency_s"),
-    Metric("flags", column("_flags"), "", "neither",
-           "the stored flags of all processes of the case, and those that their rounds, "
-           "clocks and counts show (see analysis.flags)"),
+    Metric("flags", crosscheck.flags, "", "neither",
+           "the stored flags of all processes of the case, those that their rounds, clocks and "
+           "counts show (see analysis.flags), and those that another row shows"),
 )  # fmt: skip
 
 # The columns that other programs may rely on, in their order; those that exist are printed.

@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import gains, readings, verdicts
+from analysis import fusion_reading, readings, verdicts
 from analysis import memory as made_of
 from analysis import waterfall as steps
 from analysis.plots.canvas import svg
@@ -43,7 +43,11 @@ _OF_SECTION: Kinds = {
     "latency": (latency, readings.latency, "latencies with their intervals"),
     "waterfall": (waterfall, steps.reading, "what each mode takes off a call, down to the floor"),
     "overhead": (overhead, readings.overhead, "where the time of one call goes"),
-    "fusion": (fusion, gains.reading, "device work against that of eager, with kernel counts"),
+    "fusion": (
+        fusion,
+        fusion_reading.reading,
+        "device work against that of eager, with kernel counts",
+    ),
     "memory": (memory, made_of.reading, "what the memory of a call is made of"),
 }
 _OF_SERIES: Kinds = {

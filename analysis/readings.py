@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import pandas as pd
 
-from analysis import split, style, words
+from analysis import numbers, replicates, split, style, words
 from analysis.bounds import Overhead
 from analysis.rows import trusted
 from analysis.series import Line, Series, by_slope
 from analysis.words import Row
 from bench.stats import Estimate
-
-ENOUGH_PROCESSES = 5  # latencies of fewer differ by more than their own intervals say
 
 
 def latency(section: pd.DataFrame) -> str | None:
@@ -37,7 +35,7 @@ def latency(section: pd.DataFrame) -> str | None:
 
 
 def _caution(rows: Iterable[Row]) -> str:
-    if all(row["replicates"] >= ENOUGH_PROCESSES for row in rows):
+    if all(row["replicates"] >= replicates.ENOUGH for row in rows):
         return "Each interval is over fresh processes, so it holds for the next one too."
     return (
         "An interval holds within its processes, and others of the same code differ by more: "
@@ -62,23 +60,41 @@ def overhead(section: pd.DataFrame) -> str | None:
     return f"{'. '.join(told)}.{_profiled(rows)}"
 
 
-def _profiled(rows: Iterable[Row]) -> str:
-    """How far the profiler is from the clocks, at worst."""
-    known = [row for row in rows if row["residual_s"] is not None and row["work_s"]]
-    checked = [
-        row
-        for row in known
-        if words.on_cuda(row) or split.comparable(row["latency_s"], row["dispatch_s"])
-    ]
+def _profiled(rows: Sequence[Row]) -> str:
+    """How far the profiler is from the clocks, at worst, and of which splits it cannot say."""
+    told = [row for row in rows if row["bound_by"] is not None]
+    checked = [row for row in rows if split.checked(row)]
+    unchecked = [row for row in told if not split.checked(row)]
+    return _worst(checked) + _unchecked(unchecked, alone=not checked)
+
+
+def _worst(checked: Sequence[Row]) -> str:
     if not checked:
-        does_not = " Kernels contain so much of dispatch here that they do not check this split."
-        return does_not if known else ""
+        return ""
     worst = max(checked, key=lambda row: abs(row["residual_s"]) / row["work_s"])
     more = "more" if worst["residual_s"] < 0 else "less"
-    share = words.share(abs(worst["residual_s"]), worst["work_s"])
+    share = numbers.share(abs(worst["residual_s"]), worst["work_s"])
     return (
         f" The profiler saw at most {share} {more} work than the clocks ({words.variant(worst)})."
     )
+
+
+def _unchecked(rows: Sequence[Row], alone: bool) -> str:
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(_why_unchecked(row), []).append(words.variant(row))
+    if alone and len(reasons) == 1:
+        return f" Not checked against a profile: {', '.join(reasons)}."
+    told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return f" Not checked against a profile: {told}." if told else ""
+
+
+def _why_unchecked(row: Row) -> str:
+    seen_s = row["device_busy_s" if words.on_cuda(row) else "kernels_s"]
+    if seen_s is None or not split.DOUBTS.isdisjoint(words.flags(row)):
+        return "there is none to rely on"
+    most = numbers.whole_percent(split.MOST_DISPATCH)
+    return f"more than {most} of the call is dispatch, and kernels contain a part of that"
 
 
 def _titles(row: Row) -> dict[str, str]:
@@ -98,11 +114,11 @@ def _titles(row: Row) -> dict[str, str]:
 def _split(row: Row) -> str:
     """`eager 81 %` on a CPU; `eager 120 µs against 40 µs` where host and device run in parallel."""
     if words.on_cuda(row):
-        host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
+        host, device = numbers.duration(row["host_s"]), numbers.duration(row["device_s"])
         known = row["device_idle_fraction"]
-        idle = "" if known is None else f", idle {words.share(known, 1)}"
+        idle = "" if known is None else f", idle {numbers.share(known, 1)}"
         return f"{words.variant(row)} (host {host}, device {device}{idle})"
-    return f"{words.variant(row)} ({words.share(row['dispatch_s'], row['latency_s'])})"
+    return f"{words.variant(row)} ({numbers.share(row['dispatch_s'], row['latency_s'])})"
 
 
 def _why_unknown(rows: Iterable[Row]) -> str:
@@ -133,7 +149,7 @@ def _apart(lesser: Estimate, greater: Estimate) -> bool:
 
 
 def _slope(line: Line, slope: Estimate) -> str:
-    return f"{line.name} {words.estimate(slope)}"
+    return f"{line.name} {numbers.estimate(slope)}"
 
 
 def bounds(found: Series) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import flags, rows, words
+from analysis import flags, rows, split, words
 from analysis.words import Row
 from bench import stats
 from bench.stats import Estimate
 
 MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer it is an outlier's report
+ENOUGH = 5  # processes; times of fewer differ by more than their own intervals say
 
 Question = Callable[[Row], Estimate | None]
 
@@ -61,13 +62,14 @@ ADDED = rows.ADDED | _COUNTS
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
     """One row per CASE, out of `rows.latest`.
 
-    Adds the counts of `ADDED`, `_flags`, an Estimate or None for each of QUESTIONS and the relative
-    spread between processes of the SPREADS: `_latency_spread`, `_ratio_spread`.
+    Adds the counts of `ADDED`, `_flags`, an Estimate or None for each of QUESTIONS and
+    `split.SHARES`, and the relative spread between processes of the SPREADS: `_latency_spread`,
+    `_ratio_spread`.
     """
     asked = [_asked(run) for run in words.as_rows(processes)]
     table = processes.assign(**{
         name: pd.Series([run[name] for run in asked], index=processes.index, dtype="object")
-        for name in (*QUESTIONS, "_flags")
+        for name in (*_ASKED, "_flags")
     })  # fmt: skip
     table["_ok"] = table["status"] == "ok"
     case = list(rows.CASE)
@@ -81,8 +83,9 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     return shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
 
 
+_ASKED = (*QUESTIONS, *split.SHARES)
 _COMBINED = {
-    **dict.fromkeys((*QUESTIONS, "_flags"), "object"),
+    **dict.fromkeys((*_ASKED, "_flags"), "object"),
     **{f"{name}_spread": "float64" for name in SPREADS},
     "_rounds": "float64",
     **dict.fromkeys(_COUNTS, "int64"),
@@ -93,7 +96,9 @@ def _asked(run: Row) -> dict[str, Any]:
     """The answers of one process; none where it did not end ok, as its times mean nothing."""
     ok = run["status"] == "ok"
     answers = {name: question(run) if ok else None for name, question in QUESTIONS.items()}
-    return {**answers, "_flags": [*words.flags(run), *flags.raised({**run, **answers})]}
+    told = {**run, **answers}
+    shares = {name: share(told) if ok else None for name, share in split.SHARES.items()}
+    return {**answers, **shares, "_flags": [*words.flags(run), *flags.raised(told)]}
 
 
 def _least_trusted_first(table: pd.DataFrame) -> list[int]:
@@ -116,6 +121,7 @@ def _combined(case: pd.DataFrame) -> dict[str, Any]:
     counts = [len(times) for times in ok["latency_rounds_s"] if times is not None]
     return {
         **{name: stats.combine(list(ok[name])) for name in QUESTIONS},
+        **{name: stats.combine(ok[name].tolist()) for name in split.SHARES},
         "_flags": list(dict.fromkeys(flag for raised in case["_flags"] for flag in raised)),
         **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
         "_rounds": min(counts, default=None),

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import flags, heaviest, pictures, readings, style, verdicts, words
+from analysis import flags, numbers, pictures, readings, style, verdicts, words
 from analysis.columns import DETAILED, Column, apart, wanted
+from analysis.details import details
 from analysis.pictures import Picture
 from analysis.rows import GROUP, SECTION, ordered, parts
 from analysis.series import Series, by_slope, families, series
@@ -25,19 +26,18 @@ def context(rows: pd.DataFrame, study: str) -> dict[str, Any]:
     rows = ordered(rows)
     letter = rows["environment"].nunique() > 1
     counts = Counter(rows["status"])
-    numbers = iter(range(1, len(rows) + 1))
+    places = iter(range(1, len(rows) + 1))
     return {
         "study": study,
         "runs": f"{len(rows)} cases: {', '.join(f'{n} {s}' for s, n in counts.most_common())}",
         "period": (rows["started_at"].min(), rows["started_at"].max()),
         "families": [
-            _family(family, f"{place}", numbers, letter)
+            _family(family, f"{place}", places, letter)
             for place, family in enumerate(families(rows), start=1)
         ],
         "surroundings": surroundings(rows),
-        "confidence": words.whole_percent(1 - ALPHA),
-        "kernel_titles": heaviest.TITLES,
-        "margin": f"±{words.whole_percent(MARGIN)}",
+        "confidence": numbers.whole_percent(1 - ALPHA),
+        "margin": f"±{numbers.whole_percent(MARGIN)}",
     }
 
 
@@ -48,9 +48,7 @@ def every_picture(pages: dict[str, Any]) -> Iterator[Picture]:
             yield from part["pictures"]
 
 
-def _family(
-    frame: pd.DataFrame, place: str, numbers: Iterator[int], letter: bool
-) -> dict[str, Any]:
+def _family(frame: pd.DataFrame, place: str, places: Iterator[int], letter: bool) -> dict[str, Any]:
     """One work on one machine: what it does over its sizes, then each size."""
     shapes = list(parts(frame, SECTION))
     folded = len(shapes) > MOST_SHAPES
@@ -62,7 +60,7 @@ def _family(
         "series": [
             _series(one, f"{place}-{n}", letter) for n, one in enumerate(series(frame), start=1)
         ],
-        "sections": [_section(part, next(numbers), letter, not folded) for part in shapes],
+        "sections": [_section(part, next(places), letter, not folded) for part in shapes],
     }
 
 
@@ -92,7 +90,7 @@ def _summary(found: Series) -> Iterator[list[str]]:
     known = [line for line, _ in by_slope(found)] if found.is_chain else []
     others = [line for line in found.lines if line not in known]
     for line in (*known, *sorted(others, key=lambda line: style.order(line.rows[0]))):
-        slope = [words.estimate(line.slope)] if found.is_chain else []
+        slope = [numbers.estimate(line.slope)] if found.is_chain else []
         sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
         yield [line.name, sizes, *slope, readings.bound(line, found)]
 
@@ -114,7 +112,7 @@ def _section(frame: pd.DataFrame, number: int, letter: bool, drawn: bool) -> dic
         "pictures": list(pictures.of_section(frame, f"{number}")) if drawn else [],
         "columns": [*naming, *columns],
         "rows": [_line(row, naming, columns) for row in rows],
-        "heaviest": list(heaviest.table(rows)),
+        "details": list(details(rows, naming)),
         "left_out": _left_out(rows),
         "flags": flags.meanings(flag for row in rows for flag in words.flags(row)),
     }
@@ -140,4 +138,5 @@ def _line(row: words.Row, naming: Iterable[Column], columns: Iterable[Column]) -
         "command": row["command"],
         "run_id": row["run_id"],
         "trace": row["trace"],
+        "snapshot": row["snapshot"],
     }

@@ -77,16 +77,16 @@ LOOKS = {
     "unsplit": Look("not split", None, "////"),
     "kernels": Look("kernels, profiled", FADED, "////"),
 }
-# What stays between calls is quiet, what backward needs stands out, the rest of a call is empty.
+# What tensors hold between calls is quiet, what backward needs stands out, the rest is empty.
 ACTIVATIONS = "#9a7b1e"
 SOURCES = {
     "weights": Look("weights", FADED),
     "inputs": Look("inputs", FADED, "////"),
-    "kept": Look("kept besides", FADED, "...."),
+    "kept": Look("kept besides", FADED, "...."),  # on CUDA largely the workspace of cuBLAS
+    "pool": Look("graph pool, free parts kept", None, "xxxx"),
     "saved": Look("saved for backward", ACTIVATIONS),
     "copies": Look("casted weights", ACTIVATIONS, "////"),
     "step": Look("rest of a call", None),
-    "pool": Look("graph pool", None, "xxxx"),
 }
 
 RC: dict[Any, Any] = {

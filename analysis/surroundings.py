@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import words
+from analysis import numbers
 from bench.records import Environment
 
 _VARIES = "load_1min"  # changes from run to run and makes no two rows incomparable
@@ -22,7 +22,7 @@ def surroundings(rows: pd.DataFrame) -> dict[str, Any]:
             _values(field.name, rows.loc[rows["environment"] == letter, field.name])
             for letter in letters
         ]
-        if any(value != words.UNKNOWN for value in values):
+        if any(value != numbers.UNKNOWN for value in values):
             several = len(set(values)) > 1 or rows[field.name].dropna().nunique() > 1
             facts.append(
                 {
@@ -39,7 +39,7 @@ def surroundings(rows: pd.DataFrame) -> dict[str, Any]:
 def _values(name: str, values: pd.Series) -> str:
     known = list(dict.fromkeys(values.dropna()))
     if not known:
-        return words.UNKNOWN
+        return numbers.UNKNOWN
     if name == _VARIES:
         low, high = min(known), max(known)
         return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis import words
+from analysis import numbers, words
 from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import MARGIN
 
-_BAND = f"±{words.whole_percent(MARGIN)}"
+_BAND = f"±{numbers.whole_percent(MARGIN)}"
 
 
 def verdict(group: pd.DataFrame) -> str:
@@ -59,7 +59,7 @@ def reading(section: pd.DataFrame) -> str | None:
     least = charted["mde"].dropna().max()  # of single processes, as only they have one
     doubt = (
         "" if pd.isna(least)
-        else f"; the least certain row would have shown a true change of {words.percent(least)} "
+        else f"; the least certain row would have shown a true change of {numbers.percent(least)} "
         "in 80 % of such runs"
     )  # fmt: skip
     return f"{'; '.join(told)}{doubt}."
@@ -76,14 +76,14 @@ def _winner(faster: Sequence[Row], rivals: Sequence[Row]) -> str:
     if tied:
         sentence += f" Not told apart from it, as the intervals overlap: {', '.join(tied)}."
     if flags := words.flags(best):
-        sentence += f" Its rounds were flagged: {', '.join(flags)}."
+        sentence += f" It was flagged: {', '.join(flags)}."
     return sentence
 
 
 def _cost(row: Row) -> str:
     paid = words.break_even(row)
     first = f"first call {words.first_call(row)}"
-    if paid == words.UNKNOWN:
+    if paid == numbers.UNKNOWN:
         return f"{first}, when it pays is unknown"
     if paid == "at once":
         return f"{first}, no more than the baseline's"

@@ -8,7 +8,7 @@ from statistics import median
 
 import pandas as pd
 
-from analysis import intervals, words
+from analysis import intervals, limits, numbers, words
 from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import Estimate
@@ -44,8 +44,9 @@ class Waterfall:
     """The steps of one GROUP, two or more."""
 
     steps: tuple[Step, ...]
-    floor_s: float | None  # of the work, whatever the mode
+    floor_s: float | None  # of the work, whatever the mode; None where unknown or beaten
     floor_bound: str | None  # compute | memory
+    beaten: bool  # by one of the group's modes, so that it is no floor
 
 
 def waterfalls(section: pd.DataFrame) -> list[Waterfall]:
@@ -70,7 +71,16 @@ def _waterfall(rows: Sequence[Row]) -> Waterfall | None:
     if len(steps) < 2:
         return None
     last = steps[-1].row
-    return Waterfall(tuple(steps), last["floor_s"] or None, last["floor_bound"])
+    beaten = _is_beaten(rows, steps)
+    return Waterfall(
+        tuple(steps), None if beaten else last["floor_s"] or None, last["floor_bound"], beaten
+    )
+
+
+def _is_beaten(rows: Sequence[Row], steps: Sequence[Step]) -> bool:
+    """Whether any mode does its work in less than the floor, or a step is below it."""
+    flagged = any(limits.BEATEN in words.flags(row) for row in rows)
+    return flagged or any(step.level.value < (step.row["floor_s"] or 0.0) for step in steps)
 
 
 def _at(pace_s: float, row: Row) -> Estimate | None:
@@ -91,24 +101,24 @@ def _sentence(found: Waterfall, several: bool) -> str:
     unsure = [step.row["mode"] for step in found.steps[1:] if step.told == "open"]
     clauses = [", ".join(told)] if told else []
     clauses += [f"the intervals leave open what {words.listed(unsure)} does"] if unsure else []
-    start = words.duration(first.level.value)
+    start = numbers.duration(first.level.value)
     return f"From {named} ({start}): {'; '.join(clauses)}. {_left(found, last)}"
 
 
 def _told(step: Step) -> str:
     assert step.off is not None
     takes = "takes off" if step.told == "less" else "adds"
-    return f"{step.row['mode']} {takes} {words.duration(abs(step.off.value))}"
+    return f"{step.row['mode']} {takes} {numbers.duration(abs(step.off.value))}"
 
 
 def _left(found: Waterfall, last: Step) -> str:
+    if found.beaten:
+        return "No floor is drawn: the work took less than the measured ceilings allow."
     if found.floor_s is None:
         why = last.row["work_note"] or "work or ceilings were not measured"
         return f"How much could still be had is unknown: {why}."
     times = last.level.value / found.floor_s
     what = {"compute": "arithmetic", "memory": "bandwidth"}[str(found.floor_bound)]
     blind = "" if last.row["flops"] else " (pointwise arithmetic is not counted)"
-    return (
-        f"What is left is {words.times(times)} the floor of {words.duration(found.floor_s)} that "
-        f"{what} sets{blind}."
-    )
+    floor = numbers.duration(found.floor_s)
+    return f"What is left is {numbers.times(times)} the floor of {floor} that {what} sets{blind}."

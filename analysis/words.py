@@ -1,21 +1,17 @@
-"""Numbers and cases in words: the one way each of them is written, in every output."""
+"""Rows in words: what was done, where, and what was found, the one way each of them is written."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from bench.stats import Estimate
+from analysis import numbers
+from analysis.numbers import UNKNOWN
 
-UNKNOWN = "–"
 Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
-
-_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 def as_rows(frame: pd.DataFrame) -> list[Row]:
@@ -38,170 +34,74 @@ def is_smoke(row: Row) -> bool:
     return bool(row["budget_rank"] == 0)
 
 
-def duration(seconds: float | None) -> str:
-    """`357 µs`, three digits in the unit that suits."""
-    if seconds is None:
-        return UNKNOWN
-    scale, unit = _unit(seconds)
-    return f"{_digits(seconds / scale, 3)} {unit}"
-
-
-def tick(seconds: float) -> str:
-    """`0.5 ms`: a round number without trailing zeros, for an axis."""
-    scale, unit = _unit(seconds)
-    return f"{seconds / scale:g} {unit}" if seconds else "0"
-
-
-def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`357 µs [355, 359]`, with as many digits as the interval's width asks for."""
-    if value is None or low is None or high is None:
-        return duration(value)
-    # An interval around zero has no digits of its own: its ends decide.
-    size = value if low > 0 else max(abs(low), abs(high))
-    scale, unit = _unit(size)
-    value, low, high, size = value / scale, low / scale, high / scale, size / scale
-    places = _places(value, low, high, least=max(0, 2 - _magnitude(size)))
-    return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
-
-
-def _unit(seconds: float) -> tuple[float, str]:
-    return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
-
-
-def _magnitude(value: float) -> int:
-    """The power of ten of `value` as three digits show it: 0 for 9.99, 1 for 9.999."""
-    return int(f"{value:.2e}".partition("e")[2])
-
-
-def _digits(value: float, count: int) -> str:
-    return f"{value:.{max(0, count - 1 - _magnitude(value))}f}"
-
-
-def _places(value: float, low: float, high: float, least: int) -> int:
-    """Decimals that keep the ends of an interval apart from its middle, one more at most."""
-    half = min(value - low, high - value)
-    return least if half >= 10.0**-least else least + 1
-
-
 def speedup(row: Row) -> str:
     """`1.23× [1.21, 1.25]`; without the brackets where there is no interval."""
-    return _factor_interval(row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"])
+    return numbers.factor_interval(row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"])
 
 
 def fusion_gain(row: Row) -> str:
     """The same of the fusion gain."""
     ends = row["fusion_gain_ci_low"], row["fusion_gain_ci_high"]
-    return _factor_interval(row["fusion_gain"], *ends)
-
-
-def ratio(value: Estimate) -> str:
-    """The same of any estimate."""
-    return _factor_interval(value.value, value.low, value.high)
-
-
-def _factor_interval(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None or low is None or high is None:
-        return factor(value)
-    places = _places(value, low, high, least=2)
-    return f"{value:.{places}f}× [{low:.{places}f}, {high:.{places}f}]"
+    return numbers.factor_interval(row["fusion_gain"], *ends)
 
 
 def latency(row: Row) -> str:
     """The latency with its interval."""
-    return duration_interval(row["latency_s"], row["latency_ci_low_s"], row["latency_ci_high_s"])
-
-
-def estimate(value: Estimate | None) -> str:
-    """A duration with its interval, from an estimate in seconds."""
-    return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
-
-
-def share(part: float | None, whole: float | None) -> str:
-    """`81 %`."""
-    return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
-
-
-def whole_percent(fraction: float) -> str:
-    """`81 %`, without decimals."""
-    return f"{fraction * 100:.0f} %"
-
-
-def factor(value: float | None) -> str:
-    """`1.23×`."""
-    return UNKNOWN if value is None else f"{value:.2f}×"
-
-
-def times(value: float) -> str:
-    """`5.1×`: about how many times."""
-    return f"{_digits(value, 2)}×"
+    ends = row["latency_ci_low_s"], row["latency_ci_high_s"]
+    return numbers.duration_interval(row["latency_s"], *ends)
 
 
 def first_call(row: Row) -> str:
     """`7.20 s`, marked where the compiler's cache was not emptied before."""
-    text = duration(row["first_call_s"])
+    text = numbers.duration(row["first_call_s"])
     return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
-
-
-def calls(count: float | None) -> str:
-    """`12,400`, three digits; `never` for infinity."""
-    if count is None:
-        return UNKNOWN
-    if math.isinf(count):
-        return "never"
-    return f"{round(count, min(0, 2 - _magnitude(count))):,.0f}"
-
-
-def count(number: float | None) -> str:
-    """`12,431`: to the last one."""
-    return UNKNOWN if number is None else f"{number:,.0f}"
-
-
-def counted(number: float, one: str, more: str) -> str:
-    """`1 kernel`, `42 kernels`."""
-    return f"{count(number)} {one if number == 1 else more}"
-
-
-def size(size_bytes: float | None) -> str:
-    """`3.42 MiB`, three digits in the unit that suits."""
-    if size_bytes is None:
-        return UNKNOWN
-    scale, unit = size_unit(size_bytes)
-    return f"{size_bytes:.0f} B" if unit == "B" else f"{_digits(size_bytes / scale, 3)} {unit}"
-
-
-def size_unit(size_bytes: float) -> tuple[float, str]:
-    """The unit that suits and how many bytes it has."""
-    return next((unit for unit in _SIZES if abs(size_bytes) >= unit[0] * 0.9995), _SIZES[-1])
-
-
-def size_tick(size_bytes: float) -> str:
-    """`20 MiB`: a round number without trailing zeros, for an axis."""
-    scale, unit = size_unit(size_bytes)
-    return f"{size_bytes / scale:g} {unit}" if size_bytes else "0"
 
 
 def launches(row: Row) -> str:
     """`42 launches`, `1 graph launch`: what the host hands to a GPU for a call."""
     kinds = (("launch", row["launches"]), ("graph launch", row["graph_launches"]))
-    named = (counted(n, kind, f"{kind}es") for kind, n in kinds if n)
+    named = (numbers.counted(n, kind, f"{kind}es") for kind, n in kinds if n)
     return " + ".join(named) or (UNKNOWN if row["launches"] is None else "0 launches")
 
 
 def roofline(row: Row) -> str:
     """`62 % (compute)`: how near to the floor, and what sets it."""
-    told = share(row["roofline_fraction"], 1)
+    told = numbers.share(row["roofline_fraction"], 1)
     return told if told == UNKNOWN else f"{told} ({row['floor_bound']})"
+
+
+def leaf_operators(row: Row) -> str:
+    """`38 (210 µs)`: operators that call no further one, and their time."""
+    told, seconds = numbers.count(row["ops_leaf"]), row["leaf_ops_s"]
+    return told if seconds is None else f"{told} ({numbers.duration(seconds)})"
+
+
+def traffic(row: Row) -> str:
+    """`12.3 MiB (27.8 MiB less)`: what compiled code reads and writes, and how eager compares."""
+    told, saved = numbers.size(row["bytes_accessed"]), row["bytes_saved"]
+    if saved is None:
+        return told
+    return f"{told} ({numbers.size(abs(saved))} {'more' if saved < 0 else 'less'})"
+
+
+def from_cache(row: Row) -> str:
+    """`1 of 2`: pieces of compiled code that the compiler had on disk already."""
+    hits, misses = row["compiler_cache_hits"], row["compiler_cache_misses"]
+    known = None not in (hits, misses) and hits + misses > 0
+    return f"{numbers.count(hits)} of {numbers.count(hits + misses)}" if known else UNKNOWN
+
+
+def allocations(row: Row) -> str:
+    """`12 (3.42 MiB)`: how often a steady call allocates, and how much all in all."""
+    number, size_bytes = row["allocations_per_call"], row["allocated_bytes_per_call"]
+    told = numbers.count(number)
+    return f"{told} ({numbers.size(size_bytes)})" if number and size_bytes is not None else told
 
 
 def break_even(row: Row) -> str:
     """After how many calls the first one is paid back."""
-    count = row["break_even_calls"]
-    return UNKNOWN if is_control(row) else "at once" if count == 0 else calls(count)
-
-
-def percent(share: float | None) -> str:
-    """`0.53 %`."""
-    return UNKNOWN if share is None else f"{share * 100:.2g} %"
+    after = row["break_even_calls"]
+    return UNKNOWN if is_control(row) else "at once" if after == 0 else numbers.calls(after)
 
 
 def process_spread(row: Row) -> str:
@@ -209,12 +109,7 @@ def process_spread(row: Row) -> str:
     ratio, latency_too = row["speedup_process_spread"], row["latency_process_spread"]
     if latency_too is None:
         return UNKNOWN
-    return f"{percent(ratio)} (latency {percent(latency_too)})"
-
-
-def error(value: float | None) -> str:
-    """`2.1e-7`."""
-    return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
+    return f"{numbers.percent(ratio)} (latency {numbers.percent(latency_too)})"
 
 
 def sizes(shape: str) -> str:

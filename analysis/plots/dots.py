@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from analysis import style, words
+from analysis import numbers, style
 from analysis.plots.canvas import beside, stacked
 from analysis.words import Row
 from bench.stats import Estimate
@@ -43,7 +43,7 @@ def dots(points: Sequence[Dot], title: str, foot: str) -> Figure:
                       solid_capstyle="butt")  # fmt: skip
             axes.plot(dot.estimate.value, place, style.marker(dot.row), markersize=6.5,
                       color=colour)  # fmt: skip
-            beside(axes, place, words.estimate(dot.estimate))
+            beside(axes, place, numbers.estimate(dot.estimate))
     return figure
 
 
@@ -58,7 +58,7 @@ def duration_axis(axes: Axes, logarithmic: bool) -> None:
     else:
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.axvline(0, color=style.INK, linewidth=0.8)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: words.tick(seconds)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
 
 
 def _room(low: float, high: float, logarithmic: bool) -> tuple[float, float]:

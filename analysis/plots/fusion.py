@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import style, words
+from analysis import numbers, style, words
 from analysis.gains import Pair, pairs
 from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
 from analysis.plots.dots import duration_axis
@@ -34,7 +34,7 @@ def fusion(section: pd.DataFrame) -> Figure | None:
         duration_axis(axes, logarithmic=False)
         for place, pair in enumerate(shown):
             _dumbbell(axes, place, pair)
-            beside(axes, place, words.ratio(pair.gain))
+            beside(axes, place, numbers.ratio(pair.gain))
     return figure
 
 
@@ -50,6 +50,6 @@ def _dumbbell(axes: Axes, place: int, pair: Pair) -> None:
         (ends[1], pair.reference, -leftwards),
     ):
         if row["kernels"] is not None:
-            axes.annotate(words.count(row["kernels"]), (end_s, place), (7 * side, 0),
+            axes.annotate(numbers.count(row["kernels"]), (end_s, place), (7 * side, 0),
                           textcoords="offset points", va="center", size=8,
                           ha="left" if side > 0 else "right")  # fmt: skip

@@ -6,7 +6,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
-from analysis import style, words
+from analysis import numbers, split, style, words
 from analysis.plots.bars import BESIDE, LEGEND, SKIPPED, Lane, axis, draw, legend
 from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
 from analysis.rows import trusted
@@ -17,7 +17,8 @@ def overhead(section: pd.DataFrame) -> Figure | None:
     """Stacked bars for a SECTION; None where no trusted row has a split.
 
     On a CPU a call is dispatch and then work. Beneath are the kernels that the profiler saw, up to
-    the end of the call: they reach as far into dispatch as they contain a part of it. On CUDA host
+    the end of the call: they reach as far into dispatch as they contain a part of it, and where
+    that may be much of them they check nothing. On CUDA host
     and device run side by side and have a bar each: what the host does and how long it waits, what
     the device does, how long it pauses between kernels and how long it waits. A row whose split is
     unknown is an outline.
@@ -39,7 +40,7 @@ def overhead(section: pd.DataFrame) -> Figure | None:
         for place, (row, each) in enumerate(zip(shown, lanes, strict=True)):
             draw(axes, place, each, style.LOOKS)
             beside(axes, place, _numbers(row))
-        axis(axes, words.tick)
+        axis(axes, numbers.tick)
         legend(figure, used, style.LOOKS)
     return figure
 
@@ -62,10 +63,10 @@ def _lanes(row: Row) -> list[Lane]:
 
 
 def _kernels(row: Row) -> Lane:
-    if row["dispatch_s"] is None or row["kernels_s"] is None:
+    if row["residual_s"] is None:
         return []
-    before_s = max(row["latency_s"] - row["kernels_s"], 0.0)
-    return [(SKIPPED, before_s), ("kernels", row["kernels_s"])]
+    kernels_s = row["work_s"] - row["residual_s"]  # at the pace of all processes of the case
+    return [(SKIPPED, max(row["latency_s"] - kernels_s, 0.0)), ("kernels", kernels_s)]
 
 
 def _host(row: Row) -> Lane:
@@ -77,7 +78,8 @@ def _host(row: Row) -> Lane:
 def _device(row: Row) -> Lane:
     wait = ("wait", row["device_idle_s"])
     if (row["residual_s"] or 0.0) > 0:
-        return _known(("work", row["device_busy_s"]), ("gaps", row["residual_s"]), wait)
+        busy_s = row["work_s"] - row["residual_s"]
+        return _known(("work", busy_s), ("gaps", row["residual_s"]), wait)
     return _known(("work", row["work_s"]), wait)
 
 
@@ -90,16 +92,17 @@ def _known(*named: tuple[str, float | None]) -> Lane:
 def _numbers(row: Row) -> str:
     """A line for each of two bars, or one."""
     if words.on_cuda(row) and row["host_s"] is not None:
-        host, device = words.duration(row["host_s"]), words.duration(row["device_s"])
+        host, device = numbers.duration(row["host_s"]), numbers.duration(row["device_s"])
         if row["launches"] is None:
             return f"host {host}, device {device}"
         launches = words.launches(row)
-        idle = words.share(row["device_idle_fraction"], 1)
+        idle = numbers.share(row["device_idle_fraction"], 1)
         return f"host {host}, {launches}\ndevice {device}, {idle} idle"
     if row["dispatch_s"] is None:
-        return f"{words.duration(row['latency_s'])}, split unknown"
-    part = words.share(row["dispatch_s"], row["latency_s"])
-    dispatch = f"dispatch {words.duration(row['dispatch_s'])}, {part}"
+        return f"{numbers.duration(row['latency_s'])}, split unknown"
+    part = numbers.share(row["dispatch_s"], row["latency_s"])
+    dispatch = f"dispatch {numbers.duration(row['dispatch_s'])}, {part}"
     if row["residual_s"] is None:
         return dispatch
-    return f"{dispatch}\nresidual {words.duration(row['residual_s'])}"
+    unchecked = "" if split.checked(row) else ", not checked"
+    return f"{dispatch}\nresidual {numbers.duration(row['residual_s'])}{unchecked}"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from analysis import style, words
+from analysis import numbers, style, words
 from analysis.plots.canvas import WIDTH
 from analysis.series import Line, Series
 
@@ -86,6 +86,6 @@ def _share_height(latency: Axes, overhead: Axes) -> None:
     for axes in (latency, overhead):
         axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: words.tick(seconds)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
         axes.yaxis.set_minor_locator(NullLocator())
     overhead.yaxis.set_ticklabels([])

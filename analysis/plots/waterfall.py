@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import style, words
+from analysis import numbers, style, words
 from analysis.plots.bars import as_drawn, axis
 from analysis.plots.canvas import beside, stacked
 from analysis.style import Look
@@ -56,8 +56,8 @@ def _draw(axes: Axes, found: Waterfall) -> None:
         before_s = level_s
     if found.floor_s:
         _floor(axes, len(found.steps), before_s, found.floor_s)
-        beside(axes, len(found.steps), f"{words.duration(found.floor_s)}, {found.floor_bound}")
-    axis(axes, words.tick)
+        beside(axes, len(found.steps), f"{numbers.duration(found.floor_s)}, {found.floor_bound}")
+    axis(axes, numbers.tick)
 
 
 def _look(step: Step) -> Look:
@@ -84,8 +84,8 @@ def _ends(level: Estimate) -> tuple[float, float]:
 
 def _numbers(step: Step) -> str:
     """The level, and what was taken off in brackets."""
-    level = words.duration(step.level.value)
+    level = numbers.duration(step.level.value)
     if step.off is None:
         return level
     sign = {"less": "−", "more": "+", "open": "≈"}[step.told]
-    return f"{level}  ({sign}{words.duration(abs(step.off.value))})"
+    return f"{level}  ({sign}{numbers.duration(abs(step.off.value))})"

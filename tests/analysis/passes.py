@@ -13,14 +13,22 @@ MIB = 2**20
 
 
 def profiled(kernels: int, kernels_s: float, **columns: Any) -> dict[str, Any]:
-    """What the profiler saw of a call: so many equal kernels, one after the other."""
+    """What the profiler saw of a call: so many equal kernels, one after the other.
+
+    The call took twice as long as they, half of which its only kind of operator was at work.
+    """
     heaviest = [{"name": "aten::addmm", "count": kernels, "seconds": kernels_s}]
+    operators = [{"name": "aten::linear", "count": kernels, "seconds": kernels_s}]
     return {
         "ops_dispatched": kernels,
+        "ops_leaf": kernels,
+        "leaf_ops_s": kernels_s,
+        "profiled_span_s": kernels_s * 2,
         "kernels": kernels,
         "kernels_s": kernels_s,
         "device_busy_s": kernels_s,
         "heaviest_kernels": json.dumps(heaviest),
+        "heaviest_ops": json.dumps(operators),
         "profiler_overhead": 1.1,
         **columns,
     }
@@ -39,6 +47,21 @@ def memory(weights: int, step: int, saved: int = 0, **columns: Any) -> dict[str,
         **columns,
     }
 
+
+def pool(size_bytes: int, live_bytes: int) -> dict[str, Any]:
+    """A graph's pool, of which tensors hold a part between two calls."""
+    return {"graph_pool_bytes": size_bytes, "graph_pool_live_bytes": live_bytes}
+
+
+# One graph of nine kernels and four matrix products, generated anew.
+GENERATED: dict[str, Any] = {
+    "generated_kernels": 9,
+    "extern_calls": 4,
+    "bytes_accessed": 20 * MIB,
+    "eager_bytes": 50 * MIB,
+    "compiler_cache_hits": 0,
+    "compiler_cache_misses": 1,
+}
 
 # 2 GFLOP at 100 GFLOP/s take 20 ms, 1 GB at 20 GB/s 50 ms
 BOUNDS: dict[str, Any] = {
@@ -79,7 +102,10 @@ def cpu_passes() -> Sequence[Record]:
 
 
 def cuda_passes(**columns: Any) -> Sequence[Record]:
-    """Six modes on a GPU: fusion helps the device, graphs take the launches off the host."""
+    """Six modes on a GPU: fusion helps the device, graphs take the launches off the host.
+
+    Of a pool 2 MiB are held between calls.
+    """
     planted = {  # latency, host, device, dispatch, kernels, graph launches, pool
         "eager": (132e-6, 120e-6, 40e-6, 70e-6, 42, 0, 0),
         "no_grad": (118e-6, 106e-6, 40e-6, 56e-6, 42, 0, 0),
@@ -95,10 +121,18 @@ def cuda_passes(**columns: Any) -> Sequence[Record]:
                | profiled(kernels, device_s * 0.95, launches=0 if graphs else kernels,
                           graph_launches=graphs, trace=f"{mode}.json.gz")
                | memory(64 * MIB, 0 if graphs else 9 * MIB,
-                        6 * MIB if mode == "eager" else 0, graph_pool_bytes=pool,
-                        reserved_bytes=100 * MIB + pool, setup_peak_bytes=48 * MIB)
+                        6 * MIB if mode == "eager" else 0,
+                        reserved_bytes=100 * MIB + held, setup_peak_bytes=48 * MIB,
+                        resident_bytes=64 * MIB + 64 * MIB // 100 + live,
+                        allocations_per_call=0 if graphs else kernels,
+                        allocated_bytes_per_call=0 if graphs else 12 * MIB,
+                        snapshot=f"{mode}.pickle")
+               | pool(held, live)
+               | (GENERATED if mode in ("compile", "reduce-overhead") else {})
+               | {"launch_delay_s": 6e-6}
                | _small(18e-6) | columns),
         )
-        for mode, (latency_s, host_s, device_s, dispatch_s, kernels, graphs, pool)
+        for mode, (latency_s, host_s, device_s, dispatch_s, kernels, graphs, held)
         in planted.items()
+        for live in [2 * MIB if held else 0]
     ]  # fmt: skip

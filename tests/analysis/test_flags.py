@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bench
-from analysis import flags
+from analysis import crosscheck, flags, limits
 from analysis.conditions import CONDITIONS
 from analysis.flags import FLAGS, meanings
 from analysis.metrics import derived
@@ -168,8 +168,8 @@ def _stored() -> Iterator[str]:
 
 
 def _derived() -> Iterator[str]:
-    """What the tables of diagnostics and conditions hold, and what the clocks raise."""
-    yield from (*DIAGNOSTICS, *CONDITIONS)
+    """What the tables of diagnostics and conditions hold, and what clocks and other rows raise."""
+    yield from (*DIAGNOSTICS, *CONDITIONS, limits.BEATEN, crosscheck.GATE)
     for node in ast.walk(ast.parse(inspect.getsource(flags))):
         if isinstance(node, ast.List):
             yield from _strings(node)

@@ -46,3 +46,33 @@ def test_the_fraction_is_of_the_work_and_not_of_the_latency(tmp_path: Path) -> N
     assert math.isnan(unread["roofline_fraction"])
     no_work = _row(tmp_path / "none", **BOUNDS, **cpu_clocks(0.25, 0.26))
     assert math.isnan(no_work["roofline_fraction"])
+
+
+END = 0.01 * 7 / 11  # of the interval of twelve blocks
+
+
+@pytest.mark.parametrize(
+    ("device_s", "expected"),
+    [
+        (0.06, []),
+        (0.05 / (1 + END) * 1.001, []),  # its interval reaches the floor
+        (0.05 / (1 + END) * 0.999, ["above_ceiling"]),
+        (0.01, ["above_ceiling"]),
+    ],
+)
+def test_work_below_its_floor_is_flagged_beyond_its_interval(
+    tmp_path: Path, device_s: float, expected: list[str]
+) -> None:
+    row = _row(tmp_path, **BOUNDS, **cuda_clocks(0.24, device_s))
+    assert list(row["flags"]) == expected
+    assert row["roofline_fraction"] == pytest.approx(0.05 / device_s)
+
+
+@pytest.mark.parametrize(
+    ("dispatch_s", "expected"),
+    [(None, []), (0.19, []), (0.21, ["above_ceiling"]), (0.26, [])],
+)
+def test_on_a_cpu_dispatch_is_no_part_of_what_is_held_against_the_floor(
+    tmp_path: Path, dispatch_s: float | None, expected: list[str]
+) -> None:
+    assert list(_row(tmp_path, **BOUNDS, **cpu_clocks(0.25, dispatch_s))["flags"]) == expected

@@ -9,7 +9,7 @@ import pytest
 from analysis import memory as made_of
 from analysis.metrics import derived
 from bench.records import Record
-from tests.analysis.passes import cpu_passes, cuda_passes, memory
+from tests.analysis.passes import cpu_passes, cuda_passes, memory, pool
 from tests.analysis.studies import record, save
 
 NOTE = "growth of the resident set"
@@ -40,9 +40,33 @@ def test_casts_that_backward_needs_are_not_counted_twice(tmp_path: Path) -> None
     assert both == {"weights": 1000, "inputs": 10, "saved": 200, "step": 100}
 
 
-def test_a_replay_takes_nothing_and_its_call_saves_in_the_pool(tmp_path: Path) -> None:
-    replayed = _stack(tmp_path, step_peak_bytes=0, saved_activation_bytes=200)
-    assert replayed == {"weights": 1000, "inputs": 10}
+def test_a_replay_takes_nothing_and_needs_what_its_pool_keeps_free(tmp_path: Path) -> None:
+    planted = {"step_peak_bytes": 0, "saved_activation_bytes": 200, "device": "cuda"}
+    replayed = _stack(tmp_path, resident_bytes=1110, **planted, **pool(400, 100))
+    # 100 of the pool are among the 1110 that tensors hold between calls; 300 are room for replays
+    assert replayed == {"weights": 1000, "inputs": 10, "kept": 100, "pool": 300}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"device": "cpu"}, 1310),
+        ({"device": "cpu"} | pool(400, 100), 1310),  # of which a CPU has none
+        ({"device": "cuda"} | pool(0, 0), 1310),
+        ({"device": "cuda", "graph_pool_bytes": 0}, 1310),
+        ({"device": "cuda"} | pool(400, 100), 1610),
+        ({"device": "cuda"} | pool(400, 400), 1310),
+        ({"device": "cuda", "graph_pool_bytes": 400}, None),
+        ({"device": "cuda"}, None),
+    ],
+    ids=str,
+)
+def test_a_pool_s_free_part_is_in_the_peak_or_the_peak_unknown(
+    tmp_path: Path, columns: dict[str, Any], expected: float | None
+) -> None:
+    rows = derived(save([record("eager", **memory(1000, 300), **columns)], tmp_path))
+    (peak,) = rows["peak_bytes"]
+    assert math.isnan(peak) if expected is None else peak == expected
 
 
 def test_unknown_parts_are_the_rest_and_an_unknown_peak_is_not_charted(tmp_path: Path) -> None:
@@ -58,6 +82,8 @@ def test_unknown_parts_are_the_rest_and_an_unknown_peak_is_not_charted(tmp_path:
     ("columns", "expected"),
     [
         ({"device": "cuda", "setup_peak_bytes": 500}, 1510.0),
+        ({"device": "cuda", "setup_peak_bytes": 300}, 1310.0),  # the steady peak
+        ({"device": "cuda", "setup_peak_bytes": 299}, None),  # below it: more was held before
         ({"device": "cpu", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
         ({"device": "cuda", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
         ({"device": "cuda", "setup_peak_bytes": None}, None),
@@ -67,8 +93,16 @@ def test_unknown_parts_are_the_rest_and_an_unknown_peak_is_not_charted(tmp_path:
 def test_only_the_allocator_s_setup_peak_is_on_the_scale(
     tmp_path: Path, columns: dict[str, Any], expected: float | None
 ) -> None:
-    (row,) = _charted(tmp_path, record("eager", **(memory(1000, 300) | columns)))
+    planted = memory(1000, 300) | pool(0, 0) | columns
+    (row,) = _charted(tmp_path, record("eager", **planted))
     assert made_of.setup_bytes(row) == expected
+
+
+def test_a_setup_peak_that_says_nothing_is_not_told_as_one_of_unknown_start(tmp_path: Path) -> None:
+    low = memory(1000, 300, setup_peak_bytes=200) | pool(0, 0)
+    told = made_of.reading(derived(save([record("eager", device="cuda", **low)], tmp_path)))
+    assert told is not None
+    assert "Setup" not in told
 
 
 def test_least_and_most_are_named_with_what_is_saved(tmp_path: Path) -> None:
@@ -80,13 +114,25 @@ def test_least_and_most_are_named_with_what_is_saved(tmp_path: Path) -> None:
     )
 
 
-def test_what_holds_a_graph_pool_is_not_ranked(tmp_path: Path) -> None:
+def test_what_holds_a_graph_pool_is_ranked_with_it(tmp_path: Path) -> None:
     told = made_of.reading(derived(save(cuda_passes(), tmp_path)))
+    # 64.64 MiB of weights and inputs; 9 for a call, or 2 held and 12 or 20 free in a pool
     assert told == (
-        "The same peak: eager fp32, no_grad fp32, inference_mode fp32, compile fp32, 73.6 MiB; "
-        "saved for a backward: eager fp32 6.00 MiB; a graph pool besides the peak: "
-        "reduce-overhead fp32 14.0 MiB, cuda-graph fp32 22.0 MiB."
+        "Least at its peak: eager fp32, no_grad fp32, inference_mode fp32, compile fp32, 73.6 MiB; "
+        "most: cuda-graph fp32, 86.6 MiB; saved for a backward: eager fp32 6.00 MiB; kept free "
+        "in a graph pool, for its replays alone: reduce-overhead fp32 12.0 MiB, cuda-graph fp32 "
+        "20.0 MiB."
     )
+
+
+def test_a_pool_of_unknown_use_is_named_and_its_row_not_charted(tmp_path: Path) -> None:
+    known = record("eager", device="cuda", **memory(1000, 300), **pool(0, 0))
+    unknown = record("cuda-graph", device="cuda", **memory(1000, 0), graph_pool_bytes=400)
+    rows = derived(save([known, unknown], tmp_path))
+    assert [row["mode"] for row in made_of.charted(rows)] == ["eager"]
+    told = made_of.reading(rows)
+    assert told is not None
+    assert told.endswith("peak unknown, as is what lives in the graph pool: cuda-graph fp32.")
 
 
 def test_nothing_is_said_of_what_was_not_measured_or_does_not_count(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from analysis.load import load
 from analysis.metrics import METRICS, Metric, derive, derived
 from analysis.rows import latest
 from bench.records import Record
-from tests.analysis.passes import BOUNDS, memory, profiled
+from tests.analysis.passes import BOUNDS, GENERATED, memory, pool, profiled
 from tests.analysis.studies import cpu_clocks, cuda_clocks, not_measured, record, save
 
 
@@ -74,7 +74,7 @@ def test_break_even(
 
 @pytest.mark.parametrize("status", ["failed", "wrong_result", "oom", "timeout", "crashed"])
 def test_only_ok_rows_get_figures(tmp_path: Path, status: str) -> None:
-    passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | cpu_clocks(357e-6, 50e-6)
+    passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | GENERATED | cpu_clocks(357e-6, 50e-6)
     row = _row(tmp_path, record(status=status, reason="it went wrong", **passes))
     assert [m.name for m in METRICS if m.name != "flags" and pd.notna(row[m.name])] == []
 
@@ -106,9 +106,12 @@ def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
     """Two processes of a compiled mode on a GPU, the faster the shorter, and its reference."""
     device_s = 0.9e-3 * factor**0.5  # so that a part of the gain is not the device's
     clocks = cuda_clocks(0.4e-3 * factor, device_s, 0.1e-3 * factor)
-    passes = memory(round(1e6 * factor), 1000) | profiled(9, device_s * 0.9) | BOUNDS
+    passes = memory(round(1e6 * factor), 1000) | profiled(9, device_s * 0.9) | BOUNDS | pool(0, 0)
+    moved = {"bytes_accessed": round(1e6 * factor), "eager_bytes": 2_000_000}
     return [
-        record("compile", 1e-3 * factor, speedup * off, replicate=number, **clocks, **passes)
+        record(
+            "compile", 1e-3 * factor, speedup * off, replicate=number, **clocks, **passes, **moved
+        )
         for number, off in enumerate((1 - spread, 1 + spread))
     ] + [record("inference_mode", 1.2e-3, 1.0, **cuda_clocks(0.5e-3, 1e-3, 0.2e-3))]
 
@@ -134,6 +137,17 @@ def test_better_agrees_with_being_faster(tmp_path: Path, metric: Metric) -> None
         assert fast[metric.name] > slow[metric.name]
     else:
         assert metric.name in _NO_WAY_IS_BETTER
+
+
+@pytest.mark.parametrize(
+    ("accessed", "eager", "expected"),
+    [(300, 1000, 700), (1200, 1000, -200), (None, 1000, None), (300, None, None)],
+)
+def test_bytes_saved_are_those_of_eager_less_those_of_compiled_code(
+    tmp_path: Path, accessed: int | None, eager: int | None, expected: int | None
+) -> None:
+    saved = _row(tmp_path, record(bytes_accessed=accessed, eager_bytes=eager))["bytes_saved"]
+    assert math.isnan(saved) if expected is None else saved == expected
 
 
 def test_clocks_are_medians_with_their_intervals(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from analysis.plots.memory import memory
 from analysis.plots.overhead import overhead
 from analysis.plots.waterfall import waterfall
 from bench.records import Record
-from tests.analysis.passes import cpu_passes, cuda_passes, profiled
+from tests.analysis.passes import cpu_passes, cuda_passes, pool, profiled
 from tests.analysis.passes import memory as planted
 from tests.analysis.studies import cpu_clocks, cuda_clocks, record, save
 
@@ -77,6 +77,20 @@ def test_a_waterfall_falls_from_eager_to_the_floor(tmp_path: Path) -> None:
     assert _texts(axes)[2:] == ["50.0 µs  (−49.9 µs)", "60.0 µs  (+10.0 µs)", "20.0 µs, compute"]
 
 
+@pytest.mark.parametrize("floor_s", [60e-6, 49e-6])  # above the last level; above its work alone
+def test_a_floor_that_was_beaten_is_not_drawn(tmp_path: Path, floor_s: float) -> None:
+    beaten: dict[str, Any] = {
+        "flops": 0,
+        "least_bytes": 1000,
+        "ceiling_flops_per_s": 1.0,
+        "ceiling_bytes_per_s": 1000 / floor_s,
+    }
+    fast = record("compile", 50e-6, 2.0, **SURE, **beaten, **cpu_clocks(50e-6, 5e-6))
+    axes = _axes(waterfall, tmp_path, record("eager", 100e-6, 1.0, **SURE), fast)
+    assert _names(axes) == ["eager", "compile"]
+    assert np.round(_bars(axes, 1e-6), 0).tolist() == [[0, 100], [100, -50]]
+
+
 def test_a_dumbbell_reaches_from_eager_s_work_to_the_mode_s(tmp_path: Path) -> None:
     axes = _axes(
         fusion, tmp_path,
@@ -94,16 +108,21 @@ def test_a_dumbbell_reaches_from_eager_s_work_to_the_mode_s(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("kernels_s", "start", "residual"), [(210e-6, 90, "-10.0 µs"), (400e-6, 0, "-200 µs")]
+    ("dispatch_us", "kernels_us", "start", "told"),
+    [
+        (100, 210, 90, "dispatch 100 µs, 33 %\nresidual -10.0 µs, not checked"),
+        (100, 400, 0, "dispatch 100 µs, 33 %\nresidual -200 µs, not checked"),
+        (30, 280, 20, "dispatch 30.0 µs, 10 %\nresidual -10.0 µs"),
+    ],
 )
 def test_kernels_end_with_the_call_on_a_cpu(
-    tmp_path: Path, kernels_s: float, start: float, residual: str
+    tmp_path: Path, dispatch_us: int, kernels_us: int, start: int, told: str
 ) -> None:
-    seen = cpu_clocks(300e-6, 100e-6) | profiled(9, kernels_s)
-    axes = _axes(overhead, tmp_path, record("eager", 300e-6, 1.0, **seen))
+    seen = cpu_clocks(300e-6, dispatch_us * 1e-6) | profiled(9, kernels_us * 1e-6)
+    axes = _axes(overhead, tmp_path, record("eager", 300e-6, 1.0, **SURE, **seen))
     bars = np.round(_bars(axes, 1e-6), 0).tolist()
-    assert bars == [[0, 100], [100, 200], [start, round(kernels_s * 1e6)]]
-    assert _texts(axes) == [f"dispatch 100 µs, 33 %\nresidual {residual}"]
+    assert bars == [[0, dispatch_us], [dispatch_us, 300 - dispatch_us], [start, kernels_us]]
+    assert _texts(axes) == [told]
 
 
 def test_launches_pauses_and_idle_time_are_shown_on_cuda(tmp_path: Path) -> None:
@@ -121,19 +140,30 @@ def test_profiled_kernels_alone_are_no_split(tmp_path: Path) -> None:
     assert overhead(derived(save([unsplit], tmp_path))) is None
 
 
-def test_memory_is_stacked_and_the_pool_stands_apart(tmp_path: Path) -> None:
+def test_memory_is_stacked_with_what_a_pool_keeps_free(tmp_path: Path) -> None:
+    eager = planted(1000, 300, 200, setup_peak_bytes=500) | pool(0, 0)
+    replayed = planted(1000, 0, resident_bytes=1110, setup_peak_bytes=300) | pool(400, 100)
     axes = _axes(
         memory, tmp_path,
-        record("eager", device="cuda", **planted(1000, 300, 200, setup_peak_bytes=500)),
-        record("cuda-graph", device="cuda", **planted(1000, 0, graph_pool_bytes=400)),
+        record("eager", device="cuda", **eager),
+        record("cuda-graph", device="cuda", **replayed),
     )  # fmt: skip
     assert _bars(axes, 1) == [
         (0, 1000), (1000, 10), (1010, 200), (1210, 100),
-        (0, 1000), (1000, 10), (0, 400),
+        (0, 1000), (1000, 10), (1010, 100), (1110, 300),
     ]  # fmt: skip
-    (mark,) = axes.lines
+    assert axes.patches[-1].get_hatch() == "xxxx"
+    (mark,) = axes.lines  # the graph's would be at 1310, left of its peak
     assert np.ravel(mark.get_xdata()).tolist() == [1510, 1510]
-    assert _texts(axes) == ["peak 1.28 KiB", "peak 1010 B\npool 400 B"]
+    assert _texts(axes) == ["peak 1.28 KiB", "peak 1.38 KiB\npool 400 B, 300 B of it free"]
+    (foot, *_) = (text.get_text() for text in axes.figure.texts if "cuBLAS" in text.get_text())
+    assert foot.startswith("line: the first call peaked there or higher; kept besides: largely")
+
+
+def test_what_is_kept_on_a_cpu_is_not_put_down_to_cublas(tmp_path: Path) -> None:
+    axes = _axes(memory, tmp_path, record("eager", **planted(1000, 300, resident_bytes=1500)))
+    assert (1010, 490) in _bars(axes, 1)
+    assert not any("cuBLAS" in text.get_text() for text in axes.figure.texts)
 
 
 def test_growth_of_a_process_is_never_marked_among_an_allocator_s_bytes(tmp_path: Path) -> None:

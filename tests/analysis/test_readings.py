@@ -60,7 +60,8 @@ def test_where_a_call_goes_is_told_by_side(tmp_path: Path) -> None:
         "Dispatch is more than half of the call, so fewer operators help: eager fp32 (81 %). "
         "Dispatch is less than half of the call, so faster kernels help more: compile fp32 "
         "(20 %). Whether dispatch is more than half the intervals leave open: no_grad fp32 "
-        "(50 %). Cannot be said: amp bf16 (autocast casts every weight on an empty batch too)."
+        "(50 %). Cannot be said: amp bf16 (autocast casts every weight on an empty batch too). "
+        "Not checked against a profile: there is none to rely on."
     )
 
 
@@ -69,7 +70,7 @@ def test_on_cuda_host_and_device_are_compared(tmp_path: Path) -> None:
     host, device = told.index("The host is busy"), told.index("The device is busy")
     assert host < told.index("eager fp32 (host 120 µs, device 40.0 µs)") < device
     assert device < told.index("cuda-graph fp32 (host 8.00 µs, device 41.0 µs)")
-    assert told.endswith("Cannot be said: max-autotune fp32 (the queue ran empty).")
+    assert "Cannot be said: max-autotune fp32 (the queue ran empty)." in told
 
 
 def test_the_profiler_is_held_against_the_clocks_where_they_compare(tmp_path: Path) -> None:
@@ -78,16 +79,39 @@ def test_the_profiler_is_held_against_the_clocks_where_they_compare(tmp_path: Pa
         record("compile", 6e-5, 1.6, **cpu_clocks(6e-5, 6e-6), **profiled(2, 5e-5)),
         record("no_grad", 1e-4, 1.0, **cpu_clocks(1e-4, 6e-5), **profiled(9, 93e-6)),
     ]
+    why = "more than 17 % of the call is dispatch, and kernels contain a part of that"
     told = readings.overhead(derived(save(work, tmp_path / "work")))
     assert told is not None
-    assert told.endswith("The profiler saw at most 7 % less work than the clocks (compile fp32).")
+    assert told.endswith(
+        "The profiler saw at most 7 % less work than the clocks (compile fp32). Not checked "
+        f"against a profile: no_grad fp32 ({why})."
+    )
     overhead = readings.overhead(derived(save(work[2:], tmp_path / "overhead")))
     assert overhead is not None
-    assert overhead.endswith("they do not check this split.")
+    assert overhead.endswith(f"Not checked against a profile: {why}.")
     on_cuda = readings.overhead(derived(save(cuda_passes(), tmp_path / "cuda")))
     assert on_cuda is not None
     assert "eager fp32 (host 120 µs, device 40.0 µs, idle 71 %)" in on_cuda
-    assert "at most 5 % less work" in on_cuda
+    assert "at most 5 % less work than the clocks" in on_cuda
+    assert "Not checked" not in on_cuda
+
+
+def test_a_work_bound_split_is_said_not_to_be_checked_where_it_is_not(tmp_path: Path) -> None:
+    """Bound by work up to a half of dispatch, checked up to a sixth."""
+    records = [
+        record("eager", 1e-4, 1.0, **cpu_clocks(1e-4, 30e-6), **profiled(9, 90e-6)),
+        record("compile", 1e-4, 1.0, **cpu_clocks(1e-4, 10e-6), **profiled(2, 88e-6)),
+        record("no_grad", 1e-4, 1.0, **cpu_clocks(1e-4, 10e-6)),
+        record("inference_mode", 1e-4, 1.0, flags=("profile_lost_events",),
+               **cpu_clocks(1e-4, 10e-6), **profiled(2, 88e-6)),
+    ]  # fmt: skip
+    told = readings.overhead(derived(save(records, tmp_path)))
+    assert told is not None
+    assert told.endswith(
+        "(compile fp32). Not checked against a profile: eager fp32 (more than 17 % of the call is "
+        "dispatch, and kernels contain a part of that); no_grad fp32, inference_mode fp32 (there "
+        "is none to rely on)."
+    )
 
 
 def test_without_dispatch_times_nothing_is_said_of_them(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from analysis import split, words
 from analysis.metrics import derived
 from analysis.split import DOUBTS
 from tests.analysis.passes import profiled
@@ -59,6 +60,52 @@ def test_each_process_is_checked_by_itself(tmp_path: Path) -> None:
         for number, kernels_s in enumerate((90e-6, 50e-6, None))
     ]
     assert list(derived(save(processes, tmp_path))["flags"][0]) == ["split_disagrees"]
+
+
+def test_shares_of_each_process_are_combined_and_not_one_of_them(tmp_path: Path) -> None:
+    """Two processes of unlike pace: the profiler saw 0.81 and 1 of the work of each."""
+    clocks = [cuda_clocks(60e-6, device_s) for device_s in (40e-6, 50e-6)]
+    seen = [profiled(9, busy_s) for busy_s in (40e-6 * 0.81, 50e-6)]
+    records = [
+        record(
+            "eager", latency_s, 1.0, replicate=number, spread=0, **clocks[number], **seen[number]
+        )
+        for number, latency_s in enumerate((100e-6, 125e-6))
+    ]
+    (row,) = derived(save(records, tmp_path)).to_dict("records")
+    assert row["residual_s"] == pytest.approx((40e-6 * 50e-6) ** 0.5 * (1 - 0.9), rel=1e-3)
+    # busy for 0.324 and 0.4 of the call
+    assert row["device_idle_fraction"] == pytest.approx(1 - (0.324 * 0.4) ** 0.5, rel=1e-3)
+
+
+def test_on_a_cpu_kernels_belong_to_the_clocks_of_their_process(tmp_path: Path) -> None:
+    """One process is twice as slow in all it does; by one's kernels the residual would be large."""
+    records = [
+        record("eager", 1e-4 * pace, 1.0, replicate=number,
+               **cpu_clocks(1e-4 * pace, 1e-5 * pace), **profiled(9, 0.9e-4 * pace * 0.98))
+        for number, pace in enumerate((1, 2))
+    ]  # fmt: skip
+    (row,) = derived(save(records, tmp_path)).to_dict("records")
+    assert row["residual_s"] == pytest.approx(0.9e-4 * 2**0.5 * 0.02, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (cpu_clocks(1e-4, 16e-6) | profiled(9, 90e-6), True),
+        (cpu_clocks(1e-4, 17e-6) | profiled(9, 90e-6), False),  # more than a sixth
+        (cpu_clocks(1e-4, 16e-6), False),
+        (cpu_clocks(1e-4, None) | profiled(9, 90e-6), False),
+        (cpu_clocks(1e-4, 101e-6) | profiled(9, 90e-6), False),
+        (cuda_clocks(60e-6, 40e-6) | profiled(9, 36e-6), True),
+        (cuda_clocks(60e-6, 40e-6), False),
+    ],
+)
+def test_a_split_is_checked_only_where_kernels_should_be_the_work(
+    tmp_path: Path, columns: dict[str, Any], expected: bool
+) -> None:
+    rows = derived(save([record("eager", 1e-4, 1.0, **columns)], tmp_path))
+    assert split.checked(words.as_rows(rows)[0]) is expected
 
 
 def test_the_residual_is_what_the_profiler_did_not_see(tmp_path: Path) -> None:

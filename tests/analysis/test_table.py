@@ -146,7 +146,9 @@ def test_csv_has_what_the_passes_found(tmp_path: Path, capsys: pytest.CaptureFix
     assert set(CONTRACT) <= {"mode", *read.columns}
     row = read.to_dict("index")["reduce-overhead"]
     assert (row["kernels"], row["launches"], row["graph_launches"]) == ("9", "0", "1")
-    assert row["peak_bytes"] == str(64 * 2**20 + 64 * 2**20 // 100)
+    weights = 64 * 2**20
+    assert row["peak_bytes"] == str(weights + weights // 100 + 14 * 2**20)  # the whole pool
+    assert row["bytes_saved"] == str(30 * 2**20)
     assert float(row["fusion_gain"]) == pytest.approx(1.6)
 
 

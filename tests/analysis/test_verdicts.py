@@ -80,4 +80,4 @@ def test_a_missing_control_is_said(tmp_path: Path) -> None:
 
 def test_flags_of_the_winner_are_named(tmp_path: Path) -> None:
     told = _verdict(tmp_path, record("compile", speedup=2.0, flags=("drift",)))
-    assert told.endswith("Its rounds were flagged: drift.")
+    assert told.endswith("It was flagged: drift.")

@@ -10,7 +10,7 @@ from analysis.metrics import derived
 from analysis.waterfall import Waterfall, waterfalls
 from bench.records import Record
 from tests.analysis.passes import BOUNDS, cpu_passes, cuda_passes
-from tests.analysis.studies import record, save
+from tests.analysis.studies import cpu_clocks, record, save
 
 SURE: dict[str, Any] = {"spread": 0.002}
 
@@ -110,6 +110,37 @@ def test_an_unknown_floor_is_said_to_be_unknown(tmp_path: Path) -> None:
     known = waterfall.reading(derived(save(slow, tmp_path / "b")))
     assert known is not None
     assert known.endswith("What is left is 4.0× the floor of 50.0 ms that bandwidth sets.")
+
+
+@pytest.mark.parametrize(
+    ("floor_s", "beaten"), [(0.1, False), (0.15, False), (0.19, True), (0.25, True)]
+)
+def test_nothing_is_left_above_a_floor_that_was_beaten(
+    tmp_path: Path, floor_s: float, beaten: bool
+) -> None:
+    """Compiled it takes 0.2 s, of which 0.18 are work."""
+    planted = BOUNDS | {"least_bytes": 1000, "ceiling_bytes_per_s": 1000 / floor_s}
+    records = [
+        record("eager", 0.4, 1.0, **planted, **cpu_clocks(0.4, 0.02)),
+        record("compile", 0.2, 2.0, **planted, **cpu_clocks(0.2, 0.02)),
+    ]
+    rows = derived(save(records, tmp_path))
+    (found,) = waterfalls(rows)
+    told = waterfall.reading(rows)
+    assert told is not None
+    assert (found.floor_s is None) == beaten
+    assert ("What is left" in told) != beaten
+    assert told.endswith("the work took less than the measured ceilings allow.") == beaten
+
+
+def test_a_floor_that_another_mode_has_beaten_is_none(tmp_path: Path) -> None:
+    fast = record("max-autotune", 0.05, 8.0, **BOUNDS, **cpu_clocks(0.05, 0.01))  # 40 of 50 ms
+    slow = [record("eager", 0.4, 1.0, **BOUNDS), record("compile", 0.2, 2.0, **BOUNDS)]
+    (before,) = _found(tmp_path / "before", *slow)
+    (after,) = _found(tmp_path / "after", *slow, fast)
+    assert before.floor_s == pytest.approx(0.05)
+    assert after.floor_s is None
+    assert [before.beaten, after.beaten] == [False, True]
 
 
 def test_every_precision_has_its_own(tmp_path: Path) -> None:

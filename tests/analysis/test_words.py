@@ -1,85 +1,12 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from analysis import words
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (None, "–"),
-        (357.4e-6, "357 µs"),
-        (1.2345e-3, "1.23 ms"),
-        (31.0, "31.0 s"),
-        (0.9999, "1.00 s"),
-        (5e-8, "50.0 ns"),
-        (240.0, "240 s"),
-    ],
-)
-def test_durations_have_three_digits_in_the_unit_that_suits(
-    seconds: float | None, expected: str
-) -> None:
-    assert words.duration(seconds) == expected
-
-
-@pytest.mark.parametrize(
-    ("estimate", "expected"),
-    [
-        ((357.2e-6, 355.1e-6, 359.4e-6), "357 µs [355, 359]"),
-        ((357.2e-6, 357.0e-6, 357.4e-6), "357.2 µs [357.0, 357.4]"),
-        ((999.8e-6, 980e-6, 1020e-6), "1.00 ms [0.98, 1.02]"),
-        ((1e-3, None, None), "1.00 ms"),
-        ((-7.5e-11, -4.9358e-9, 4.7867e-9), "-0.07 ns [-4.94, 4.79]"),
-        ((None, None, None), "–"),
-    ],
-)
-def test_an_interval_has_the_unit_and_digits_of_its_middle(
-    estimate: tuple[float | None, float | None, float | None], expected: str
-) -> None:
-    assert words.duration_interval(*estimate) == expected
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (None, "–"),
-        (math.inf, "never"),
-        (12_431.0, "12,400"),
-        (7.0, "7"),
-        (3_141_592.0, "3,140,000"),
-    ],
-)
-def test_calls_have_three_digits(count: float | None, expected: str) -> None:
-    assert words.calls(count) == expected
-
-
 def test_sizes_name_batch_and_sequence_first() -> None:
     assert words.sizes('{"batch":4,"heads":8,"seq":64}') == "batch 4, seq 64, heads 8"
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "expected"),
-    [
-        (None, "–"),
-        (0, "0 B"),
-        (1010, "1010 B"),
-        (3 * 2**20 + 2**19, "3.50 MiB"),
-        (2**30 - 1, "1.00 GiB"),
-        (150.0 * 2**20, "150 MiB"),
-    ],
-)
-def test_sizes_have_three_digits_in_binary_units(size_bytes: float | None, expected: str) -> None:
-    assert words.size(size_bytes) == expected
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "expected"), [(0, "0"), (20 * 2**20, "20 MiB"), (2**19, "512 KiB")]
-)
-def test_sizes_on_an_axis_are_round(size_bytes: float, expected: str) -> None:
-    assert words.size_tick(size_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,9 +26,45 @@ def test_launches_of_both_kinds_are_counted(
     assert words.launches({"launches": launches, "graph_launches": graphs}) == expected
 
 
-def test_ratios_and_shares_read_as_such() -> None:
-    assert words.times(1.94) == "1.9×"
-    assert words.times(131.0) == "131×"
+def test_the_roofline_names_what_sets_it() -> None:
     assert words.roofline({"roofline_fraction": 0.62, "floor_bound": "compute"}) == "62 % (compute)"
     assert words.roofline({"roofline_fraction": None, "floor_bound": None}) == "–"
-    assert words.counted(1, "kernel", "kernels") == "1 kernel"
+
+
+@pytest.mark.parametrize(
+    ("accessed", "saved", "expected"),
+    [
+        (3 * 2**20, 2**20, "3.00 MiB (1.00 MiB less)"),
+        (3 * 2**20, -(2**19), "3.00 MiB (512 KiB more)"),
+        (3 * 2**20, None, "3.00 MiB"),
+        (None, None, "–"),
+    ],
+)
+def test_bytes_moved_are_held_against_eager(
+    accessed: int | None, saved: int | None, expected: str
+) -> None:
+    assert words.traffic({"bytes_accessed": accessed, "bytes_saved": saved}) == expected
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "expected"),
+    [(1, 1, "1 of 2"), (0, 2, "0 of 2"), (0, 0, "–"), (None, 1, "–")],
+)
+def test_code_from_the_cache_is_of_all_that_was_needed(
+    hits: int | None, misses: int, expected: str
+) -> None:
+    row = {"compiler_cache_hits": hits, "compiler_cache_misses": misses}
+    assert words.from_cache(row) == expected
+
+
+def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
+    def allocations(count: int | None, size_bytes: int | None) -> str:
+        row = {"allocations_per_call": count, "allocated_bytes_per_call": size_bytes}
+        return words.allocations(row)
+
+    assert allocations(12, 3 * 2**20) == "12 (3.00 MiB)"
+    assert allocations(0, 0) == "0"
+    assert allocations(12, None) == "12"
+    assert allocations(None, None) == "–"
+    assert words.leaf_operators({"ops_leaf": 38, "leaf_ops_s": 210e-6}) == "38 (210 µs)"
+    assert words.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"

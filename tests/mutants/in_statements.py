@@ -97,9 +97,9 @@ STATED = (
     ),
     Fault(
         "milliseconds printed for microseconds",
-        "analysis/words.py",
+        "analysis/numbers.py",
         '(1e-6, "µs")',
         '(1e-6, "ms")',
-        ("tests/analysis/test_words.py",),
+        ("tests/analysis/test_numbers.py",),
     ),
 )
