@@ -100,7 +100,7 @@ def _sentence(found: Waterfall, several: bool) -> str:
     told = [_told(step) for step in found.steps[1:] if step.told != "open"]
     unsure = [step.row["mode"] for step in found.steps[1:] if step.told == "open"]
     clauses = [", ".join(told)] if told else []
-    clauses += [f"the intervals leave open what {words.listed(unsure)} does"] if unsure else []
+    clauses += [f"the intervals leave open the effect of {words.listed(unsure)}"] if unsure else []
     start = numbers.duration(first.level.value)
     return f"From {named} ({start}): {'; '.join(clauses)}. {_left(found, last)}"
 
