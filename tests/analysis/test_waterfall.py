@@ -92,7 +92,7 @@ def test_the_reading_tells_the_steps_and_what_is_left(tmp_path: Path) -> None:
     told = waterfall.reading(derived(save(cpu_passes(), tmp_path / "cpu")))
     assert told == (
         "From eager (468 µs): no_grad takes off 13.0 µs, compile takes off 143 µs; the intervals "
-        "leave open what inference_mode does. What is left is 4.6× the floor of 67.0 µs that "
+        "leave open the effect of inference_mode. What is left is 4.6× the floor of 67.0 µs that "
         "bandwidth sets (pointwise arithmetic is not counted)."
     )
     on_cuda = waterfall.reading(derived(save(cuda_passes(), tmp_path / "cuda")))
