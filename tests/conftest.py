@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,12 @@ import pytest
 
 from bench.config import Request
 from tests.commands import Answer, Cli
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background ignores Ctrl-C, and what they start would."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
