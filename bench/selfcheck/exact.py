@@ -25,6 +25,7 @@ from bench.timers import Timing, calls_for, device_time, host, latency, pipeline
 Timer = Callable[[Step, Device, int], Timing]
 
 DELAYS_S = (50e-6, 200e-6, 1e-3, 10e-3)
+READINGS = 50  # of both clocks, to find one pair without an interruption
 PACE_WITHIN = 1e-3  # time servers slew a clock by at most half of that (adjtimex)
 DELAY_SHARE, DELAY_LEAST_S = 0.005, 0.5e-6
 READING_S = 0.2  # how long one reading may take
@@ -46,10 +47,10 @@ def clock_itself(setting: Setting) -> Iterator[Outcome]:
         yield Outcome("the clock's pace", "quiet", "no other clock here", "", None, 0)
         return
     clock, raw = setting.device.clock, partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
-    begin, begin_raw = clock(), raw()
+    begin, begin_raw = _at_once(clock, raw)
     delay(setting.count(1, 5))()
-    seconds, truth_s = clock() - begin, raw() - begin_raw
-    off = seconds / truth_s - 1
+    end, end_raw = _at_once(clock, raw)
+    off = (end - begin) / (end_raw - begin_raw) - 1
     yield Outcome(
         check="the clock's pace",
         condition="quiet",
@@ -59,6 +60,13 @@ def clock_itself(setting: Setting) -> Iterator[Outcome]:
         trials=1,
         value=off,
     )
+
+
+def _at_once(clock: Callable[[], float], raw: Callable[[], float]) -> tuple[float, float]:
+    """Both clocks at one moment: of several tries the one that nothing interrupted."""
+    tries = [(clock(), raw(), clock()) for _ in range(READINGS)]
+    before, moment, after = min(tries, key=lambda each: each[2] - each[0])
+    return (before + after) / 2, moment
 
 
 def planted_delays(setting: Setting) -> Iterator[Outcome]:
