@@ -24,7 +24,7 @@ SMALL_BYTES = 2048  # of a block of ballast among the allocator's small ones
 BLOCKS = 400
 PADDING_BYTES = 2**20  # at most, before everything that is moved
 LARGEST_MOVED_BYTES = 2**22  # larger tensors fill caches wherever they lie
-MOST_MOVED_BYTES = 2**23  # per draw: copying them takes a millisecond or two, as a block does
+MOST_MOVED_BYTES = 2**25  # per draw: copying them takes some 10 ms
 
 
 def heap(draw: random.Random) -> object:
@@ -47,7 +47,7 @@ def moving(tensors: Sequence[torch.Tensor], seed: int) -> Redraw:
 
     Values, shapes, strides and identities stay, so compiled code goes on as before; a captured
     graph, which knows addresses, would not. Tensors whose memory is not theirs alone are left, and
-    so are those above 4 MiB; of the rest at most 8 MiB are moved at a time, chosen at random.
+    so are those above 4 MiB; of the rest at most 32 MiB are moved at a time, chosen at random.
     """
     own = _with_memory_of_their_own(tensors)
     draw = random.Random(seed)
