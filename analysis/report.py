@@ -38,7 +38,9 @@ def write(study: Path) -> Path:
 def _engines() -> dict[str, jinja2.Environment]:
     """Page -> its template engine, which escapes everything that is printed."""
     common: dict[str, Any] = {
-        "loader": jinja2.PackageLoader("analysis"),
+        "loader": jinja2.ChoiceLoader(  # the style is that of all pages
+            [jinja2.PackageLoader("analysis"), jinja2.PackageLoader("bench")]
+        ),
         "undefined": jinja2.StrictUndefined,
         "trim_blocks": True,
         "lstrip_blocks": True,

@@ -89,8 +89,8 @@ def publish(
     name = around.started_at.replace("-", "").replace(":", "")
     table = _table(rows, [*facts, around])
     return (
-        _whole(folder / f"{name}.md", lambda path: path.write_text(page, encoding="utf-8")),
-        _whole(
+        whole(folder / f"{name}.md", lambda path: path.write_text(page, encoding="utf-8")),
+        whole(
             folder / f"{name}.parquet", lambda path: pq.write_table(table, path, compression="zstd")
         ),
     )
@@ -104,7 +104,8 @@ def _table(rows: Mapping[type, Sequence[Any]], shared: Sequence[Any]) -> pa.Tabl
     return pa.Table.from_pylist(records, schema=schema)
 
 
-def _whole(path: Path, write_to: Callable[[Path], object]) -> Path:
+def whole(path: Path, write_to: Callable[[Path], object]) -> Path:
+    """Has `write_to` write the file, which appears as `path` once it is complete."""
     partial = leftovers.partial(path)
     try:
         write_to(partial)

@@ -1,0 +1,1 @@
+"""The claims, a file per chapter."""

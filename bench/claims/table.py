@@ -1,0 +1,47 @@
+"""All claims, by chapter and in the order in which they are asked; a chapter is a line here."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from bench.claims.chapters import copies, layouts, views
+from bench.claims.claim import Claim
+
+# chapter -> its files, whose claims stand in the order in which they are written there
+CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
+    "views and allocation": (views, copies, layouts),
+}
+
+DOCUMENTS = {
+    "000": "PyTorch memory allocation during tensor shape manipulation (2026-03-18)",
+    "001": "Is it safe to create new gpu tensor during cuda graph capturing?",
+    "002": "PyTorch Internals",
+    "003": "PyTorch Internals: A Deep Dive Reference",
+    "004": "Why can't I use the CUDA backend for 'aten::empty_strided'? (2025-01-30)",
+}
+"""What a claim's source names, by its first word."""
+
+
+def claims_in(chapter: str) -> list[Claim[Any]]:
+    """The claims that a chapter's files define."""
+    things = [thing for module in CHAPTERS[chapter] for thing in vars(module).values()]
+    return [thing for thing in things if isinstance(thing, Claim)]
+
+
+CLAIMS: dict[str, Claim[Any]] = {
+    each.id: each for chapter in CHAPTERS for each in claims_in(chapter)
+}
+"""By id."""
+
+
+def chapter_of(claim: str) -> str:
+    """Where a claim stands."""
+    ids = {chapter: [each.id for each in claims_in(chapter)] for chapter in CHAPTERS}
+    return next(chapter for chapter in CHAPTERS if claim in ids[chapter])
+
+
+def cited(source: str) -> str:
+    """`003 §6` with the title of the document."""
+    document, _, where = source.partition(" ")
+    return f"{DOCUMENTS[document]}, {where}" if where else DOCUMENTS[document]
