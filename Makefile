@@ -17,7 +17,7 @@ $(READY): changed-torch
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test check mutants bench selfcheck peers instructions changed-torch
+.PHONY: help venv run test check mutants bench selfcheck peers instructions claims changed-torch
 # `make -j2 run test` must not time anything while tests run beside it.
 .NOTPARALLEL:
 
@@ -52,6 +52,9 @@ peers: $(READY) ## compare modescope with other harnesses on this machine
 
 instructions: $(READY) ## count a call's instructions in each mode (needs valgrind)
 	.venv/bin/python -m bench.instructions $(ARGS)
+
+claims: $(READY) ## put statements about PyTorch to the test on this machine
+	.venv/bin/python -m bench.claims $(ARGS)
 
 # The mark is removed first and set last: an interrupted installation is taken up again.
 $(READY): pyproject.toml constraints.txt

@@ -5,7 +5,9 @@
     with watch_allocations("reshape of a transpose"):
         y = x.T.reshape(512, 2048)
 
-prints: reshape of a transpose: 1 allocation of 2,097,152 B on cpu, 0 B freed, 2,097,152 B at most
+prints, for 1024 × 1024 of float16 (what is freed is the copying kernel's scratch),
+
+    reshape of a transpose: 2 allocations of 2,104,352 B on cpu, 7,200 B freed, 2,104,352 B at most
 """
 
 from __future__ import annotations
@@ -80,12 +82,16 @@ def watch_allocations(
     """Counts what tensors of `device` take and give back within the block, then reports a line.
 
     `device` is auto (the GPU, if there is one), cpu, cuda or cuda:<index>. Garbage is collected
-    first, so that it does not count as freed. On a CPU the allocations come from torch's profiler,
-    which cannot be nested, sees this thread alone, and does not see the release of what was
-    allocated outside of any watch; on a GPU from the caching allocator, whose unused blocks are
-    returned to the driver first. Memory that libraries or Python take beside tensors is not
-    counted. Raises UsageError where there is no such device, RuntimeError within another profiler
-    or watch of a CPU.
+    first, so that it does not count as freed. Memory that libraries or Python take beside tensors
+    is not counted.
+
+    On a CPU the allocations come from torch's profiler: it cannot be nested, sees this thread
+    alone, and does not see the release of what was allocated outside of any watch. Kineto, which
+    would announce it on stderr, is silenced unless KINETO_LOG_LEVEL says otherwise. On a GPU they
+    come from the caching allocator, whose unused blocks are returned to the driver first.
+
+    Raises UsageError where there is no such device, RuntimeError within another profiler or watch
+    of a CPU.
     """
     hardware = find(device)
     seen = Seen(label, hardware.type)

@@ -35,6 +35,15 @@ def moment(progress: Progress) -> float:
     return time.monotonic()
 
 
+def watches_allocations(progress: Progress) -> None:
+    import torch
+
+    from bench.allocations import watch_allocations
+
+    with watch_allocations("a block", "cpu"):
+        torch.empty(10)
+
+
 def misuses(progress: Progress) -> NoReturn:
     raise UsageError("shape.batch=0: must be at least 1")
 

@@ -5,6 +5,7 @@ Ends with status 0 where every experiment that this machine can make was made, w
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -38,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     try:
         _ask(asked, around, answers, found)
     except KeyboardInterrupt:
-        print(f"stopped; the {len(answers)} answers above are kept")
+        print("stopped; the answers above are kept")
         stopped = True
     failures = telling.failures(answers)
     if answers:
@@ -58,6 +59,8 @@ def _ask(asked: Asked, around: Surroundings, answers: list[Answer], found: list[
             found += figures
             bar.write(telling.line(answer))
             sys.stdout.flush()
+    with contextlib.suppress(OSError):  # there is none, or something failed and it says why
+        (asked.folder / "logs").rmdir()
 
 
 def _publish(

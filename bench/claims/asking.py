@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ class Answer:
     reason: str | None  # of another status than ok
     snippet: str
     printed: str | None  # by the snippet, in this run; None where it did not run
-    seconds: float
+    seconds: float | None  # of the experiments
 
 
 def ask(claim: Claim[Any], devices: Sequence[str], logs: Path) -> tuple[Answer, list[Figure]]:
@@ -59,10 +58,10 @@ def ask(claim: Claim[Any], devices: Sequence[str], logs: Path) -> tuple[Answer, 
     Every step has a process of its own; one that fails leaves its log in `logs` and the rest goes
     on. Raises OSError where logs cannot be written.
     """
-    begin = time.monotonic()
     missing = lacking(claim, devices)
     if missing:
-        return _answer(claim, inconclusive(missing), SKIPPED, missing, begin), []
+        return _answer(claim, inconclusive(missing), SKIPPED, missing), []
+    seconds = 0.0
     verdicts: dict[str, Verdict] = {}
     found: list[Figure] = []
     failures: list[tuple[str, str]] = []  # status and reason
@@ -71,6 +70,7 @@ def ask(claim: Claim[Any], devices: Sequence[str], logs: Path) -> tuple[Answer, 
         if isinstance(outcome.value, Observed):
             verdicts[device] = outcome.value.verdict
             found += outcome.value.figures
+            seconds += outcome.value.seconds
         else:
             failures.append(_failure(f"on {device}", outcome))
             verdicts[device] = inconclusive(failures[-1][1])
@@ -82,7 +82,7 @@ def ask(claim: Claim[Any], devices: Sequence[str], logs: Path) -> tuple[Answer, 
     )
     verdict = combined(verdicts)
     text = printed.value if printed.kind == "returned" else None
-    return _answer(claim, verdict, status, reason, begin, tuple(verdicts), text), found
+    return _answer(claim, verdict, status, reason, tuple(verdicts), text, seconds), found
 
 
 def _call(function: str, claim: Claim[Any], logs: Path, *more: str) -> isolation.Outcome:
@@ -120,9 +120,9 @@ def _answer(
     verdict: Verdict,
     status: str,
     reason: str | None,
-    begin: float,
     devices: tuple[str, ...] = (),
     printed: str | None = None,
+    seconds: float | None = None,
 ) -> Answer:
     return Answer(
         claim=claim.id,
@@ -141,7 +141,7 @@ def _answer(
         reason=reason,
         snippet=claim.snippet,
         printed=printed,
-        seconds=time.monotonic() - begin,
+        seconds=seconds,
     )
 
 

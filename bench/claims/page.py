@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from bench.claims import telling
 from bench.claims.asking import Answer
@@ -46,7 +46,14 @@ def _engine(**own: Any) -> jinja2.Environment:
     )
     engine.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     engine.filters["as_is"] = Markup
+    engine.filters["code"] = _code
     return engine
+
+
+def _code(text: str) -> Markup:
+    """For HTML: what stands in backticks is code."""
+    parts = str(escape(text)).split("`")
+    return Markup("".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts)))
 
 
 def _markdown(value: Any) -> Any:
@@ -96,7 +103,11 @@ def _chapter(title: str, answers: Sequence[Answer], found: Sequence[Figure]) -> 
 def _claim(answer: Answer, found: Sequence[Figure]) -> dict[str, Any]:
     several = len(answer.devices) > 1
     figures = [
-        [each.figure, *([each.observed_on] if several else []), telling.figure(each)]
+        {
+            "names": [each.figure, *([each.observed_on] if several else [])],
+            "value": telling.figure(each),
+            "is_number": each.number is not None,
+        }
         for each in found
         if each.claim == answer.claim
     ]

@@ -7,6 +7,7 @@ An observation is a frozen dataclass whose fields say what they are and in which
         add: Annotated[Estimate, "one add", "s"]
         strides: Annotated[tuple[int, ...], "strides of the transpose"]
         taken: Annotated[Mapping[str, int], "allocated by", "B"]  # one figure per key
+        example: Annotated[str | None, FOR_THE_RULE]  # no figure
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.stats import Estimate
+
+FOR_THE_RULE = ""
+"""In place of a label: the rule needs it, and the page shows it in the rule's words."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def figures(claim: str, device: str, seen: Any) -> list[Figure]:
         for label, value, unit in _labelled(
             field.name, hints[field.name], getattr(seen, field.name)
         )
+        if label != FOR_THE_RULE
     ]
 
 
@@ -55,7 +60,7 @@ def _labelled(name: str, hint: Any, value: Any) -> Iterator[tuple[str, Any, str]
         raise TypeError(f"{name}: annotate it with a label, as in Annotated[int, 'bytes', 'B']")
     label, unit = (*hint.__metadata__, "")[:2]
     if isinstance(value, Mapping):
-        yield from ((f"{label} {key}".strip(), each, unit) for key, each in value.items())
+        yield from ((f"{label} {key}", each, unit) for key, each in value.items())
     else:
         yield label, value, unit
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from bench.claims.chapters import copies, layouts, views
+from bench.claims.chapters import (
+    copies,
+    empty_strided,
+    storage,
+    strided_kernels,
+    strides,
+    views,
+)
 from bench.claims.claim import Claim
 
 # chapter -> its files, whose claims stand in the order in which they are written there
 CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
-    "views and allocation": (views, copies, layouts),
+    "views and allocation": (
+        *(views, storage, copies),
+        *(strides, empty_strided, strided_kernels),
+    ),
 }
 
 DOCUMENTS = {

@@ -70,14 +70,13 @@ def number(value: float, unit: str) -> str:
 
 def _plain(value: float) -> str:
     """Whole numbers as they are, others with four digits."""
-    return f"{value:,.0f}" if value == int(value) else f"{value:.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def _seconds(value: float) -> str:
-    for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if abs(value) >= scale:
-            return f"{value / scale:.3g} {name}"
-    return f"{value * 1e9:.3g} ns"
+    scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    scale, name = next((each for each in scales if abs(value) >= each[0]), scales[0])
+    return f"{value / scale:.3g} {name}"
 
 
 # unit -> how a number in it is written

@@ -10,9 +10,10 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from bench.claims.chapters.views import CUBE_CODE, SOURCES, cube, shapes, taken_by
+from bench.claims.chapters.views import CUBE_CODE, cube, new_shapes, taken_by
 from bench.claims.claim import Verdict, claim, holds, refuted, within_limits
 from bench.claims.measuring import allocated_by
+from bench.claims.seen import FOR_THE_RULE
 from bench.devices import Hardware
 
 SIDE = 1024
@@ -94,7 +95,7 @@ class Reshaped:
     others: Annotated[int, "sources that are not contiguous: pairs"]
     others_copied: Annotated[int, "sources that are not contiguous: took memory"]
     unlike_view: Annotated[int, "took memory though .view is possible, or the other way round"]
-    example: Annotated[str | None, "not contiguous, and took nothing"]
+    example: Annotated[str | None, FOR_THE_RULE]  # not contiguous, and took nothing
 
 
 def reshape_copies_rest(seen: Reshaped) -> Verdict:
@@ -135,21 +136,17 @@ def reshape_copies(device: Hardware) -> Reshaped:
     x = cube(device)
     pairs, copied = {True: 0, False: 0}, {True: 0, False: 0}
     unlike_view, example = 0, None
-    for code, make in SOURCES.items():
-        source = make(x)
+    for code, source, shape in new_shapes(x):
         plain = source.is_contiguous()
-        for shape in shapes(source.numel()):
-            if shape == source.shape:
-                continue
-            taken = taken_by(partial(source.reshape, shape), device)
-            pairs[plain] += 1
-            copied[plain] += taken > 0
-            unlike_view += _viewable(source, shape) == (taken > 0)
-            if not (plain or taken or example):
-                example = (
-                    f"{CUBE_CODE}; {code} has strides {source.stride()}, is not contiguous, and "
-                    f"{code}.reshape{shape} took nothing: it is a view"
-                )
+        taken = taken_by(partial(source.reshape, shape), device)
+        pairs[plain] += 1
+        copied[plain] += taken > 0
+        unlike_view += _viewable(source, shape) == (taken > 0)
+        if not (plain or taken or example):
+            example = (
+                f"{CUBE_CODE}; {code} has strides {source.stride()}, is not contiguous, and "
+                f"{code}.reshape{shape} took nothing: it is a view"
+            )
     return Reshaped(pairs[True], copied[True], pairs[False], copied[False], unlike_view, example)
 
 

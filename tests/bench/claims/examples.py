@@ -1,8 +1,8 @@
 """What rules are fed with: observations that a test made up, and worlds in which others are made.
 
-Each chapter has a file here, named in `CHAPTERS`, with `EXAMPLES` (a claim's id -> the answer ->
-observations that must lead to it) and `WORLDS`. Every claim needs an observation that makes it hold
-and one that refutes it; a test says which are missing.
+Each chapter has a file here, named in `test_rules.MADE_UP`, with `EXAMPLES` (a claim's id -> the
+answer -> observations that must lead to it) and `WORLDS`. Every claim needs an observation that
+makes it hold and one that refutes it; a test says which are missing.
 """
 
 from __future__ import annotations

@@ -10,14 +10,11 @@ import torch
 from torch import Tensor
 
 from bench.claims.chapters.copies import Copied, Repeated, Reshaped
-from bench.claims.chapters.layouts import (
-    STATED,
-    ChannelsLast,
-    OnCuda,
-    Raw,
-    Slower,
-)
-from bench.claims.chapters.views import Kept, Reinterpreted, Taken, Viewed
+from bench.claims.chapters.empty_strided import OnCuda, Raw
+from bench.claims.chapters.storage import Kept, Reinterpreted
+from bench.claims.chapters.strided_kernels import Slower
+from bench.claims.chapters.strides import STATED, ChannelsLast
+from bench.claims.chapters.views import Taken, Viewed
 from bench.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.stats import Estimate
 from tests.bench.claims.examples import Examples, World

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from bench.claims import measuring
+from bench.claims.chapters import strided_kernels
 from bench.claims.claim import ANSWERS, HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.claims.needs import TOOLS, lacking
 from bench.claims.table import CHAPTERS, CLAIMS, DOCUMENTS, claims_in
@@ -86,3 +89,14 @@ def test_a_verdict_turns_where_the_opposite_is_true(
         world.plant(patch)
         there = claim.decide(claim.observe(Cpu()))
     assert there.answer == world.answer
+
+
+def test_every_experiment_for_a_gpu_also_runs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On small tensors of the CPU, where its figures mean nothing: that it is sound Python."""
+    monkeypatch.setattr(strided_kernels, "SIDE", 16)
+    monkeypatch.setattr(strided_kernels, "speedup", partial(measuring.speedup, timed_max_s=0.02))
+    slower = CLAIMS["strided-kernel-slow"].observe(Cpu())
+    assert set(slower.factors) == set(strided_kernels.PAIRS)
+    assert all(factor.value > 0 for factor in slower.factors.values())
+    raw = CLAIMS["empty-strided-cuda"].observe(Cpu())
+    assert (raw.error, raw.where, raw.strides) == (None, "cpu", (2, 1))

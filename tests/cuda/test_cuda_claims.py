@@ -1,0 +1,61 @@
+"""Claims where there is a GPU: each that needs one is decided, and the monitor counts there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.allocations import watch_allocations
+from bench.claims.asking import OK, ask
+from bench.claims.claim import REFUTED, UNDECIDED
+from bench.claims.needs import lacking
+from bench.claims.table import CLAIMS
+
+pytestmark = pytest.mark.cuda
+
+HERE = ["cpu", "cuda"]
+ON_CUDA = [id for id, claim in CLAIMS.items() if "cuda" in claim.devices]
+BLOCK_BYTES = 512
+
+
+@pytest.mark.parametrize("id", ON_CUDA)
+def test_a_claim_is_decided(id: str, tmp_path: Path) -> None:
+    claim = CLAIMS[id]
+    missing = lacking(claim, HERE)
+    if missing:
+        pytest.skip(missing)
+    answer, figures = ask(claim, HERE, tmp_path)
+    assert (answer.status, answer.reason) == (OK, None)
+    assert answer.printed
+    assert set(answer.devices) == set(claim.devices) & set(HERE)
+    assert {figure.observed_on for figure in figures} == set(answer.devices)
+    if not claim.timed:  # durations may lie on a bound
+        assert answer.verdict != UNDECIDED
+
+
+def test_empty_strided_works_on_cuda(tmp_path: Path) -> None:
+    answer, _ = ask(CLAIMS["empty-strided-cuda"], HERE, tmp_path)
+    assert answer.verdict == REFUTED
+    assert answer.printed == "cuda:0 (2, 1)\n"
+
+
+def test_the_monitor_counts_blocks() -> None:
+    with watch_allocations("two small ones", "cuda", None) as seen:
+        kept = torch.empty(1, device="cuda")
+        torch.empty(BLOCK_BYTES + 1, dtype=torch.uint8, device="cuda")
+    assert (seen.allocations, seen.allocated_bytes) == (2, 3 * BLOCK_BYTES)
+    assert (seen.freed_bytes, seen.left_bytes) == (2 * BLOCK_BYTES, BLOCK_BYTES)
+    assert seen.peak_bytes == 3 * BLOCK_BYTES
+    del kept
+
+
+def test_the_monitor_sees_views_and_copies() -> None:
+    x = torch.ones(1024, 1024, device="cuda")
+    with watch_allocations("a view", "cuda", None) as view:
+        x.T.view(1024, 2, 512)
+    with watch_allocations("a copy", "cuda", None) as copy:
+        y = x.T.contiguous()
+    assert (view.allocations, copy.left_bytes) == (0, x.nbytes)
+    assert y.shape == x.shape
