@@ -3,12 +3,13 @@
 How to add a claim: in a file of `chapters/`, write what is observed as a frozen dataclass
 (`bench.claims.seen` says how its fields are labelled), the rule as a pure function from it to a
 `Verdict`, and the experiment as a function of the device, under `@claim(...)` with the statement,
-its source, what it needs and a snippet. The docstring of the experiment is the page's sentence on
-what is measured, that of the rule the page's rule. Put an observation that confirms and one that
-refutes beside the others in tests/bench/claims/, and, where a patched function can make the
-opposite true, that world. Nothing else has to be touched; a new chapter is a file and a line of
-`table.CHAPTERS`. `measuring` has what experiments share: allocations of a call, ratios and
-durations with intervals, what was compiled.
+its source, what it needs and a snippet that prints the same each time unless the claim is timed.
+The docstring of the experiment is the page's text on what is measured, that of the rule the page's
+rule. Put an observation that confirms and one that refutes beside the others in
+tests/bench/claims/, and, where a patched function can make the opposite true, that world. Nothing
+else has to be touched. A new chapter is a file and a line of `table.CHAPTERS`, and a file of the
+tests with a line of `test_rules.MADE_UP`. `measuring` has what experiments share: allocations of a
+call, ratios and durations with intervals, what was compiled.
 
 Which verdict: a statement is `refuted` where an ordinary case of what it speaks of (a dense tensor,
 a usual shape) contradicts it; it `holds_within_limits` where only what the document does not have
