@@ -1,4 +1,4 @@
-"""Writes a study's report: `python -m analysis.report [results/main]`."""
+"""Writes a study's report: `python -m analysis.report [results/main] [--calls N] [...]`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ import jinja2
 from markupsafe import Markup
 
 from analysis import cli, pictures, sections
+from analysis.recommendation import ANYTHING, Wishes, fold, recommend
+from analysis.recommending import wishes
 
 
-def write(study: Path) -> Path:
+def write(study: Path, wanted: Wishes = ANYTHING) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
+
+    `wanted` decides what it recommends.
 
     Returns the path of index.html. Raises UsageError where there is no study or no run in it.
     """
@@ -26,7 +30,11 @@ def write(study: Path) -> Path:
     for kind in pictures.KINDS:
         for old in folder.glob(f"{kind}-*.svg"):  # a section may be gone since
             old.unlink()
-    context = sections.context(rows, study.resolve().name)
+    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    context = sections.context(rows, study.resolve().name) | {
+        "recommendations": answers,
+        "advice": fold(answers),
+    }
     for picture in sections.every_picture(context):
         (folder / picture.file).write_text(picture.svg, encoding="utf-8")
     for page, engine in _engines().items():
@@ -61,8 +69,10 @@ def _markdown(value: Any) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; prints the report's path and returns the exit status."""
-    asked = cli.parser("analysis.report", __doc__).parse_args(arguments)
-    return cli.exit_status(lambda: print(write(asked.study)))
+    parser = cli.parser("analysis.report", __doc__)
+    wishes.add_options(parser)
+    asked = parser.parse_args(arguments)
+    return cli.exit_status(lambda: print(write(asked.study, wishes.wishes(asked))))
 
 
 if __name__ == "__main__":
