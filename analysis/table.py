@@ -82,26 +82,11 @@ def csv(rows: pd.DataFrame) -> str:
     return table.to_csv(index=False)
 
 
-def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
-    """The rows for which `expression` holds (pandas' `DataFrame.query`)."""
-    try:
-        kept = rows.query(expression)
-    except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise UsageError(
-            f"--where {expression!r}: {reason}; compare columns of the table, for example "
-            "--where 'mode == \"compile\" and speedup > 1.1'"
-        ) from None
-    if not isinstance(kept, pd.DataFrame):
-        raise UsageError(f"--where {expression!r} selects no rows; write a comparison of columns")
-    return kept
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = cli.parser("analysis.table", __doc__)
     parser.add_argument("--csv", action="store_true", help="all columns, full precision")
-    parser.add_argument("--where", metavar="EXPRESSION", help="keep rows for which this holds")
+    cli.add_where(parser)
     wishes.add_options(parser)
     asked = parser.parse_args(arguments)
 
@@ -113,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "thing; leave one of them out"
             )
         rows = cli.study(asked.study)
-        rows = where(rows, asked.where) if asked.where else rows
+        rows = cli.where(rows, asked.where) if asked.where else rows
         sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n\n{advice(rows, wanted)}\n")
 
     return cli.exit_status(body)
