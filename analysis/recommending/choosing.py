@@ -120,7 +120,8 @@ def _outcome(
     if options:
         equal = all(high(option.gain) <= 1 + MARGIN for option in options)
         return BASELINE if equal else UNDECIDED
-    return BASELINE if any(one.kind == "memory" for one in refused) else NOTHING
+    barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
+    return BASELINE if barred else NOTHING
 
 
 def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refusal:
@@ -128,11 +129,11 @@ def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refus
     row, speedup = option.row, paired(option.row)
     reads = words.speedup(row)
     if won:
-        kind, reason = "less", f"{reads} is less"
+        kind, reason = "less", f"{_over_calls(option, wishes)} is less"
     elif high(speedup) < 1 / (1 + MARGIN):
         kind, reason = "slower", f"{reads}: it is slower, so it never pays"
     elif wishes.calls is not None and low(speedup) > least_gain:
-        kind, reason = "unpaid", _unpaid(option, wishes.calls)
+        kind, reason = "unpaid", f"{_over_calls(option, wishes)}, {_pays_when(option)}"
     elif low(speedup) > 1 + MARGIN:
         kind, reason = "noise", f"{reads}, and the baseline differs as much from itself"
     else:
@@ -142,10 +143,15 @@ def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refus
     return Refusal(row["run_id"], row["mode"], kind, reason)
 
 
-def _unpaid(option: Option, calls: float) -> str:
-    row, over = option.row, numbers.ratio(option.gain)
-    within = f"{over} over {numbers.calls(calls)} calls with its first call of "
-    within += words.first_call(row)
+def _over_calls(option: Option, wishes: Wishes) -> str:
+    """`1.30× [1.29, 1.31]`, over the calls that were asked for if any were."""
+    if wishes.calls is None:
+        return numbers.ratio(option.gain)
+    over = f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls"
+    return f"{over} with its first call of {words.first_call(option.row)}"
+
+
+def _pays_when(option: Option) -> str:
     if high(option.gain) < 1 + MARGIN:
-        return f"{within}, so it does not pay; it would after {words.break_even(row)}"
-    return f"{within}, so whether it pays cannot be said"
+        return f"so it does not pay; it would after {words.break_even(option.row)} calls"
+    return "so whether it pays cannot be said"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.recommending.ends import hurdle
 from analysis.recommending.wishes import Wishes
-from bench.stats import MARGIN, Estimate
+from bench.stats import Estimate
 
 MODE = "mode"
 BASELINE = "baseline"
@@ -105,6 +106,6 @@ class Recommendation:
     def detectable(self) -> float | None:
         """The least true gain (0.02: 2 %) that 80 % of such runs would have recommended.
 
-        An interval has to exclude MARGIN, not only 1.
+        An interval has to lie above `ends.hurdle` for that, not only to exclude 1.
         """
-        return None if self.mde is None else self.mde + MARGIN
+        return None if self.mde is None else self.mde + hurdle(self.floor) - 1

@@ -22,7 +22,7 @@ from analysis.recommending.refusals import KINDS
 from bench.stats import MARGIN, Estimate
 
 # Why a mode was refused that a table does not show: it follows from what the reader asked for.
-_ASKED_FOR = ("memory", "unpaid", "noise")
+_ASKED_FOR = ("memory", "memory_unknown", "first_call_unknown", "unpaid", "noise")
 
 
 def together(same: Sequence[Recommendation]) -> str:
@@ -50,7 +50,7 @@ def _mode(same: Sequence[Recommendation]) -> str:
 def _keep_baseline(same: Sequence[Recommendation]) -> str:
     kinds, calls = {one.kind for answer in same for one in answer.refused}, same[0].wishes.calls
     if not kinds & {"slower", "no_difference", "unpaid"}:
-        why = "every mode that counts needs more memory than allowed"
+        why = "every mode that counts needs more memory than allowed, or may need it"
     elif "unpaid" in kinds and calls is not None:
         why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
     else:
@@ -59,12 +59,15 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
 
 
 def _undecided(same: Sequence[Recommendation]) -> str:
+    first = same[0]
+    calls = first.wishes.calls
+    over = "" if calls is None else f" over {numbers.calls(calls)} calls"
     keep = (
-        "no difference that this data can show beyond "
-        f"±{numbers.whole_percent(MARGIN)}, so {_baseline(same[0].question)} will do"
+        f"no difference{over} that this data can show beyond "
+        f"±{numbers.whole_percent(MARGIN)}, so {_baseline(first.question)} will do"
     )
     known = [one.detectable for one in same if one.detectable is not None]
-    if len(known) < len(same):
+    if len(known) < len(same) or calls is not None:
         return keep
     return f"{keep} (a true gain of {numbers.percent(max(known))} would have shown)"
 
@@ -109,7 +112,7 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
 
 def _about_floor(answer: Recommendation) -> Iterator[str]:
     named, floor = _baseline(answer.question), answer.floor
-    if answer.question.baseline_mode is None:
+    if answer.outcome == NOTHING:
         return
     if floor is None:
         yield f"The noise floor is unknown: no run of {named} against itself counts."

@@ -64,12 +64,16 @@ def _place(order: Sequence[str], name: str) -> int:
 
 
 def _first_call_reason(row: Row, preferred: Row) -> str:
-    return f"first call {words.first_call(row)}, against {words.first_call(preferred)}"
+    return f"first call {_known(words.first_call(row))}, against {words.first_call(preferred)}"
 
 
 def _memory_reason(row: Row, preferred: Row) -> str:
     peak, less = numbers.size(row["peak_bytes"]), numbers.size(preferred["peak_bytes"])
-    return f"peak {peak}, against {less}"
+    return f"peak {_known(peak)}, against {less}"
+
+
+def _known(text: str) -> str:
+    return "unknown" if text == numbers.UNKNOWN else text
 
 
 def _simplicity_reason(row: Row, preferred: Row) -> str:
