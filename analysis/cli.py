@@ -35,6 +35,26 @@ def study(folder: Path) -> pd.DataFrame:
     return rows
 
 
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Adds --where, which chooses rows."""
+    parser.add_argument("--where", metavar="EXPRESSION", help="keep rows for which this holds")
+
+
+def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
+    """The rows for which `expression` holds (pandas' `DataFrame.query`)."""
+    try:
+        kept = rows.query(expression)
+    except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise UsageError(
+            f"--where {expression!r}: {reason}; compare columns of the table, for example "
+            "--where 'mode == \"compile\" and speedup > 1.1'"
+        ) from None
+    if not isinstance(kept, pd.DataFrame):
+        raise UsageError(f"--where {expression!r} selects no rows; write a comparison of columns")
+    return kept
+
+
 def exit_status(body: Callable[[], None]) -> int:
     """Runs `body`; a mistake of the user's is one line on stderr and status 2."""
     try:

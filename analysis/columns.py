@@ -14,7 +14,8 @@ class Column:
     """A column of a readable table.
 
     `optional`: left out where no row has anything to say. `spare`: left out of a table that is too
-    wide for its place, the highest first; those of 0 never are.
+    wide for its place, the highest first; those of 0 never are. `key`: the derived column by which
+    a page sorts it; None: by its text.
     """
 
     title: str
@@ -22,45 +23,37 @@ class Column:
     align: str = "<"  # < | >
     optional: bool = False
     spare: int = 0
+    key: str | None = None
 
 
-def _clock(name: str, spare: int) -> Column:
-    return Column(name, lambda row: numbers.duration(row[f"{name}_s"]), ">", True, spare)
+def _clock(name: str, spare: int = 0) -> Column:
+    key = f"{name}_s"
+    return Column(name, lambda row: numbers.duration(row[key]), ">", True, spare, key)
 
 
-def _size(title: str, name: str) -> Column:
-    return Column(title, lambda row: numbers.size(row[name]), ">", optional=True)
+def _size(title: str, name: str, spare: int = 0) -> Column:
+    return Column(title, lambda row: numbers.size(row[name]), ">", True, spare, name)
 
 
-def _count(title: str, name: str) -> Column:
-    return Column(title, lambda row: numbers.count(row[name]), ">", optional=True)
+def _count(title: str, name: str, spare: int = 0) -> Column:
+    return Column(title, lambda row: numbers.count(row[name]), ">", True, spare, name)
 
 
-_SIZES = (
-    ("weights", "weights_bytes"),
-    ("saved activations", "saved_activation_bytes"),
-    ("peak of a call", "step_peak_bytes"),
-    ("peak in all", "peak_bytes"),
-    ("graph pool", "graph_pool_bytes"),
-    ("live in it", "graph_pool_live_bytes"),
-    ("setup peak", "setup_peak_bytes"),
-)
+def _factor(title: str, name: str, spare: int = 0) -> Column:
+    return Column(title, lambda row: numbers.factor(row[name]), ">", True, spare, name)
 
 
-def _host_of_cuda(row: Row) -> str:
-    """On a CPU it is the latency once more."""
-    return numbers.duration(row["host_s"]) if words.on_cuda(row) else numbers.UNKNOWN
-
-
-SPEEDUP = Column("speedup [95 %]", words.speedup)
-SAME_GRAD = Column(
-    "same grad", lambda row: numbers.factor(row["speedup_same_grad"]), ">", optional=True, spare=2
-)
+NAMING = (Column("mode", lambda row: row["mode"]), Column("dtype", lambda row: row["dtype"]))
+SPEEDUP = Column("speedup [95 %]", words.speedup, key="speedup")
+SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
-FIRST_CALL = Column("first call", words.first_call, ">", spare=8)
-PAYS_AFTER = Column("pays after", words.break_even, ">")
-ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4)
-KERNELS = Column("kernels", lambda row: numbers.count(row["kernels"]), ">", optional=True, spare=6)
+FIRST_CALL = Column("first call", words.first_call, ">", spare=8, key="first_call_s")
+PAYS_AFTER = Column("pays after", words.break_even, ">", key="break_even_calls")
+ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
+KERNELS = _count("kernels", "kernels", spare=6)
+FUSION = Column("fusion gain [95 %]", words.fusion_gain, optional=True, key="fusion_gain")
+PEAK = _size("peak", "peak_bytes", spare=9)
+_HOST = Column("host", words.host_of_cuda, ">", optional=True, spare=7, key="host_s")
 
 # What is said of a run that ended ok; any other has its reason in place of these.
 MEASURED = (
@@ -70,48 +63,57 @@ MEASURED = (
     VERDICT,
     _clock("dispatch", spare=1),
     _clock("device", spare=3),
-    Column("host", _host_of_cuda, ">", optional=True, spare=7),
+    _HOST,
     KERNELS,
-    Column("fusion", lambda row: numbers.factor(row["fusion_gain"]), ">", optional=True, spare=5),
-    Column("peak", lambda row: numbers.size(row["peak_bytes"]), ">", optional=True, spare=9),
+    _factor("fusion", "fusion_gain", spare=5),
+    PEAK,
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
     Column("remarks", words.remarks, optional=True),
 )
 
-# Where there is room for more.
-DETAILED = (
-    Column("latency [95 %]", words.latency),
+# The same in a report, where there is room for an interval of the latency ...
+REPORTED = (
     SPEEDUP,
-    VERDICT,
     SAME_GRAD,
-    Column("mde", lambda row: numbers.percent(row["mde"]), ">"),
-    Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">"),
-    *(_clock(name, spare=0) for name in ("host", "device", "pipelined", "dispatch")),
-    KERNELS,
-    Column("launches", words.launches, ">", optional=True),
-    Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", optional=True),
-    Column("fusion gain", words.fusion_gain, optional=True),
-    Column("alone", lambda row: numbers.factor(row["fusion_speedup"]), ">", optional=True),
-    Column("launch gain", lambda row: numbers.factor(row["launch_gain"]), ">", optional=True),
-    Column("of the roofline", words.roofline, ">", optional=True),
-    *(_size(title, name) for title, name in _SIZES),
+    Column("latency [95 %]", words.latency, key="latency_s"),
     FIRST_CALL,
     PAYS_AFTER,
+    PEAK,
     ERROR,
-    Column("rounds", lambda row: numbers.calls(row["rounds"]), ">"),
-    Column("between processes", words.process_spread, ">", optional=True),
-    Column("remarks", words.all_remarks, optional=True),
+    Column("remarks", words.remarks, optional=True),
 )
-
+# ... and, for those who ask for it, all the rest.
+FURTHER = (
+    Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
+    Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
+    _HOST,
+    *(_clock(name) for name in ("device", "pipelined", "dispatch")),
+    KERNELS,
+    Column("launches", words.launches, ">", optional=True, key="launches"),
+    Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", True,
+           key="device_idle_fraction"),
+    FUSION,
+    _factor("alone", "fusion_speedup"),
+    _factor("launch gain", "launch_gain"),
+    Column("of the roofline", words.roofline, ">", optional=True, key="roofline_fraction"),
+    _size("weights", "weights_bytes"),
+    _size("saved activations", "saved_activation_bytes"),
+    _size("peak of a call", "step_peak_bytes"),
+    _size("graph pool", "graph_pool_bytes"),
+    _size("live in it", "graph_pool_live_bytes"),
+    _size("setup peak", "setup_peak_bytes"),
+    Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
+    Column("between processes", words.process_spread, ">", True, key="speedup_process_spread"),
+)  # fmt: skip
 
 # What one call is made of, in a table of its own.
 COUNTED = (
     _count("operators", "ops_dispatched"),
     Column("leaves", words.leaf_operators, ">", optional=True),
     Column("launch delay", lambda row: numbers.duration(row["launch_delay_s"]), ">", optional=True),
-    Column("with profiler", lambda row: numbers.factor(row["profiler_overhead"]), ">", True),
+    _factor("with profiler", "profiler_overhead"),
     _count("generated", "generated_kernels"),
     _count("extern", "extern_calls"),
     Column("bytes moved", words.traffic, ">", optional=True),

@@ -78,7 +78,7 @@ def whole_percent(fraction: float) -> str:
 
 def percent(fraction: float | None) -> str:
     """`0.53 %`."""
-    return UNKNOWN if fraction is None else f"{fraction * 100:.2g} %"
+    return UNKNOWN if fraction is None else f"{float(f'{fraction * 100:.2g}'):g} %"
 
 
 def scientific(value: float | None) -> str:

@@ -56,7 +56,8 @@ _COUNTS = {
     "that was not in effect shows",
     "replicates_not_ok": "how many processes of the case did not end ok and count for nothing",
 }
-ADDED = rows.ADDED | _COUNTS
+_IDS = {"process_run_ids": "run_id of every process of the case, whatever its status, joined by ;"}
+ADDED = rows.ADDED | _COUNTS | _IDS
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
@@ -89,6 +90,7 @@ _COMBINED = {
     **{f"{name}_spread": "float64" for name in SPREADS},
     "_rounds": "float64",
     **dict.fromkeys(_COUNTS, "int64"),
+    **dict.fromkeys(_IDS, "str"),
 }
 
 
@@ -127,4 +129,5 @@ def _combined(case: pd.DataFrame) -> dict[str, Any]:
         "_rounds": min(counts, default=None),
         "replicates": len(ok),
         "replicates_not_ok": len(case) - len(ok),
+        "process_run_ids": ";".join(case["run_id"]),
     }

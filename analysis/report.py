@@ -1,70 +1,95 @@
-"""Writes a study's report: `python -m analysis.report [results/main]`."""
+"""Writes a study's report: `python -m analysis.report [results/main] [--calls N] [...]`."""
 
 from __future__ import annotations
 
-import html
-import re
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
+import pandas as pd
 
-from analysis import cli, pictures, sections
+from analysis import cli, numbers, pictures
+from analysis.page import figures, parts, render
+from analysis.page.study import Study, period, places
+from analysis.recommendation import ANYTHING, Wishes, recommend
+from analysis.recommending import wishes
+from analysis.rows import ordered
+from bench.records import UsageError
+
+_ROOT = Path(__file__).resolve().parents[1]
+GUIDE = _ROOT / "docs" / "how-to-read-a-report.md"
 
 
-def write(study: Path) -> Path:
+def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
 
-    Returns the path of index.html. Raises UsageError where there is no study or no run in it.
+    `wanted` decides what it recommends, and `where` which rows it is about (pandas' query; all by
+    default).
+
+    Returns the path of index.html. Raises UsageError where there is no study or no run in it, or
+    where `where` is no comparison of columns.
     """
     rows = cli.study(study)
+    rows = cli.where(rows, where) if where else rows
+    if rows.empty:
+        raise UsageError(f"--where {where!r} keeps no row of {study}")
     folder = study / "report"
     folder.mkdir(exist_ok=True)
     for kind in pictures.KINDS:
-        for old in folder.glob(f"{kind}-*.svg"):  # a section may be gone since
+        for old in folder.glob(f"{kind.name}-*.svg"):  # a figure may be gone since
             old.unlink()
-    context = sections.context(rows, study.resolve().name)
-    for picture in sections.every_picture(context):
+    context = _context(study, rows, wanted) | {"where": where}
+    for picture in figures.drawn(context["parts"][parts.FIGURES][1]):
         (folder / picture.file).write_text(picture.svg, encoding="utf-8")
-    for page, engine in _engines().items():
-        text = engine.get_template(f"{page}.j2").render(context)
-        (folder / page).write_text(text, encoding="utf-8")
+    for page in render.PAGES:
+        (folder / page).write_text(render.render(page, context), encoding="utf-8")
     return folder / "index.html"
 
 
-def _engines() -> dict[str, jinja2.Environment]:
-    """Page -> its template engine, which escapes everything that is printed."""
-    common: dict[str, Any] = {
-        "loader": jinja2.ChoiceLoader(  # the style is that of all pages
-            [jinja2.PackageLoader("analysis"), jinja2.PackageLoader("bench")]
-        ),
-        "undefined": jinja2.StrictUndefined,
-        "trim_blocks": True,
-        "lstrip_blocks": True,
-        "keep_trailing_newline": True,
+def _context(study: Path, rows: pd.DataFrame, wanted: Wishes) -> dict[str, Any]:
+    """What the templates print."""
+    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    told = Study(study.resolve().name, _typed(study), ordered(rows), answers)
+    counts = rows["status"].value_counts()
+    return {
+        "study": told.name,
+        "folder": told.folder,
+        "places": places(told),
+        "counts": ", ".join(f"{count} {status}" for status, count in counts.items()),
+        "rows": len(rows),
+        "cases": numbers.counted(len(rows), "case", "cases"),
+        "period": period(rows),
+        "guide": _guide(study),
+        "parts": parts.found(told),
     }
-    page = jinja2.Environment(autoescape=True, **common)
-    markdown = jinja2.Environment(autoescape=False, finalize=_markdown, **common)
-    markdown.filters["code"] = lambda text: Markup(" ".join(str(text).split()))
-    markdown.filters["made"] = Markup  # by a macro, whose values are escaped already
-    return {"index.html": page, "report.md": markdown}
 
 
-def _markdown(value: Any) -> Any:
-    """Text that Markdown shows as it is; an indented code block (`code`) needs nothing."""
-    if isinstance(value, Markup):
-        return value
-    line = " ".join(str(value).split())
-    return re.sub(r"([|`*\\])", r"\\\1", html.escape(line, quote=False))
+def _typed(study: Path) -> str:
+    """The study as a command line started here names it; no path of this machine is told."""
+    path = os.path.relpath(study)
+    return study.resolve().name if path.startswith("..") else path
+
+
+def _guide(study: Path) -> str | None:
+    """The guide as seen from the report, where both belong to one checkout."""
+    report = study.resolve() / "report"
+    inside = report.is_relative_to(_ROOT) and GUIDE.exists()
+    return os.path.relpath(GUIDE, report) if inside else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; prints the report's path and returns the exit status."""
-    asked = cli.parser("analysis.report", __doc__).parse_args(arguments)
-    return cli.exit_status(lambda: print(write(asked.study)))
+    parser = cli.parser("analysis.report", __doc__)
+    cli.add_where(parser)
+    wishes.add_options(parser)
+    asked = parser.parse_args(arguments)
+
+    def body() -> None:
+        print(write(asked.study, wishes.wishes(asked), asked.where))
+
+    return cli.exit_status(body)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,21 @@ MARKERS = {
     "cuda-graph": "P",
 }
 OTHER_MARKER = "X"
+# marker -> the character that stands for it in plain text; U+FE0E keeps it from becoming an emoji
+CHARACTERS = {
+    "o": "●",
+    "s": "■",
+    "D": "◆",
+    "^": "▲",
+    "v": "▼",
+    "<": "◀\ufe0e",
+    ">": "▶\ufe0e",
+    "p": "⬟",
+    "h": "⬢",
+    "*": "★",
+    "P": "✚",
+    "X": "✖\ufe0e",
+}
 # preset -> dash pattern of its line, which sets it apart within its family; others are solid
 DASHES: dict[str, tuple[float, ...]] = {
     "no_grad": (4, 2),
@@ -65,14 +80,15 @@ class Look:
     hatch: str = ""
 
 
-# Overhead stands out, work is quiet, waiting is empty; hatches tell them apart without colour.
+# Overhead stands out, work is quiet, waiting is empty; hatches tell them apart without colour. Dots
+# would: drawn as circles, they make a figure of half a megabyte.
 OVERHEAD = "#a6409a"
 LOOKS = {
     "dispatch": Look("dispatch", OVERHEAD),
     "launch": Look("launching", OVERHEAD, "////"),
-    "host": Look("host, not split", OVERHEAD, "...."),
+    "host": Look("host, not split", OVERHEAD, "||||"),
     "work": Look("work", FADED),
-    "gaps": Look("between kernels", FADED, "...."),
+    "gaps": Look("between kernels", FADED, "||||"),
     "wait": Look("waiting", None),
     "unsplit": Look("not split", None, "////"),
     "kernels": Look("kernels, profiled", FADED, "////"),
@@ -82,7 +98,7 @@ ACTIVATIONS = "#9a7b1e"
 SOURCES = {
     "weights": Look("weights", FADED),
     "inputs": Look("inputs", FADED, "////"),
-    "kept": Look("kept besides", FADED, "...."),  # on CUDA largely the workspace of cuBLAS
+    "kept": Look("kept besides", FADED, "||||"),  # on CUDA largely the workspace of cuBLAS
     "pool": Look("graph pool, free parts kept", None, "xxxx"),
     "saved": Look("saved for backward", ACTIVATIONS),
     "copies": Look("casted weights", ACTIVATIONS, "////"),

@@ -1,4 +1,4 @@
-"""Prints a study: `python -m analysis.table [results/main] [--csv] [--where EXPRESSION]`."""
+"""Prints a study and what to use: `python -m analysis.table [results/main] [--csv] [...]`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pandas as pd
 
 from analysis import cli, terminal, words
 from analysis.metrics import CONTRACT, METRICS
+from analysis.recommendation import ANYTHING, Wishes, fold, recommend
+from analysis.recommending import wishes
 from analysis.replicates import ADDED
 from analysis.rows import ordered
 from bench.records import UsageError
@@ -21,6 +23,16 @@ MOST_ROWS = 24  # of a summary; the whole study is for this module's command lin
 def text(rows: pd.DataFrame) -> str:
     """Derived rows as a table for a terminal."""
     return "\n".join(terminal.lines(rows)) if len(rows) else "no runs"
+
+
+def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
+    """Which mode to use, a sentence for each work, with what has to be known beside it."""
+    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    lines = []
+    for one in fold(answers):
+        lines += terminal.paragraph(one.text)
+        lines += [line for note in one.remarks for line in terminal.beneath(note)]
+    return "\n".join(lines)
 
 
 def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
@@ -70,32 +82,24 @@ def csv(rows: pd.DataFrame) -> str:
     return table.to_csv(index=False)
 
 
-def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
-    """The rows for which `expression` holds (pandas' `DataFrame.query`)."""
-    try:
-        kept = rows.query(expression)
-    except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise UsageError(
-            f"--where {expression!r}: {reason}; compare columns of the table, for example "
-            "--where 'mode == \"compile\" and speedup > 1.1'"
-        ) from None
-    if not isinstance(kept, pd.DataFrame):
-        raise UsageError(f"--where {expression!r} selects no rows; write a comparison of columns")
-    return kept
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = cli.parser("analysis.table", __doc__)
     parser.add_argument("--csv", action="store_true", help="all columns, full precision")
-    parser.add_argument("--where", metavar="EXPRESSION", help="keep rows for which this holds")
+    cli.add_where(parser)
+    wishes.add_options(parser)
     asked = parser.parse_args(arguments)
 
     def body() -> None:
+        wanted = wishes.wishes(asked)
+        if asked.csv and wanted != ANYTHING:
+            raise UsageError(
+                "--calls and --memory-limit change what is recommended, and --csv prints no such "
+                "thing; leave one of them out"
+            )
         rows = cli.study(asked.study)
-        rows = where(rows, asked.where) if asked.where else rows
-        sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n")
+        rows = cli.where(rows, asked.where) if asked.where else rows
+        sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n\n{advice(rows, wanted)}\n")
 
     return cli.exit_status(body)
 

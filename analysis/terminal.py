@@ -87,8 +87,7 @@ def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
         return [f"{line}{_GAP}{reason}"]
     if row["status"] == "skipped" and not alone:
         return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
-    beneath = paragraph(_INDENT + reason.partition(": ")[2])
-    return [f"{line}{_GAP}{row['status']}:", *beneath]
+    return [f"{line}{_GAP}{row['status']}:", *beneath(reason.partition(": ")[2])]
 
 
 def paragraph(text: str) -> list[str]:
@@ -97,6 +96,11 @@ def paragraph(text: str) -> list[str]:
         text, WIDTH, subsequent_indent=_INDENT,
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+def beneath(text: str) -> list[str]:
+    """The same, all lines indented."""
+    return paragraph(_INDENT + text)
 
 
 def _heading(row: Row, letter: bool, shared: bool) -> str:

@@ -16,12 +16,15 @@ Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
 def as_rows(frame: pd.DataFrame) -> list[Row]:
     """The table as mappings in which everything unknown (NaN, NA) is None."""
-    rows = frame.to_dict("records")
-    return [{str(key): _known(value) for key, value in row.items()} for row in rows]
+    names = [str(name) for name in frame]
+    columns = (_known(values) for _, values in frame.items())
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _known(value: Any) -> Any:
-    return None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+def _known(values: pd.Series) -> list[Any]:
+    """One whole column, because asking each value by itself takes seconds of a large study."""
+    listed = values.tolist()
+    return [None if gone else value for value, gone in zip(listed, values.isna(), strict=True)]
 
 
 def on_cuda(row: Row) -> bool:
@@ -55,6 +58,19 @@ def first_call(row: Row) -> str:
     """`7.20 s`, marked where the compiler's cache was not emptied before."""
     text = numbers.duration(row["first_call_s"])
     return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+
+
+def host_of_cuda(row: Row) -> str:
+    """How long the host is busy with a call; on a CPU it would be the latency once more."""
+    return numbers.duration(row["host_s"]) if on_cuda(row) else UNKNOWN
+
+
+def residual(row: Row) -> str:
+    """`-12.3 µs (9 %)`: work by the clocks less the profiler's kernels, of the work."""
+    told, seconds = numbers.duration(row["residual_s"]), row["residual_s"]
+    if seconds is None or not row["work_s"]:
+        return told
+    return f"{told} ({numbers.share(abs(seconds), row['work_s'])})"
 
 
 def launches(row: Row) -> str:
@@ -189,10 +205,13 @@ def remarks(row: Row) -> str:
 _REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
 
 
-def all_remarks(row: Row) -> str:
-    """The remarks, and whether the mode was not in effect, for tables without a mark for it."""
-    found = ("not in effect" if not_in_effect(row) else "", remarks(row))
-    return ", ".join(remark for remark in found if remark)
+def outcome(row: Row) -> str:
+    """`faster`, `skipped`, `not in effect`: in a word what became of a row."""
+    if row["status"] != "ok":
+        return str(row["status"])
+    if not_in_effect(row):
+        return "not in effect"
+    return row["verdict"] or ("smoke" if is_smoke(row) else UNKNOWN)
 
 
 def ended(row: Row) -> str:

@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from analysis import style
+from analysis.plots.canvas import SMALL, WIDTH, Entry, Panel, Stack, stacked, text_width
 from analysis.style import Look
 
 Lane = list[tuple[str, float]]  # parts of a bar: name in the table of looks, length
 SKIPPED = ""  # a part that is left free, so that the next one starts further on
-BESIDE: dict[str, float] = {"row": 0.4}  # inches: of a row with room for two bars
-LEGEND = 0.3  # inches above the foot
-_THICK = 0.62  # of a row, in rows
+BESIDE = 0.27  # inches: of a row with room for two bars
+_LEGEND_LINE, _HANDLE = 0.15, 0.42  # inches; a handle with what is left free around a name
 
 
-def draw(axes: Axes, place: int, lanes: Sequence[Lane], looks: Mapping[str, Look]) -> None:
+def bars(
+    title: str,
+    rows: Sequence[tuple[Entry, Sequence[Lane]]],
+    looks: Mapping[str, Look],
+    foot: str,
+) -> tuple[Stack, Axes]:
+    """A figure of stacked bars, one or more to a row, with a legend of the parts in use."""
+    used = {name for _, lanes in rows for lane in lanes for name, _ in lane}
+    named = [look for name, look in looks.items() if name in used]
+    across = _columns([look.name for look in named])
+    room = -(-len(named) // across) * _LEGEND_LINE
+    bar = {"bar": BESIDE} if max(len(lanes) for _, lanes in rows) > 1 else {}
+    stack = stacked([Panel(title, [entry for entry, _ in rows])], foot, room=room, **bar)
+    (axes,) = stack.axes
+    for place, (_, lanes) in enumerate(rows):
+        _draw(axes, place, lanes, looks, stack.thick)
+    _legend(stack, named, across)
+    return stack, axes
+
+
+def _draw(
+    axes: Axes, place: int, lanes: Sequence[Lane], looks: Mapping[str, Look], thick: float
+) -> None:
     """The bars of row `place`, the first on top."""
-    thick = _THICK / len(lanes)
+    each = thick / len(lanes)
     for number, lane in enumerate(lanes):
-        middle = place + (number - (len(lanes) - 1) / 2) * thick
+        middle = place + (number - (len(lanes) - 1) / 2) * each
         start = 0.0
         for name, length in lane:
             if name != SKIPPED:
-                axes.barh(middle, length, height=thick * 0.92, left=start, **as_drawn(looks[name]))
+                axes.barh(middle, length, height=each * 0.92, left=start, **as_drawn(looks[name]))
             start += length
 
 
@@ -46,17 +67,24 @@ def axis(axes: Axes, label: Callable[[float], str], unit: float = 1.0) -> None:
     """Lengths from 0 on, with round numbers of `unit`."""
     axes.set_xlim(0, None)
     high = axes.get_xlim()[1]
-    steps = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, high / unit)
+    steps = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(0, high / unit)
     axes.xaxis.set_major_locator(FixedLocator([n * unit for n in steps if 0 <= n * unit <= high]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda length, _: label(length)))
 
 
-def legend(figure: Figure, used: Collection[str], looks: Mapping[str, Look]) -> None:
-    """What the parts are, in the order of the table of looks, in the room above the foot.
+def _columns(names: Sequence[str]) -> int:
+    """Into how many columns of equal width the names of a legend fit."""
+    widest = max(text_width(name, SMALL) for name in names) + _HANDLE
+    return max(1, min(len(names), int(WIDTH / widest)))
 
-    On the left, which is what a narrow screen shows first.
-    """
-    named = [look for name, look in looks.items() if name in used]
+
+def _legend(stack: Stack, named: Sequence[Look], across: int) -> None:
+    """What the parts are, in the order of the table of looks, in the room above the foot."""
     patches = [Patch(label=look.name, **as_drawn(look)) for look in named]
-    figure.legend(handles=patches, loc="lower left", ncols=len(named), frameon=False, fontsize=8,
-                  bbox_to_anchor=(0, 0.22 / figure.get_figheight()))  # fmt: skip
+    high = stack.figure.get_figheight()
+    top = stack.axes[-1].get_position().y0 * high - 0.27
+    stack.figure.legend(
+        handles=patches, loc="upper left", ncols=across, frameon=False, fontsize=SMALL,
+        bbox_to_anchor=(0, top / high), borderaxespad=0, labelspacing=0.3, columnspacing=1.2,
+        handlelength=1.6,
+    )  # fmt: skip

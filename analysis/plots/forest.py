@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import style, words
-from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
+from analysis.plots.canvas import BAR, MOST_ROWS, Entry, Panel, and_more, stacked
 from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import MARGIN
 
 _STEPS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 _DECIDED = ("faster", "slower")
-_FOOT = "speedup: right of 1× is faster; the band is ±1 %; filled markers: faster or slower"
+_FOOT = "right of 1× is faster; dark band: ±1 %; filled markers: faster or slower"
 
 
 def forest(rows: pd.DataFrame) -> Figure | None:
@@ -47,21 +47,29 @@ def _first(panels: Sequence[list[Row]], room: int) -> list[list[Row]]:
 
 def _forest(panels: Sequence[list[Row]], hidden: int) -> Figure:
     limits = _limits([row for panel in panels for row in panel])
+    works = dict.fromkeys(words.work(panel[0]) for panel in panels)
     named = [
-        (f"{words.work(panel[0])}, {words.contest(panel[0])}", [row["mode"] for row in panel])
+        Panel(f"Speedup, {words.contest(panel[0])}", [_entry(row) for row in panel])
         for panel in panels
     ]
-    figure, every = stacked(named, and_more(_FOOT, hidden))
-    for axes, panel in zip(every, panels, strict=True):
+    foot = f"{and_more(_FOOT, hidden)}\n{'; '.join(works)}"
+    stack = stacked(named, foot)
+    for axes, panel in zip(stack.axes, panels, strict=True):
         _scale(axes, limits)
-        _panel(axes, panel)
-    return figure
+        _panel(axes, panel, stack.thick)
+    return stack.figure
 
 
-def _panel(axes: Axes, panel: Sequence[Row]) -> None:
-    axes.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.25, linewidth=0)
-    axes.axvline(1, color=style.INK, linewidth=0.8)
-    axes.text(1, -0.6, words.baseline(panel[0]), size=8, ha="center", va="bottom")
+def _entry(row: Row) -> Entry:
+    return Entry(row["mode"], f"{words.speedup(row)}  {row['verdict']}", row)
+
+
+def _panel(axes: Axes, panel: Sequence[Row], thick: float) -> None:
+    places, half = range(len(panel)), thick / 2
+    axes.hlines(places, 1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.45,
+                linewidth=BAR * 72, capstyle="butt")  # fmt: skip
+    axes.vlines([1] * len(panel), [n - half for n in places], [n + half for n in places],
+                color=style.INK, linewidth=0.8)  # fmt: skip
     for place, row in enumerate(panel):
         colour = style.family(row).colour
         axes.plot((row["speedup_ci_low"], row["speedup_ci_high"]), (place, place), color=colour,
@@ -69,7 +77,6 @@ def _panel(axes: Axes, panel: Sequence[Row]) -> None:
         filled = row["verdict"] in _DECIDED
         axes.plot(row["speedup"], place, style.marker(row), markersize=6.5, color=colour,
                   markerfacecolor=colour if filled else "none", markeredgewidth=1.3)  # fmt: skip
-        beside(axes, place, f"{words.speedup(row)}  {row['verdict']}")
 
 
 def _limits(rows: Sequence[Row]) -> tuple[float, float]:

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 
 from analysis import numbers, style, words
 from analysis.gains import Pair, pairs
-from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
+from analysis.plots.canvas import MOST_ROWS, SMALL, Entry, Panel, and_more, stacked
 from analysis.plots.dots import duration_axis
 
 _FOOT = "circle: plain eager with the same grad axis; numbers at the ends: kernels"
-_ROW = 0.36  # inches
 
 
 def fusion(section: pd.DataFrame) -> Figure | None:
@@ -25,17 +24,17 @@ def fusion(section: pd.DataFrame) -> Figure | None:
     if not found:
         return None
     shown = found[:MOST_ROWS]
-    title = f"{words.work(found[0].row)}: device work"
-    named = [(title, [words.variant(pair.row) for pair in shown])]
+    entries = [Entry(words.variant(p.row), numbers.ratio(p.gain), p.row) for p in shown]
     longest_s = max(max(pair.row["work_s"], pair.reference_work_s) for pair in shown)
+    foot = f"{and_more(_FOOT, len(found) - len(shown))}\n{words.work(found[0].row)}"
     with matplotlib.rc_context(style.RC):
-        figure, (axes,) = stacked(named, and_more(_FOOT, len(found) - len(shown)), _ROW)
+        stack = stacked([Panel("Device work of a call", entries)], foot)
+        (axes,) = stack.axes
         axes.set_xlim(0, longest_s * 1.12)
         duration_axis(axes, logarithmic=False)
         for place, pair in enumerate(shown):
             _dumbbell(axes, place, pair)
-            beside(axes, place, numbers.ratio(pair.gain))
-    return figure
+    return stack.figure
 
 
 def _dumbbell(axes: Axes, place: int, pair: Pair) -> None:
@@ -51,5 +50,5 @@ def _dumbbell(axes: Axes, place: int, pair: Pair) -> None:
     ):
         if row["kernels"] is not None:
             axes.annotate(numbers.count(row["kernels"]), (end_s, place), (7 * side, 0),
-                          textcoords="offset points", va="center", size=8,
+                          textcoords="offset points", va="center", size=SMALL,
                           ha="left" if side > 0 else "right")  # fmt: skip

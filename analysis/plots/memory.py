@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from analysis import memory as made_of
 from analysis import numbers, style, words
-from analysis.plots.bars import BESIDE, LEGEND, axis, draw, legend
-from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
+from analysis.plots.bars import axis, bars
+from analysis.plots.canvas import MOST_ROWS, Entry, and_more
 from analysis.words import Row
 
 
@@ -26,20 +26,17 @@ def memory(section: pd.DataFrame) -> Figure | None:
     if not rows:
         return None
     shown = rows[:MOST_ROWS]
-    stacks = [made_of.stack(row) for row in shown]
-    used = {name for each in stacks for name, _ in each}
+    drawn = [(_entry(row), [made_of.stack(row)]) for row in shown]
+    used = {name for _, lanes in drawn for lane in lanes for name, _ in lane}
     foot = and_more(_foot(shown, used), len(rows) - len(shown))
-    title = f"{words.work(rows[0])}: memory at the peak of a call"
     with matplotlib.rc_context(style.RC):
-        named = [(title, [words.variant(row) for row in shown])]
-        figure, (axes,) = stacked(named, foot, **(BESIDE if "pool" in used else {}), room=LEGEND)
-        for place, (row, each) in enumerate(zip(shown, stacks, strict=True)):
-            draw(axes, place, [each], style.SOURCES)
-            _mark(axes, place, row)
-            beside(axes, place, _numbers(row))
+        stack, axes = bars(
+            "Memory at the peak of a call", drawn, style.SOURCES, f"{foot}\n{words.work(rows[0])}"
+        )
+        for place, row in enumerate(shown):
+            _mark(axes, place, row, stack.thick)
         axis(axes, numbers.size_tick, numbers.size_unit(axes.get_xlim()[1])[0])
-        legend(figure, used, style.SOURCES)
-    return figure
+    return stack.figure
 
 
 def _foot(rows: Sequence[Row], used: Collection[str]) -> str:
@@ -50,18 +47,18 @@ def _foot(rows: Sequence[Row], used: Collection[str]) -> str:
         if "kept" in used and words.on_cuda(rows[0])
         else "",
     )
-    return "; ".join(filter(None, told))
+    foot = "; ".join(filter(None, told))
+    return foot
 
 
-def _mark(axes: Axes, place: int, row: Row) -> None:
+def _mark(axes: Axes, place: int, row: Row, thick: float) -> None:
     setup_bytes = made_of.setup_bytes(row)
     if setup_bytes is not None:
-        colour = style.family(row).colour
-        axes.plot([setup_bytes] * 2, (place - 0.4, place + 0.4), color=colour, linewidth=2)
+        colour, half = style.family(row).colour, thick / 2
+        axes.plot([setup_bytes] * 2, (place - half, place + half), color=colour, linewidth=2)
 
 
-def _numbers(row: Row) -> str:
-    peak = f"peak {numbers.size(row['peak_bytes'])}"
-    free = made_of.pool_free_bytes(row)
-    pool = f"pool {numbers.size(row['graph_pool_bytes'])}, {numbers.size(free)} of it free"
-    return f"{peak}\n{pool}" if free else peak
+def _entry(row: Row) -> Entry:
+    peak, free = f"peak {numbers.size(row['peak_bytes'])}", made_of.pool_free_bytes(row)
+    pool = f", {numbers.size(free)} free in a pool" if free else ""
+    return Entry(words.variant(row), peak + pool, row)

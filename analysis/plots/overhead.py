@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import numbers, split, style, words
-from analysis.plots.bars import BESIDE, LEGEND, SKIPPED, Lane, axis, draw, legend
-from analysis.plots.canvas import MOST_ROWS, and_more, beside, stacked
+from analysis.plots.bars import SKIPPED, Lane, axis, bars
+from analysis.plots.canvas import MOST_ROWS, Entry, and_more
 from analysis.rows import trusted
 from analysis.words import Row
 
@@ -24,25 +24,19 @@ def overhead(section: pd.DataFrame) -> Figure | None:
     unknown is an outline.
     """
     rows = sorted(words.as_rows(trusted(section)), key=style.order)
-    shown = rows[:MOST_ROWS]
-    lanes = [_lanes(row) for row in shown]
-    used = dict.fromkeys(name for each in lanes for lane in each for name, _ in lane)
-    if set(used) <= {"unsplit", "kernels", SKIPPED}:
+    drawn = [(Entry(words.variant(row), _numbers(row), row), _lanes(row)) for row in rows]
+    used = {name for _, lanes in drawn for lane in lanes for name, _ in lane}
+    if used <= {"unsplit", "kernels", SKIPPED}:
         return None
-    title = f"{words.work(rows[0])}: where the time of one call goes"
-    foot = _foot(rows[0]) if max(map(len, lanes)) > 1 else ""
-    names = [words.variant(row) for row in shown]
+    shown = drawn[:MOST_ROWS]
+    two = max(len(lanes) for _, lanes in shown) > 1
+    foot = and_more(_foot(rows[0]) if two else "", len(rows) - len(shown))
     with matplotlib.rc_context(style.RC):
-        figure, (axes,) = stacked(
-            [(title, names)], and_more(foot, len(rows) - len(shown)),
-            **(BESIDE if foot else {}), room=LEGEND,
-        )  # fmt: skip
-        for place, (row, each) in enumerate(zip(shown, lanes, strict=True)):
-            draw(axes, place, each, style.LOOKS)
-            beside(axes, place, _numbers(row))
+        stack, axes = bars(
+            "Where the time of one call goes", shown, style.LOOKS, f"{foot}\n{words.work(rows[0])}"
+        )
         axis(axes, numbers.tick)
-        legend(figure, used, style.LOOKS)
-    return figure
+    return stack.figure
 
 
 def _foot(row: Row) -> str:
@@ -90,19 +84,11 @@ def _known(*named: tuple[str, float | None]) -> Lane:
 
 
 def _numbers(row: Row) -> str:
-    """A line for each of two bars, or one."""
     if words.on_cuda(row) and row["host_s"] is not None:
-        host, device = numbers.duration(row["host_s"]), numbers.duration(row["device_s"])
-        if row["launches"] is None:
-            return f"host {host}, device {device}"
-        launches = words.launches(row)
-        idle = numbers.share(row["device_idle_fraction"], 1)
-        return f"host {host}, {launches}\ndevice {device}, {idle} idle"
+        return f"host {numbers.duration(row['host_s'])}, device {numbers.duration(row['device_s'])}"
     if row["dispatch_s"] is None:
         return f"{numbers.duration(row['latency_s'])}, split unknown"
     part = numbers.share(row["dispatch_s"], row["latency_s"])
     dispatch = f"dispatch {numbers.duration(row['dispatch_s'])}, {part}"
-    if row["residual_s"] is None:
-        return dispatch
-    unchecked = "" if split.checked(row) else ", not checked"
-    return f"{dispatch}\nresidual {numbers.duration(row['residual_s'])}{unchecked}"
+    unchecked = row["residual_s"] is not None and not split.checked(row)
+    return f"{dispatch}, profile checks nothing" if unchecked else dispatch

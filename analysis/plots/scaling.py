@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from analysis import numbers, style, words
-from analysis.plots.canvas import WIDTH
+from analysis.plots.canvas import SIDE, SMALL, TITLE_SIZE, WIDTH, text_width, wrapped
 from analysis.series import Line, Series
 
-_HEIGHT, _TOP, _BOTTOM = 3.9, 0.6, 0.75  # inches
-_LEFT, _BETWEEN, _LEGEND = 0.75, 0.25, 2.55
+_HIGH, _TITLE, _UNDER = 2.0, 0.32, 0.42  # inches: of a panel, above it, beneath it
+_LEFT, _RIGHT, _LINE, _HANDLE = 0.62, 0.12, 0.165, 0.5
 _MOST_TICKS = 8
 
 
@@ -25,30 +25,47 @@ def scaling(found: Series) -> Figure:
     the size at which it is as long as device time, or half of the latency.
     """
     lines = sorted(found.lines, key=lambda line: style.order(line.rows[0]))
+    names = [line.name for line in lines]
+    names += [found.overhead.meets] if any(line.crossing for line in lines) else []
+    across = max(1, int(WIDTH / (max(text_width(name, SMALL) for name in names) + _HANDLE)))
+    foot = wrapped(words.work_at(lines[0].rows[0], found.others), SMALL)
+    legend, beneath = -(-len(names) // across) * _LINE, len(foot) * _LINE + 0.1
+    panel = _TITLE + _HIGH + _UNDER
     with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(WIDTH, _HEIGHT))
-        latency, overhead = (_axes(figure, number) for number in range(2))
+        figure = Figure(figsize=(WIDTH, 2 * panel + legend + beneath + 0.04))
+        latency, overhead = (_axes(figure, number * panel + _TITLE + _HIGH) for number in range(2))
         for line in lines:
             _draw(latency, line, "latency_s", line.name)
             _draw(overhead, line, f"{found.overhead.clock}_s")
         _mark(latency, lines, found.overhead.meets)
         for axes, title in ((latency, "latency"), (overhead, found.overhead.label)):
             _scale(axes, sorted({size for line in lines for size in line.sizes}), found.size)
-            axes.set_title(title, size=9)
+            _title(axes, f"{title.capitalize()} over {found.size}")
         _share_height(latency, overhead)
-        place = 1 - (_LEGEND - 0.1) / WIDTH
-        figure.legend(loc="upper left", bbox_to_anchor=(place, 1 - _TOP / _HEIGHT),
-                      frameon=False, fontsize=8, borderaxespad=0)  # fmt: skip
-        title = f"{words.work_at(lines[0].rows[0], found.others)}: over {found.size}"
-        figure.text(0.01, 1 - 0.25 / _HEIGHT, title, weight="bold")
+        _legend(figure, across, legend + beneath)
+        bottom = 0.06 / figure.get_figheight()
+        figure.text(SIDE / WIDTH, bottom, "\n".join(foot), size=SMALL, linespacing=1.25)
     return figure
 
 
-def _axes(figure: Figure, number: int) -> Axes:
-    wide = (WIDTH - _LEFT - _BETWEEN - _LEGEND) / 2
-    left = _LEFT + number * (wide + _BETWEEN)
-    inner = _HEIGHT - _TOP - _BOTTOM
-    return figure.add_axes((left / WIDTH, _BOTTOM / _HEIGHT, wide / WIDTH, inner / _HEIGHT))
+def _axes(figure: Figure, down: float) -> Axes:
+    """A panel whose lower edge lies `down` inches beneath the top."""
+    height = figure.get_figheight()
+    wide = WIDTH - _LEFT - _RIGHT
+    return figure.add_axes((_LEFT / WIDTH, 1 - down / height, wide / WIDTH, _HIGH / height))
+
+
+def _title(axes: Axes, text: str) -> None:
+    left = (SIDE - _LEFT) / (WIDTH - _LEFT - _RIGHT)
+    axes.set_title(text, size=TITLE_SIZE, weight="bold", loc="left", x=left, pad=8)
+
+
+def _legend(figure: Figure, across: int, top: float) -> None:
+    place = (0, top / figure.get_figheight())
+    figure.legend(
+        loc="upper left", bbox_to_anchor=place, ncols=across, frameon=False, fontsize=SMALL,
+        borderaxespad=0, labelspacing=0.3, columnspacing=1.2,
+    )  # fmt: skip
 
 
 def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:
@@ -88,4 +105,3 @@ def _share_height(latency: Axes, overhead: Axes) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
         axes.yaxis.set_minor_locator(NullLocator())
-    overhead.yaxis.set_ticklabels([])

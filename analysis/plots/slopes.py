@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
+from analysis import words
 from analysis.plots.dots import Dot, dots
 from analysis.series import Series, by_slope
 
@@ -14,5 +15,8 @@ def slopes(chain: Series) -> Figure | None:
     if not points:
         return None
     name = chain.overhead.name
-    foot = f"slope of {name} over all sizes, with its 95 % interval; left is cheaper"
-    return dots(points, f"{name} per {chain.unit}", foot)
+    foot = (
+        f"slope of {name} over all sizes, with its 95 % interval; left is cheaper\n"
+        f"{words.work_at(points[0].row, chain.others)}"
+    )
+    return dots(points, f"{name.capitalize()} per {chain.unit}", foot)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis import numbers, style, words
 from analysis.plots.bars import as_drawn, axis
-from analysis.plots.canvas import beside, stacked
+from analysis.plots.canvas import Entry, Panel, stacked
 from analysis.style import Look
 from analysis.waterfall import Step, Waterfall, waterfalls
 from bench.stats import Estimate
@@ -20,7 +20,6 @@ _FOOT = (
 )
 _REST = Look("above the floor", None)
 _FLOOR = Look("floor", style.FADED)
-_THICK = 0.62  # of a row, in rows
 
 
 def waterfall(section: pd.DataFrame) -> Figure | None:
@@ -28,35 +27,35 @@ def waterfall(section: pd.DataFrame) -> Figure | None:
     found = waterfalls(section)
     if not found:
         return None
-    panels = [(_title(each), _names(each)) for each in found]
+    panels = [Panel(_title(each), _entries(each)) for each in found]
+    foot = f"{_FOOT}\n{words.work(found[0].steps[0].row)}"
     with matplotlib.rc_context(style.RC):
-        figure, every = stacked(panels, _FOOT)
-        for axes, each in zip(every, found, strict=True):
-            _draw(axes, each)
-    return figure
+        stack = stacked(panels, foot)
+        for axes, each in zip(stack.axes, found, strict=True):
+            _draw(axes, each, stack.thick)
+    return stack.figure
 
 
 def _title(found: Waterfall) -> str:
-    row = found.steps[0].row
-    return f"{words.work(row)}, {row['dtype']}: from eager to the floor"
+    return f"From eager to the floor, {words.contest(found.steps[0].row)}"
 
 
-def _names(found: Waterfall) -> list[str]:
-    return [*(step.row["mode"] for step in found.steps), *(["floor"] if found.floor_s else [])]
+def _entries(found: Waterfall) -> list[Entry]:
+    steps = [Entry(step.row["mode"], _numbers(step), step.row) for step in found.steps]
+    if found.floor_s is None:
+        return steps
+    return [*steps, Entry("floor", f"{numbers.duration(found.floor_s)}, {found.floor_bound}")]
 
 
-def _draw(axes: Axes, found: Waterfall) -> None:
+def _draw(axes: Axes, found: Waterfall, thick: float) -> None:
     before_s = 0.0
     for place, step in enumerate(found.steps):
         level_s = step.level.value
-        axes.barh(place, level_s - before_s, left=before_s, height=_THICK, **as_drawn(_look(step)))
+        axes.barh(place, level_s - before_s, left=before_s, height=thick, **as_drawn(_look(step)))
         axes.plot(_ends(step.level), (place, place), color=style.INK, linewidth=1.2)
-        beside(axes, place, _numbers(step))
-        _connect(axes, place, level_s, len(_names(found)))
         before_s = level_s
-    if found.floor_s:
-        _floor(axes, len(found.steps), before_s, found.floor_s)
-        beside(axes, len(found.steps), f"{numbers.duration(found.floor_s)}, {found.floor_bound}")
+    if found.floor_s is not None:
+        _floor(axes, len(found.steps), before_s, found.floor_s, thick)
     axis(axes, numbers.tick)
 
 
@@ -67,14 +66,9 @@ def _look(step: Step) -> Look:
     return Look("", colour, "////") if step.told == "more" else Look("", None)
 
 
-def _connect(axes: Axes, place: int, level_s: float, count: int) -> None:
-    if place + 1 < count:
-        axes.plot([level_s] * 2, (place, place + 1), color=style.FADED, linewidth=0.8, zorder=0)
-
-
-def _floor(axes: Axes, place: int, level_s: float, floor_s: float) -> None:
-    axes.barh(place, floor_s, height=_THICK, **as_drawn(_FLOOR))
-    axes.barh(place, level_s - floor_s, left=floor_s, height=_THICK, **as_drawn(_REST))
+def _floor(axes: Axes, place: int, level_s: float, floor_s: float, thick: float) -> None:
+    axes.barh(place, floor_s, height=thick, **as_drawn(_FLOOR))
+    axes.barh(place, level_s - floor_s, left=floor_s, height=thick, **as_drawn(_REST))
 
 
 def _ends(level: Estimate) -> tuple[float, float]:

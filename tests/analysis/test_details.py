@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import words
-from analysis.details import Details, details
+from analysis.columns import NAMING
+from analysis.details import details
 from analysis.metrics import derived
-from analysis.sections import NAMING
+from analysis.tables import Table
 from bench.records import Record
 from tests.analysis.passes import cpu_passes, cuda_passes
 from tests.analysis.studies import not_measured, record, save
 
 
-def _tables(folder: Path, *records: Record) -> dict[str, Details]:
+def _tables(folder: Path, *records: Record) -> dict[str, Table]:
     rows = words.as_rows(derived(save(records, folder)))
     return {table.title.partition(",")[0]: table for table in details(rows, NAMING)}
 
 
-def _cells(table: Details, mode: str) -> dict[str, str]:
+def _cells(table: Table, mode: str) -> dict[str, str]:
     (line,) = (line for line in table.rows if line[0] == mode)
     return dict(zip(table.titles, line, strict=True))
 

@@ -91,6 +91,7 @@ def test_shares_percentages_and_multiples() -> None:
     assert numbers.share(0.81, 1) == "81 %"
     assert numbers.share(None, 1) == "–"
     assert numbers.percent(0.00531) == "0.53 %"
+    assert numbers.percent(1.62) == "160 %"
     assert numbers.times(1.94) == "1.9×"
     assert numbers.times(131.0) == "131×"
     assert numbers.scientific(2.1e-7) == "2.1e-7"

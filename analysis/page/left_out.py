@@ -1,0 +1,28 @@
+"""What is neither charted nor recommended, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis import words
+from analysis.page.names import named
+from analysis.page.study import Study
+from analysis.words import Row
+
+# what is wrong comes before what was only skipped
+_ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped")
+
+
+def left_out(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """`reasons`: a dict for each with the rows it is about, faults first."""
+    reasons: dict[str, list[Row]] = {}
+    for row in words.as_rows(study.rows):
+        if why := words.why_left_out(row):
+            reasons.setdefault(why, []).append(row)
+    found = sorted(reasons.items(), key=lambda item: _rank(item[1][0]))
+    return {"reasons": [{"why": why, "rows": named(study, rows)} for why, rows in found]}
+
+
+def _rank(row: Row) -> int:
+    status = str(row["status"])
+    return _ORDER.index(status) if status in _ORDER else 0

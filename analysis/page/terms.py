@@ -1,0 +1,72 @@
+"""What the words of a report mean."""
+
+from __future__ import annotations
+
+from analysis import numbers
+from analysis.page.study import Study
+from bench.stats import ALPHA, MARGIN
+
+_CONFIDENCE = numbers.whole_percent(1 - ALPHA)
+_MARGIN = numbers.whole_percent(MARGIN)
+
+TERMS = {
+    "colours and markers": "a colour for each family of modes (grey: eager; orange: autocast; "
+    "blue: compiled; green: compiled and in CUDA graphs; pink: captured by hand) and a marker for "
+    "each mode, the same in figures, tables and text. Filled: decided beyond the limits.",
+    "latency": "what a caller sees who waits for each call; median over rounds. Its interval holds "
+    "within one process; other processes of the same code differ by more. Replicates are "
+    "processes: each counts once, and the interval is then that between them; of two it is no "
+    f"{_CONFIDENCE} interval but the range of two processes, and mde is left open. p95: one call "
+    "in twenty takes longer.",
+    "speedup": "baseline ÷ case, both timed in every round in random order; median over rounds. "
+    f"The interval covers the truth in {_CONFIDENCE} of such runs, for each row alone: it is not "
+    "widened for the number of modes.",
+    "verdict": f"faster or slower where the interval lies beyond ±{_MARGIN}, equivalent where it "
+    "lies inside, else inconclusive. Not in effect: torch gave something else than the mode's name "
+    "says. Any other word is how a run ended that has no result.",
+    "noise floor": "the baseline against itself, measured as any other case: what lies within its "
+    "interval is no difference.",
+    "mde": "the smallest true change that would have shown in 80 % of such runs.",
+    "same grad": "speedup beyond plain eager with the same grad axis, so that a compiled mode is "
+    "not credited with what inference_mode gains by itself.",
+    "dispatch": "the same call on an empty batch, where it does no work: Python, dispatcher, "
+    "autograd, guards and allocation. The rest of a call on a CPU is work. On CUDA the host goes "
+    "on to launch, while the device works beside it.",
+    "host, device, pipelined": "how long the host is busy issuing a call, how long the device "
+    "works on it, and what a further call adds when none is waited for.",
+    "kernels": "of one call, under the profiler. On a CPU an operator that does work of its own, "
+    "or a fused C++ kernel. launches: what the host hands to a GPU; idle: the part of the latency "
+    "in which nothing ran there.",
+    "fusion gain, alone, launch gain": "work of plain eager with the same grad axis and dtype ÷ "
+    "work of this mode; work is device time, on a CPU what dispatch leaves of the latency. Its "
+    "interval is the worst case of both rows, within each process; on CUDA, where device times "
+    "have no pair, other processes may differ by more. alone: the speedup that this would give if "
+    "nothing else changed, little where overhead sets the pace. launch gain: what is left of same "
+    "grad beyond that, due to launching and dispatch.",
+    "of the roofline": "the least time that the counted work can take at the highest rates "
+    "measured on this device and dtype (compute: arithmetic sets it; memory: bandwidth) ÷ the time "
+    "that the work takes. Above 100 %, the work beat those rates, as what stays in a cache does, "
+    "and there is no floor to speak of.",
+    "peak": "what is held between calls, the peak of a call above it, and what a graph's pool "
+    "keeps free for its replays, as the allocator counts. Of what is held, all but weights and "
+    "inputs is kept besides, on CUDA largely the workspace of cuBLAS. setup peak: of the first "
+    "call, above what was held before; on a CPU it is the growth of the process, with "
+    "the compiler in it, and does not compare.",
+    "operators, leaves": "operators of one call, from Python, autograd or compiled code, and those "
+    "that call no further one. launch delay: from the start of a launch to that of its kernel. "
+    "with profiler: latency under it ÷ latency without. generated, extern: calls of generated "
+    "kernels, and of operators and libraries from generated code.",
+    "bytes moved": "what compiled code reads and writes, as the compiler counts, and how much less "
+    "than all operators of eager. from cache: pieces of compiled code that were not compiled now. "
+    "allocations: of a steady call.",
+    "first call": "compile, autotune and capture. pays after: calls until the time gained has paid "
+    "for it.",
+    "error": "relative RMS error against float64. Compare it before you trade fp32 for a smaller "
+    "dtype.",
+    numbers.UNKNOWN: "unknown.",
+}
+
+
+def terms(study: Study) -> dict[str, str]:
+    """All of them, whatever the study."""
+    return TERMS

@@ -1,0 +1,90 @@
+"""What a reader asks for on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from analysis import report, table
+from analysis.recommending.wishes import calls, size_bytes
+from bench.records import UsageError
+from tests.analysis.recommending.test_decide import MIB, control, needs
+from tests.analysis.studies import record, save
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8GiB", 8 * 2**30), ("8 gib", 8 * 2**30), ("1.5GiB", 3 * 2**29), ("512MiB", 2**29),
+        ("64KiB", 2**16), ("1TiB", 2**40), ("1000B", 1000), ("4096", 4096), (".5MiB", 2**19),
+    ],
+)  # fmt: skip
+def test_sizes(text: str, size: int) -> None:
+    assert size_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "8GB", "8G", "GiB", "-1GiB", "0GiB", "0.1B", "1e9", "8 GiB of it", "nan"]
+)
+def test_what_is_no_size_is_said_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--memory-limit .*8GiB"):
+        size_bytes(text)
+
+
+@pytest.mark.parametrize(("text", "number"), [("1", 1), ("10_000", 10_000), ("1e6", 1_000_000)])
+def test_calls(text: str, number: float) -> None:
+    assert calls(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "0.5", "inf", "nan", "many", "1,000"])
+def test_what_is_no_number_of_calls_is_said(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--calls .*10000"):
+        calls(text)
+
+
+@pytest.mark.parametrize("program", [table, report])
+@pytest.mark.parametrize("option", [("--calls", "none"), ("--memory-limit", "8GB")])
+def test_a_wish_that_cannot_be_is_one_line_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], program: ModuleType, option: tuple[str, str]
+) -> None:
+    save([record()], tmp_path)
+    assert program.main([str(tmp_path), *option]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {option[0]} {option[1]}: must be")
+    assert error.count("\n") == 1
+
+
+def told(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    assert table.main([str(folder), *options]) == 0
+    above, _, below = capsys.readouterr().out.partition("\n\n")
+    assert above
+    return " ".join(below.split())
+
+
+def test_the_table_says_beneath_what_to_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([control(**needs(10 * MIB)), record("compile", speedup=1.2, **needs(90 * MIB))], tmp_path)
+    start = "transformer, batch 4, seq 64, inference, fp32: "
+    assert told(tmp_path, capsys).startswith(f"{start}compile, 1.200× [1.192, 1.208] over eager")
+    few = told(tmp_path, capsys, "--calls", "100")
+    assert few.startswith(
+        f"{start}eager: no mode pays for its first call within 100 calls Not comp"
+    )
+    small = told(tmp_path, capsys, "--memory-limit", "50MiB")
+    assert small.endswith("Not compile: a call needs 90.0 MiB of the 50.0 MiB that are allowed.")
+
+
+def test_what_where_leaves_out_is_not_recommended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record("compile", speedup=1.2), record("no_grad", speedup=1.1), control()], tmp_path)
+    assert ": no_grad, 1.10" in told(tmp_path, capsys, "--where", 'mode != "compile"')
+
+
+def test_wishes_mean_nothing_to_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save([record()], tmp_path)
+    assert table.main([str(tmp_path), "--csv", "--calls", "10"]) == 2
+    assert "--csv" in capsys.readouterr().err
