@@ -15,8 +15,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bench.devices import Step
 from bench.findings import Memory
 from bench.memory.allocators import Allocations, Allocator, storage_bytes
+from bench.modes import Built
 from bench.records import Variant
-from bench.subject import Inputs, Subject, state_kept
+from bench.subject import Inputs, Subject
+from bench.training.trainer import Trainer
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels, where they cannot be seen"
 NO_STORAGE = "a weight or input has no storage whose size could be asked (a sparse tensor)"
@@ -25,20 +27,21 @@ CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
 """What autocast calls to cast an argument; the second in inference mode."""
 
 
-def read(
-    subject: Subject, variant: Variant, live: Step, step: Step, allocator: Allocator
-) -> Memory:
-    """All of the above for `step`, which has been called before and is alone in the process.
+def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
+    """All of the above for a variant that has been called before and is alone in the process.
 
-    `live` is a call that really calls the module, where `step` may be a replay of it. Calls `live`
-    twice and `step` twice; the module's buffers are as before when it returns.
+    Calls it four times; buffers and what is trained are as before when it returns.
     """
-    with state_kept(subject.module):
-        called = steady_call(step, allocator)
+    subject = built.subject
+    with built.kept():
+        called = steady_call(built.step, allocator)
         resident = allocator.resident_bytes()
         pools = allocator.pools()  # after it, as what it collects is live in neither of them
-        saved = saved_activation_bytes(live, subject)
-        copies = autocast_copy_bytes(live, subject.module, variant)
+        trained = _of_training(built.trainer)
+        saved = saved_activation_bytes(built.live, subject)
+        copies = autocast_copy_bytes(built.live, subject.module, variant)
+    if resident is not None and built.trainer:
+        resident -= _kept_by_the_harness(built.trainer)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
@@ -49,6 +52,8 @@ def read(
         _of_call(called),
         weights_bytes=weights,
         input_bytes=inputs,
+        gradient_bytes=trained[0],
+        optimizer_state_bytes=trained[1],
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
@@ -57,6 +62,19 @@ def read(
         graph_pool_live_bytes=pools.graph_pool_live_bytes,
         memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
+
+
+def _kept_by_the_harness(trainer: Trainer) -> int:
+    """Of what is resident: initial values, which lie on the host, so not in a GPU's memory."""
+    on_host = all(parameter.device.type == "cpu" for parameter in trainer.trained)
+    return storage_bytes(trainer.initial) if on_host else 0
+
+
+def _of_training(trainer: Trainer | None) -> tuple[int | None, int | None]:
+    """What gradients and the optimizer's state take."""
+    if trainer is None:
+        return None, None
+    return storage_bytes(trainer.gradients()), storage_bytes(trainer.state())
 
 
 def _of_call(called: Allocations | None) -> Memory:

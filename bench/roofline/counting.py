@@ -14,11 +14,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from bench.devices import Step
 from bench.isolation import one_line
+from bench.memory.allocators import storage_bytes
+from bench.modes import Built
 from bench.roofline.floor import Work
 from bench.roofline.traffic import Traffic, tensors
-from bench.subject import Subject, state_kept
 
 aten = torch.ops.aten
 
@@ -76,20 +76,23 @@ PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Operators from elsewhere can do anything."""
 
 
-def count(step: Step, subject: Subject) -> Work:
-    """The FLOPs and bytes of one eager call, which is made; buffers are as before after it.
+def count(built: Built) -> Work:
+    """The FLOPs and bytes of one eager call, which is made; all is as before after it.
 
-    Pointwise work and reductions count no FLOPs: they are bound by bytes.
+    Pointwise work and reductions count no FLOPs: they are bound by bytes. A step that trains has
+    written its weights and the optimizer's state, too.
     """
+    module, inputs = built.subject.module, built.subject.inputs
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
     try:
-        module = subject.module
-        traffic = Traffic([*module.parameters(), *module.buffers(), *subject.inputs.tensors()])
+        changed = _changed(built)
+        traffic = Traffic([*module.parameters(), *module.buffers(), *inputs.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
         # The counter sees a call first: it takes compositions apart, which inference mode does not.
-        with state_kept(module), traffic, unknown, counter:
-            output = step()
+        with built.kept(), traffic, unknown, counter:
+            output = built.live()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(tensors(output))
+        least_bytes += storage_bytes(changed)
     except Exception as error:
         return Work(None, None, f"torch cannot count this call: {one_line(error, 120)}")
     if unknown.names:
@@ -97,6 +100,15 @@ def count(step: Step, subject: Subject) -> Work:
         note = f"nothing says how many FLOPs these operators take: {names}"
         return Work(None, least_bytes, note, traffic.total_bytes)
     return Work(int(counter.get_total_flops()), least_bytes, None, traffic.total_bytes)
+
+
+def _changed(built: Built) -> list[torch.Tensor]:
+    """What a step of training reads and writes: there after a first one."""
+    if built.trainer is None:
+        return []
+    with built.kept():
+        built.live()
+    return [*built.trainer.trained, *built.trainer.state()]
 
 
 class _UnknownWork(TorchDispatchMode):
