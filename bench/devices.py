@@ -237,7 +237,7 @@ class Cuda:
 
     def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
         """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
-        made = torch.cuda.make_graphed_callables(module, inputs)
+        made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
         assert isinstance(made, torch.nn.Module)
         return made
 

@@ -14,7 +14,7 @@ from bench.devices import Hardware, Step
 from bench.records import Training, UsageError, Variant
 from bench.subject import Subject, state_kept
 from bench.training.losses import loss_of
-from bench.training.trainer import Trainer, trainer
+from bench.training.trainer import Start, Trainer, trainer
 
 DTYPES = {
     "fp32": torch.float32,
@@ -33,8 +33,8 @@ MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; all others compute fp32 in full."""
 
 POSITIONAL_ALONE = (
-    "train.capture=forward_backward: torch.cuda.make_graphed_callables takes positional arguments "
-    "alone, and the model's example inputs are named; give them as a tuple, or capture the step"
+    "train.capture=forward_backward: make_graphed_callables takes positional arguments alone, and "
+    "the model's example inputs are named; give them as a tuple, or capture the step"
 )
 
 
@@ -47,6 +47,7 @@ class Built:
     live: Step  # a call that really calls the target
     step: Step  # what is timed: `live`, or a replay of it
     trainer: Trainer | None = None  # of a step that trains
+    graphed: bool = False  # forward and backward are a graph each
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -78,24 +79,27 @@ def build(
     fullgraph: bool,
     device: Hardware,
     training: Training | None = None,
+    start: Start | None = None,
 ) -> Built:
     """Wraps `subject`, which must already have the variant's `weight_dtype`.
 
     Captures if the mode says so, which runs the step; compiles with the first call otherwise. With
-    `training` the step trains: the caller restores what the capture's own steps changed.
+    `training` the step trains, from `start` or else from the weights as they are: the caller
+    restores what the capture's own steps changed.
     """
     target = _compiled(subject.module, variant.mode.compile, fullgraph)
-    if variant.mode.graph and training and not training.captures_step(variant.mode):
+    graphed = variant.mode.graph and training is not None and training.capture != "step"
+    if graphed:
         target = _graphed(target, subject, variant, device)
     called = _called(target, subject, variant, device, training)
     forward = _in_contexts(called, variant, device.type)
     if training is None:
         return Built(subject, target, forward, _captured(forward, variant.mode.graph, device))
-    trained = trainer(subject.module, forward, training, variant, device.type)
+    trained = trainer(subject.module, forward, training, variant, device.type, start)
     step = _captured(trained.step, training.captures_step(variant.mode), device)
     if step != trained.step:
         trained.is_captured()
-    return Built(subject, target, trained.step, step, trained)
+    return Built(subject, target, trained.step, step, trained, graphed)
 
 
 def _graphed(
@@ -106,7 +110,19 @@ def _graphed(
     if subject.inputs.kwargs:
         raise UsageError(POSITIONAL_ALONE)
     with autocast() if variant.mode.autocast else nullcontext():
-        return device.graphed(target, subject.inputs.args)
+        return device.graphed(_Around(target), subject.inputs.args)
+
+
+class _Around(torch.nn.Module):
+    """What is graphed in place of the model: a graphed module's forward is replaced for good."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """What the model returns."""
+        return self.model(*args)
 
 
 def _captured(step: Step, asked: bool, device: Hardware) -> Step:
