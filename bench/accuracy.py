@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from bench.devices import Step
+from bench.outputs import Outputs, comparable
 from bench.subject import Inputs, Subject, redraw, state_kept
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
@@ -33,8 +31,6 @@ STOCHASTIC = (
     "in eval()"
 )
 
-Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
-
 
 @dataclass(frozen=True)
 class Exam:
@@ -44,6 +40,14 @@ class Exam:
     answers: tuple[Outputs, ...]
     seed: int
     unfit: str | None  # why outputs cannot be compared, if so
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """The largest relative RMS error, and where it is."""
+
+    error: float  # nan where a value is not a number, inf where the structure is another
+    place: str | None
 
 
 def prepare(subject: Subject, seed: int) -> Exam:
@@ -56,29 +60,28 @@ def prepare(subject: Subject, seed: int) -> Exam:
             double, lambda: double.module(*double.inputs.args, **double.inputs.kwargs), fresh, seed
         )
 
-    with _default_dtype(torch.float64), torch.no_grad():
+    with default_dtype(torch.float64), torch.no_grad():
         answers = tuple(answer(fresh, seed) for fresh in inputs)
         again = answer(inputs[0], seed + 1)
     unfit = None if answers[0] else NO_TENSORS
-    if worst_error(again, answers[0]) > REPEATABLE:
+    if worst(errors(again, answers[0]).items()).error > REPEATABLE:
         unfit = STOCHASTIC
     return Exam(inputs, answers, seed, unfit)
 
 
-def examine(exam: Exam, subject: Subject, step: Step) -> float:
+def examine(exam: Exam, subject: Subject, step: Step) -> Deviation:
     """Worst relative RMS error of `step`, which reads `subject`, over outputs and fresh inputs.
 
-    Buffers and inputs are as before when it returns; inf where the outputs have another structure,
-    nan where a value is not a number.
+    Buffers and inputs are as before when it returns.
     """
     own = subject.inputs.map(torch.clone)
-    errors = [
-        worst_error(_run(subject, step, fresh, exam.seed), answer)
+    found = [
+        worst(errors(_run(subject, step, fresh, exam.seed), answer).items())
         for fresh, answer in zip(exam.inputs, exam.answers, strict=True)
     ]
     with torch.no_grad():
         subject.inputs.assign(own)
-    return _worst(errors)
+    return worst((each.place, each.error) for each in found)
 
 
 def accepted_error(eager_error: float, dtype: str) -> float:
@@ -91,19 +94,24 @@ def eager_is_sane(error: float, dtype: str) -> bool:
     return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 
-def worst_error(outputs: Outputs, answers: Outputs) -> float:
-    """Largest relative RMS error over the outputs; nan where a value is not a number."""
+def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
+    """The largest of errors by place; one that is not a number is larger than any other."""
+    found = [(math.isnan(error), error, place) for place, error in errors]
+    _, error, place = max(found, key=lambda each: each[:2], default=(False, 0.0, None))
+    return Deviation(error, place)
+
+
+def errors(outputs: Outputs, answers: Outputs) -> dict[str | None, float]:
+    """Relative RMS error of each output, or one of inf where they have another structure."""
     if {place: o.shape for place, o in outputs.items()} != {
         place: a.shape for place, a in answers.items()
     }:
-        return math.inf
-    return _worst(_error(outputs[place], answer) for place, answer in answers.items())
+        return {None: math.inf}
+    return {_named(place): _error(outputs[place], answer) for place, answer in answers.items()}
 
 
-def _worst(errors: Iterable[float]) -> float:
-    """The largest; nan if there is one, which `max` would lose or keep by its position."""
-    found = list(errors)
-    return math.nan if any(map(math.isnan, found)) else max(found, default=0.0)
+def _named(place: str) -> str:
+    return f"output {place}" if place else "output"
 
 
 def _error(output: torch.Tensor, answer: torch.Tensor) -> float:
@@ -120,45 +128,11 @@ def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Outputs:
         subject.inputs.assign(fresh)
     torch.manual_seed(seed)
     with state_kept(subject.module):
-        return _comparable(dict(_tensors(step())))
-
-
-def _comparable(tensors: dict[str, torch.Tensor]) -> Outputs:
-    """What can be right to some digits; whole numbers (token ids) only if there is nothing else.
-
-    An argmax may flip between two equal candidates without any mode being wrong.
-    """
-    real = {p: t for p, t in tensors.items() if t.is_floating_point() or t.is_complex()}
-    return {place: _double(tensor) for place, tensor in (real or tensors).items()}
-
-
-def _tensors(outputs: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor in `outputs` and its place: in tuples, lists, dicts and dataclasses."""
-    for path, leaf in pytree.tree_flatten_with_path(outputs)[0]:
-        place = pytree.keystr(path)
-        if isinstance(leaf, torch.Tensor):
-            yield place, leaf
-        elif parts := _parts(leaf):
-            yield from ((place + inner, tensor) for inner, tensor in _tensors(parts))
-
-
-def _parts(leaf: object) -> dict[Any, object]:
-    """What is inside a leaf that pytree does not know: a dict of a kind of its own, a dataclass."""
-    if isinstance(leaf, Mapping):
-        return dict(leaf)
-    if dataclasses.is_dataclass(leaf):
-        return {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
-    return {}
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    """A float64 copy; a complex number becomes two real ones."""
-    real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    return real.detach().to(torch.float64, copy=True)
+        return comparable(step())
 
 
 @contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """So that constants a forward creates have the reference's precision too."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)

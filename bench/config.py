@@ -19,6 +19,7 @@ from bench.records import (
     Mode,
     Model,
     Plan,
+    Training,
     UsageError,
     Variant,
     canonical_json,
@@ -29,6 +30,9 @@ NOT_OF_A_CASE = ("experiment=", "resume=", "retry=", "order=")
 """Overrides that a command for a single case leaves out."""
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
+
+LOSSES = ("mse", "output")
+"""Losses that need no function: against a drawn target, and what forward returns."""
 
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
 
@@ -131,11 +135,11 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
     case = Case(
         model=_model(config["model"]),
         shape_json=canonical_json(_shape(config["shape"], config["model"], facts.type)),
-        phase=phase,
         variant=Variant(mode, dtype),
         baseline=_baseline(asked, mode, dtype, phase),
         device=device,
         threads=config["threads"],
+        training=_training(config),
     )
     plan = Plan(
         budget=asked.budget,
@@ -151,6 +155,28 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
         traces_max_bytes=_bytes(config["traces_max_mb"]),
     )
     return case, plan
+
+
+def _training(config: dict[str, Any]) -> Training | None:
+    options = config["train"]
+    if config["phase"] == "train":
+        return Training(loss=_loss(config["model"]["loss"]), **options)
+    changed = [key for key, value in options.items() if value != getattr(Training(), key)]
+    if changed:
+        key = changed[0]
+        raise UsageError(
+            f"train.{key}={options[key]}: phase={config['phase']} trains nothing; add phase=train"
+        )
+    return None
+
+
+def _loss(name: str) -> str:
+    if name in LOSSES or TARGET.fullmatch(name):
+        return name
+    raise UsageError(
+        f"model.loss={name}: allowed are {', '.join(LOSSES)}, or a function as "
+        "model.loss=my_package.my_module:loss"
+    )
 
 
 def _bytes(megabytes: float) -> int:

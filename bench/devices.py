@@ -71,6 +71,10 @@ class Hardware(Device, Observable, Protocol):
         """`step` captured in a CUDA graph; the result replays it and returns its output."""
         ...
 
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+        """`module` whose forward replays a CUDA graph, and whose backward another one."""
+        ...
+
 
 def _nothing() -> None:
     """A CPU has done its work by the time a call returns."""
@@ -101,6 +105,10 @@ class Cpu:
         raise AssertionError("a CPU has no queue to mark")
 
     def capture(self, step: Step) -> Step:
+        """Never asked: `objection` refuses it first."""
+        raise AssertionError("a CPU captures no graphs")
+
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
         """Never asked: `objection` refuses it first."""
         raise AssertionError("a CPU captures no graphs")
 
@@ -226,6 +234,12 @@ class Cuda:
             return output
 
         return replay
+
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+        """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
+        made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
+        assert isinstance(made, torch.nn.Module)
+        return made
 
 
 def find(name: str) -> Hardware:

@@ -28,6 +28,9 @@ ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.e
 """Give memory without computing what is in it, which is part of dispatch."""
 
 
+TRAINS = "in training the optimizer and the gradients of weights have work on an empty batch too"
+
+
 def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
     """Why an empty batch of this variant would not show dispatch alone, or None."""
     if variant.mode.autocast:

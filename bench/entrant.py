@@ -9,8 +9,10 @@ from bench import compiler_facts, evidence, modes
 from bench.compiler_facts import Generated
 from bench.devices import Hardware
 from bench.memory.allocators import Peak, Watched
-from bench.records import CAPTURING, Case, Plan, Variant
+from bench.records import CAPTURING, Case, Plan, Training, Variant
 from bench.subject import Subject, state_kept
+from bench.training.recomputing import RECOMPUTING
+from bench.training.trainer import start_of
 
 
 @dataclass(frozen=True)
@@ -43,21 +45,25 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
 
     Copying and casting weights come before; compiling, autotuning and capturing are included. The
     compiler records its own CUDA graphs with the second call, so there the first two count. The
-    module's buffers stay as they were, for the check that follows.
+    module's buffers, and in training all that is trained, are as they were when it returns.
     """
-    own = subject.cast(modes.weight_dtype(variant))
+    own = _own(subject, variant, case.training)
+    first = start_of(own.module) if case.training else None
     records_later = variant.mode.compile in CAPTURING and device.type == "cuda"
     before = evidence.compiled_so_far()
     code, memory = _watches(device, plan)
     with state_kept(own.module), code as watched, memory as taken:
         device.synchronize()
         start = device.clock()
-        built = modes.build(own, variant, case.model.fullgraph, device)
+        built = modes.build(own, variant, case.model.fullgraph, device, case.training, first)
         for _ in range(2 if records_later else 1):
             built.step()
         device.synchronize()
         first_call_s = device.clock() - start
     compiled = evidence.compiled_so_far().since(before)
+    if built.trainer:
+        built.trainer.settle_scale(built.step)
+        built.restore()
     return Entrant(
         variant,
         built,
@@ -67,6 +73,14 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
         generated=watched.generated if watched else None,
         setup=taken.found if taken else None,
     )
+
+
+def _own(subject: Subject, variant: Variant, training: Training | None) -> Subject:
+    """A copy that nobody else touches, in its dtype; in training, as it recomputes activations."""
+    own = subject.cast(modes.weight_dtype(variant))
+    if training is None:
+        return own
+    return Subject(RECOMPUTING[training.checkpoint](own.module), own.inputs)
 
 
 def _watches(

@@ -12,7 +12,6 @@ from torch._dynamo.utils import counters
 from bench.devices import Hardware, Step
 from bench.modes import DTYPES, Built, weight_dtype
 from bench.records import Mode, Variant
-from bench.subject import state_kept
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -82,7 +81,7 @@ def observe(built: Built, device: Hardware) -> Seen:
         witnessed.append(_look(built.subject.module, device.type))
 
     hook = built.target.register_forward_pre_hook(witness)
-    with hook, state_kept(built.subject.module):
+    with hook, built.kept():
         built.live()
     return witnessed[0]
 

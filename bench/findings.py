@@ -30,9 +30,12 @@ class Timed:
     seen_autocast: str | None = column("autocast dtype seen there; none where off", default=None)
     seen_weight_dtype: str | None = column("dtype of the weights seen there", default=None)
     error: float | None = column(
-        "relative RMS error against float64, worst output over two fresh inputs, of the artifact "
-        "that was timed",
+        "relative RMS error against float64 of the artifact that was timed: the worst output over "
+        "two fresh inputs, or the worst loss, gradient or update over three steps of training",
         default=None,
+    )
+    error_place: str | None = column(
+        "which output, or the gradient or update of which parameter, has that error", default=None
     )
     eager_error: float | None = column("the same for plain eager at this dtype", default=None)
     baseline_error: float | None = column("the same for the timed baseline", default=None)
@@ -154,6 +157,37 @@ class Timed:
 
 
 @dataclass(frozen=True)
+class Trained:
+    """What only a training step has; null for inference."""
+
+    loss_scale: float | None = column(
+        "factor of the loss at which GradScaler overflowed no more; null without one", default=None
+    )
+    overflow_skipped: bool | None = column(
+        "whether GradScaler skipped a step whose gradients were made to overflow, and that alone; "
+        "null without one",
+        default=None,
+    )
+    forward_rounds_s: tuple[float, ...] | None = column(
+        "per block of a pass of its own, in which each part is waited for: forward and loss",
+        default=None,
+    )
+    backward_rounds_s: tuple[float, ...] | None = column(
+        "the same: the backward of the loss", default=None
+    )
+    optimizer_rounds_s: tuple[float, ...] | None = column(
+        "the same: the optimizer's step, and dropping the gradients before the next",
+        default=None,
+    )
+    scaler_rounds_s: tuple[float, ...] | None = column(
+        "the same: scaling the loss, unscaling the gradients unless a fused optimizer does, and "
+        "updating the scale; null without a GradScaler",
+        default=None,
+    )
+    parts_note: str | None = column("why these are null, or what to know", default=None)
+
+
+@dataclass(frozen=True)
 class GeneratedCode:
     """What the compiler made for the case's first call; null where nothing was compiled."""
 
@@ -240,6 +274,13 @@ class Memory:
         "parameters and buffers, shared storage counted once", default=None
     )
     input_bytes: int | None = column("inputs, shared storage counted once", default=None)
+    gradient_bytes: int | None = column(
+        "gradients of parameters after a step; null for inference", default=None
+    )
+    optimizer_state_bytes: int | None = column(
+        "what the optimizer keeps from step to step, such as moments; null for inference",
+        default=None,
+    )
     resident_bytes: int | None = column(
         "all tensors of the process between two calls; more than weights and inputs is kept by the "
         "mode or by the harness",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from bench.devices import Hardware, Step
-from bench.records import Variant
-from bench.subject import Inputs, Subject
+from bench.records import Training, UsageError, Variant
+from bench.subject import Subject, state_kept
+from bench.training.losses import loss_of
+from bench.training.trainer import Start, Trainer, trainer
 
 DTYPES = {
     "fp32": torch.float32,
@@ -30,6 +32,11 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; all others compute fp32 in full."""
 
+POSITIONAL_ALONE = (
+    "train.capture=forward_backward: make_graphed_callables takes positional arguments alone, and "
+    "the model's example inputs are named; give them as a tuple, or capture the step"
+)
+
 
 @dataclass(frozen=True)
 class Built:
@@ -39,6 +46,26 @@ class Built:
     target: torch.nn.Module  # what a call goes to: the module, compiled or not
     live: Step  # a call that really calls the target
     step: Step  # what is timed: `live`, or a replay of it
+    trainer: Trainer | None = None  # of a step that trains
+    graphed: bool = False  # forward and backward are a graph each
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Undoes what calls change: buffers, and in training all that is trained."""
+        with (
+            state_kept(self.subject.module),
+            self.trainer.kept() if self.trainer else nullcontext(),
+        ):
+            yield
+
+    def restore(self) -> None:
+        """Training starts anew; there is nothing to do for inference."""
+        if self.trainer:
+            self.trainer.restore()
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Weights, buffers, inputs, and what an optimizer keeps."""
+        return [*self.subject.tensors(), *(self.trainer.state() if self.trainer else ())]
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:
@@ -46,26 +73,83 @@ def weight_dtype(variant: Variant) -> torch.dtype:
     return torch.float32 if variant.mode.autocast else DTYPES[variant.dtype]
 
 
-def build(subject: Subject, variant: Variant, fullgraph: bool, device: Hardware) -> Built:
+def build(
+    subject: Subject,
+    variant: Variant,
+    fullgraph: bool,
+    device: Hardware,
+    training: Training | None = None,
+    start: Start | None = None,
+) -> Built:
     """Wraps `subject`, which must already have the variant's `weight_dtype`.
 
-    Captures if the mode says so, which runs the step; compiles with the first call otherwise.
+    Captures if the mode says so, which runs the step; compiles with the first call otherwise. With
+    `training` the step trains, from `start` or else from the weights as they are: the caller
+    restores what the capture's own steps changed.
     """
     target = _compiled(subject.module, variant.mode.compile, fullgraph)
-    live = _in_contexts(target, subject.inputs, variant, device.type)
-    return Built(subject, target, live, device.capture(live) if variant.mode.graph else live)
+    graphed = variant.mode.graph and training is not None and training.capture != "step"
+    if graphed:
+        target = _graphed(target, subject, variant, device)
+    called = _called(target, subject, variant, device, training)
+    forward = _in_contexts(called, variant, device.type)
+    if training is None:
+        return Built(subject, target, forward, _captured(forward, variant.mode.graph, device))
+    trained = trainer(subject.module, forward, training, variant, device.type, start)
+    step = _captured(trained.step, training.captures_step(variant.mode), device)
+    if step != trained.step:
+        trained.is_captured()
+    return Built(subject, target, trained.step, step, trained, graphed)
 
 
-def _in_contexts(
-    target: torch.nn.Module, inputs: Inputs, variant: Variant, device_type: str
+def _graphed(
+    target: torch.nn.Module, subject: Subject, variant: Variant, device: Hardware
+) -> torch.nn.Module:
+    """Forward and backward as a graph each. Autocast must not hand replays the capture's casts."""
+    autocast = partial(torch.autocast, device.type, DTYPES[variant.dtype], cache_enabled=False)
+    if subject.inputs.kwargs:
+        raise UsageError(POSITIONAL_ALONE)
+    with autocast() if variant.mode.autocast else nullcontext():
+        return device.graphed(_Around(target), subject.inputs.args)
+
+
+class _Around(torch.nn.Module):
+    """What is graphed in place of the model: a graphed module's forward is replaced for good."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """What the model returns."""
+        return self.model(*args)
+
+
+def _captured(step: Step, asked: bool, device: Hardware) -> Step:
+    return device.capture(step) if asked else step
+
+
+def _called(
+    target: torch.nn.Module,
+    subject: Subject,
+    variant: Variant,
+    device: Hardware,
+    training: Training | None,
 ) -> Step:
-    """Calls `target` as a user writes it: the contexts are entered anew with every call."""
-    args, kwargs = inputs.args, inputs.kwargs
+    """A forward, and in training the loss of it."""
+    args, kwargs = subject.inputs.args, subject.inputs.kwargs
 
     def call() -> Any:
         return target(*args, **kwargs)
 
-    step: Step = call
+    if training is None:
+        return call
+    loss = loss_of(training.loss)
+    return lambda: loss(call(), subject.inputs)
+
+
+def _in_contexts(step: Step, variant: Variant, device_type: str) -> Step:
+    """`step` as a user writes it: the contexts are entered anew with every call."""
     if variant.mode.autocast:
         step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)
     grad = GRAD[variant.mode.grad]

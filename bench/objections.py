@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.records import CAPTURING, Case, DeviceFacts, Variant
+from bench.records import CAPTURING, COUNTING, Case, DeviceFacts, Training, Variant
 
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
@@ -36,6 +36,71 @@ RULES: tuple[tuple[Rule, str], ...] = (
     ),
 )
 
+TrainingRule = Callable[[Variant, Training, DeviceFacts], bool]
+
+TRAINING_RULES: tuple[tuple[TrainingRule, str], ...] = (
+    (
+        lambda variant, training, device: variant.mode.grad != "enabled",
+        "under {grad} no gradient is recorded, so nothing can be trained; use {of}mode=eager, amp "
+        "or compile",
+    ),
+    (
+        lambda variant, training, device: variant.dtype == "fp16" and not variant.mode.autocast,
+        "small gradients of fp16 weights vanish, and GradScaler refuses to scale them; use "
+        "{of}mode=amp, which keeps fp32 weights, or {of}dtype=bf16",
+    ),
+    (
+        lambda variant, training, device: (
+            training.captures_step(variant.mode)
+            and training.scales(variant)
+            and training.implementation != "fused"
+        ),
+        "GradScaler asks the host whether to skip a step, which a CUDA graph cannot, unless the "
+        "optimizer decides it on the device; add train.implementation=fused, or capture less with "
+        "train.capture=forward_backward",
+    ),
+    (
+        lambda variant, training, device: (
+            training.capturable is not None and training.optimizer not in COUNTING
+        ),
+        "train.capturable is for optimizers that count their steps, and {optimizer} does not; "
+        "leave it out, or use train.optimizer=adamw",
+    ),
+    (
+        lambda variant, training, device: bool(training.capturable) and device.type != "cuda",
+        "train.capturable=true needs an NVIDIA GPU, and this runs on {device}; leave it out",
+    ),
+    (
+        lambda variant, training, device: (
+            training.captures_step(variant.mode) and training.capturable is False
+        ),
+        "{optimizer} counts its steps on the host unless train.capturable=true, so a captured step "
+        "would repeat the first one; leave train.capturable out",
+    ),
+)
+
+TRAINING_CASE_RULES: tuple[tuple[Callable[[Case, Training], bool], str], ...] = (
+    (
+        lambda case, training: training.capture != "step" and not case.variant.mode.graph,
+        "train.capture={training.capture} says what mode.graph=true captures; use mode=cuda-graph",
+    ),
+    (
+        lambda case, training: (
+            training.capture == "forward_backward" and case.variant.mode.compile != "none"
+        ),
+        "make_graphed_callables does not take compiled modules; use mode=cuda-graph, or "
+        "train.capture=step",
+    ),
+    (
+        lambda case, training: (
+            training.activation_memory_budget is not None and case.variant.mode.compile == "none"
+        ),
+        "train.activation_memory_budget is the compiler's, and mode={case.variant.mode.name} does "
+        "not compile; use mode=compile, or train.checkpoint in eager",
+    ),
+)
+"""Of the case alone: its baseline has the same options, which need not concern it."""
+
 MIXED_TF32 = (
     "tf32 is a switch of the whole process, so a baseline in {baseline} cannot run beside a case "
     "in {dtype}; drop baseline.dtype, and measure eager in both to compare them"
@@ -44,10 +109,10 @@ MIXED_TF32 = (
 
 def objection(case: Case, device: DeviceFacts) -> str | None:
     """Why `case` cannot be measured on `device` as what it is called, and what to do instead."""
-    reason = _of_variant(case.variant, device, of="")
+    reason = _of_variant(case.variant, case.training, device, of="") or _of_options(case)
     if reason or case.baseline is None:
         return reason
-    reason = _of_variant(case.baseline, device, of="baseline.")
+    reason = _of_variant(case.baseline, case.training, device, of="baseline.")
     if reason:
         return f"the baseline {case.baseline.mode.name}: {reason}"
     if "tf32" in (case.variant.dtype, case.baseline.dtype) and (
@@ -57,10 +122,32 @@ def objection(case: Case, device: DeviceFacts) -> str | None:
     return None
 
 
-def _of_variant(variant: Variant, device: DeviceFacts, of: str) -> str | None:
-    for applies, reason in RULES:
-        if applies(variant, device):
-            return reason.format(
-                device=device.name, dtype=variant.dtype, compile=variant.mode.compile, of=of
-            )
+def _of_variant(
+    variant: Variant, training: Training | None, device: DeviceFacts, of: str
+) -> str | None:
+    reasons = [reason for applies, reason in RULES if applies(variant, device)]
+    if training is not None:
+        reasons += [
+            reason for applies, reason in TRAINING_RULES if applies(variant, training, device)
+        ]
+    mode = variant.mode
+    for reason in reasons:
+        return reason.format(
+            device=device.name,
+            dtype=variant.dtype,
+            compile=mode.compile,
+            grad=mode.grad,
+            optimizer=training.optimizer if training else None,
+            of=of,
+        )
+    return None
+
+
+def _of_options(case: Case) -> str | None:
+    training = case.training
+    if training is None:
+        return None
+    for applies, reason in TRAINING_CASE_RULES:
+        if applies(case, training):
+            return reason.format(case=case, training=training)
     return None

@@ -20,10 +20,10 @@ from bench.memory import reading, snapshot
 from bench.profiling import files
 from bench.profiling.capture import capture, contradictions, with_kernel_events
 from bench.profiling.columns import columns
-from bench.records import Case, Findings, Plan, Result, noted
+from bench.records import Case, Findings, Mode, Plan, Result, noted
 from bench.roofline import counting, remembered
 from bench.rounds import settling
-from bench.subject import state_kept
+from bench.training import parts
 
 NO_ROOM = (
     "no trace is kept: those of the study take traces_max_mb already; delete some, or allow more"
@@ -83,6 +83,8 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
 
 def _dispatch(scene: Scene, findings: Findings) -> Findings:
     case, device = scene.case, scene.device
+    if case.training:
+        return replace(findings, dispatch_note=empty.TRAINS)
     subject = scene.candidate.built.subject
     start = device.clock()
     timing = empty.dispatch(subject, case.variant, case.model, device, scene.plan.budget)
@@ -97,7 +99,7 @@ def _dispatch(scene: Scene, findings: Findings) -> Findings:
 
 def _memory(scene: Scene, findings: Findings) -> Findings:
     built, allocator = scene.candidate.built, scene.device.allocator
-    found = reading.read(built.subject, scene.case.variant, built.live, built.step, allocator)
+    found = reading.read(built, scene.case.variant, allocator)
     return replace(findings, **asdict(found))
 
 
@@ -106,17 +108,15 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
     if path is None:
         return findings
     built = scene.candidate.built
-    with state_kept(built.subject.module):
+    with built.kept():
         kept = snapshot.keep(built.step, scene.device.allocator, path, room)
     return replace(findings, **asdict(kept))
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
     """Counted on plain eager that records gradients, whatever the mode."""
-    variant, subject = scene.case.variant, scene.candidate.built.subject
-    plain = replace(variant.mode, grad="enabled", compile="none", graph=False)
-    step = modes.build(subject, replace(variant, mode=plain), True, scene.device).live
-    work = counting.count(step, subject)
+    plain = replace(scene.case.variant.mode, grad="enabled", compile="none", graph=False)
+    work = counting.count(_again(scene, plain))
     return replace(
         findings,
         flops=work.flops,
@@ -142,7 +142,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    with state_kept(scene.candidate.built.subject.module):
+    with scene.candidate.built.kept():
         step = _visible(scene)
         kept = path if room else None
         seen = capture(step, scene.device, kept, expected_s, room, settling(expected_s))
@@ -162,18 +162,33 @@ def _visible(scene: Scene) -> Step:
     if scene.device.queues or case.variant.mode.compile == "none":
         return built.step
 
-    def again() -> Step:
-        return modes.build(built.subject, case.variant, case.model.fullgraph, scene.device).step
+    return with_kernel_events(lambda: _again(scene, case.variant.mode).step)
 
-    return with_kernel_events(again)
+
+def _again(scene: Scene, mode: Mode) -> modes.Built:
+    """The candidate's weights and inputs in another mode, from the same state of training."""
+    built, case = scene.candidate.built, scene.case
+    asked = replace(case.variant, mode=mode)
+    start = built.trainer.start if built.trainer else None
+    fullgraph = case.model.fullgraph
+    return modes.build(built.subject, asked, fullgraph, scene.device, case.training, start)
 
 
 def _can_record(scene: Scene) -> bool:
     return scene.plan.memory and scene.device.allocator.snapshots
 
 
+def _parts(scene: Scene, findings: Findings) -> Findings:
+    assert findings.latency_rounds_s
+    expected_s = median(findings.latency_rounds_s)
+    seed = scene.plan.seed + scene.plan.replicate
+    found = parts.read(scene.candidate.built, scene.device, scene.plan.budget, seed, expected_s)
+    return replace(findings, **asdict(found))
+
+
 PASSES = (
     Pass("dispatch", "dispatch_note", lambda scene: True, _dispatch),
+    Pass("parts", "parts_note", lambda scene: scene.case.training is not None, _parts),
     Pass("memory", "memory_note", lambda scene: scene.plan.memory, _memory),
     Pass("snapshot", "snapshot_note", _can_record, _snapshot),
     Pass("work", "work_note", lambda scene: scene.plan.profile, _work),

@@ -27,8 +27,7 @@ def run(
     Raises Ended where torch compiled while the case was timed.
     """
     entrants = [entrant for entrant in (candidate, baseline) if entrant]
-    tensors = [tensor for each in entrants for tensor in each.built.subject.tensors()]
-    redraw = placement.anew(tensors, device, plan.seed + plan.replicate)
+    redraw = _redraw(entrants, device, plan.seed + plan.replicate)
     counters, samples = contention.read(), [pace.sample(device)]
     findings = _time(progress, entrants, device, plan, redraw, findings)
     samples.append(pace.sample(device))
@@ -37,6 +36,19 @@ def run(
     samples.append(pace.sample(device))
     seen = contention.between(counters, contention.read())
     return replace(findings, **asdict(seen), **asdict(pace.course(samples)))
+
+
+def _redraw(entrants: Sequence[Entrant], device: Hardware, seed: int) -> placement.Redraw:
+    """Memory placed anew; and training starts anew, so that all blocks do the same steps."""
+    tensors = [tensor for each in entrants for tensor in each.built.tensors()]
+    place = placement.anew(tensors, device, seed)
+
+    def redraw() -> object:
+        for each in entrants:
+            each.built.restore()
+        return place()
+
+    return redraw
 
 
 def _time(

@@ -14,7 +14,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup, Timed, column
+from bench.findings import (
+    Bounds,
+    GeneratedCode,
+    Memory,
+    Profiled,
+    Setup,
+    Timed,
+    Trained,
+    column,
+)
 
 SCHEMA_VERSION = 1
 
@@ -75,17 +84,54 @@ class Model:
     batch_dim: int | None = 0
 
 
+COUNTING = ("adamw",)
+"""Optimizers that count their steps, on the host unless they are capturable (torch.optim)."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a step trains; the same for a case and its baseline."""
+
+    optimizer: str = "sgd"  # sgd | adamw
+    implementation: str = "default"  # torch's own choice | for_loop | foreach | fused
+    capturable: bool | None = None  # None: where the step is captured
+    lr: float = 1e-3
+    scaler: bool | None = None  # whether a GradScaler scales the loss; None: for autocast to fp16
+    loss: str = "mse"  # mse | output | importable "module:function"
+    capture: str = "step"  # step | forward_backward: what mode.graph captures
+    checkpoint: str = "none"  # none | children | model: what recomputes its activations
+    activation_memory_budget: float | None = None  # of the compiler; None: torch's default
+
+    def scales(self, variant: Variant) -> bool:
+        """Whether `variant` scales its loss."""
+        usual = variant.mode.autocast and variant.dtype == "fp16"
+        return usual if self.scaler is None else self.scaler
+
+    def captures_step(self, mode: Mode) -> bool:
+        """Whether the optimizer runs inside of a CUDA graph."""
+        return mode.graph and self.capture == "step"
+
+    def options(self) -> dict[str, Any]:
+        """What differs from the defaults."""
+        return {k: v for k, v in asdict(self).items() if v != getattr(type(self)(), k)}
+
+
 @dataclass(frozen=True)
 class Case:
     """The work: everything that decides what is computed and how, nothing about measuring it."""
 
     model: Model
     shape_json: str  # resolved sizes, canonical JSON, e.g. {"batch":8,"seq":128}
-    phase: str  # inference | train
     variant: Variant
     baseline: Variant | None
     device: str  # cpu | cuda | cuda:1
     threads: int
+    training: Training | None = None  # None: inference
+
+    @property
+    def phase(self) -> str:
+        """`inference` or `train`."""
+        return "inference" if self.training is None else "train"
 
     @property
     def shape(self) -> dict[str, int]:
@@ -113,6 +159,7 @@ class Case:
             },
             "shape": self.shape,
             "phase": self.phase,
+            **({} if self.training is None else {"training": self.training.options()}),
             "variant": _axes(self.variant),
             "baseline": _axes(self.baseline) if self.baseline else None,
             "device": self.device_type,
@@ -222,6 +269,10 @@ class Work:
     batch: int | None = column("batch size, where the model has one")
     seq: int | None = column("sequence length, where the model has one")
     phase: str = column("inference or train")
+    optimizer: str | None = column("sgd or adamw; null where nothing is trained")
+    training: str | None = column(
+        "options of training that differ from their defaults, canonical JSON; null for inference"
+    )
     dtype: str = column("fp32, tf32, bf16 or fp16; with autocast: the dtype autocast uses")
     mode: str = column("preset, with the axes that were overridden in brackets")
     grad: str = column("enabled, no_grad or inference_mode")
@@ -248,6 +299,8 @@ def work_of(case: Case, plan: Plan) -> Work:
         batch=case.shape.get("batch"),
         seq=case.shape.get("seq"),
         phase=case.phase,
+        optimizer=case.training.optimizer if case.training else None,
+        training=canonical_json(case.training.options()) if case.training else None,
         dtype=case.variant.dtype,
         mode=mode.name,
         grad=mode.grad,
@@ -290,7 +343,7 @@ class Environment:
 
 
 @dataclass(frozen=True)
-class Findings(Bounds, Memory, Setup, Profiled, GeneratedCode, Timed):
+class Findings(Bounds, Memory, Setup, Profiled, GeneratedCode, Trained, Timed):
     """All that was found out, as one row of columns: those of the last base come first."""
 
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())

@@ -11,6 +11,7 @@ from bench import (
     accuracy,
     compiler_facts,
     evidence,
+    examination,
     modes,
     passes,
     race,
@@ -18,10 +19,13 @@ from bench import (
 from bench.calibration import calibrate
 from bench.devices import Hardware, find
 from bench.entrant import Entrant, enter
+from bench.examination import Exam
 from bench.isolation import Progress, one_line
 from bench.passes import Scene
 from bench.records import Case, Ended, Findings, Plan, Result, flagged
-from bench.subject import Subject, build, state_kept
+from bench.subject import Subject, build
+from bench.training import overflow
+from bench.training.losses import trainable
 
 OUT_OF_MEMORY = (
     "can't allocate memory",
@@ -85,8 +89,8 @@ def _timed(
 ) -> tuple[Entrant, Findings]:
     """The candidate, proven right and in effect, with everything that clocks say about it."""
     progress("reference")
-    subject = build(case.model, case.shape).to(device.torch_device)
-    exam = accuracy.prepare(subject, plan.seed)
+    subject = _subject(case, device, plan)
+    exam = examination.prepare(subject, case, device, plan.seed)
     findings = Findings(
         matmul_precision=torch.get_float32_matmul_precision(), **asdict(calibrate(device))
     )
@@ -103,12 +107,19 @@ def _timed(
     baseline, findings = _baseline(exam, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed takes memory, and what it is checked against
 
-    with state_kept(candidate.built.subject.module):  # one that counts its calls ends as it began
+    with candidate.built.kept():  # one that counts its calls ends as it began
         findings = race.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = _check(exam, candidate, case, findings)
     progress("evidence")
     return candidate, _prove(candidate, baseline, case, device, plan, findings)
+
+
+def _subject(case: Case, device: Hardware, plan: Plan) -> Subject:
+    subject = build(case.model, case.shape).to(device.torch_device)
+    if case.training is None:
+        return subject
+    return trainable(subject, case.training.loss, plan.seed)
 
 
 def _settle(case: Case, plan: Plan) -> None:
@@ -118,10 +129,13 @@ def _settle(case: Case, plan: Plan) -> None:
     torch.backends.cudnn.allow_tf32 = case.variant.dtype == "tf32"  # convolutions have their own
     torch.manual_seed(plan.seed)
     torch._dynamo.config.fail_on_recompile_limit_hit = True  # instead of eager without a word
+    if case.training and case.training.activation_memory_budget is not None:
+        budget = case.training.activation_memory_budget
+        torch._functorch.config.activation_memory_budget = budget
 
 
 def _limit_error(
-    exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
+    exam: Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
 ) -> Findings:
     eager_error = _eager_error(exam, subject, case, device)
     limit = accuracy.accepted_error(eager_error, case.variant.dtype)
@@ -145,30 +159,44 @@ def _describe(candidate: Entrant, findings: Findings) -> Findings:
     )
 
 
-def _eager_error(exam: accuracy.Exam, subject: Subject, case: Case, device: Hardware) -> float:
+def _eager_error(exam: Exam, subject: Subject, case: Case, device: Hardware) -> float:
     """Error of plain eager that reaches the case's dtype in the case's way."""
     mode = replace(case.variant.mode, compile="none", graph=False)
     variant = replace(case.variant, mode=mode)
-    eager = modes.build(
-        subject.cast(modes.weight_dtype(variant)), variant, case.model.fullgraph, device
-    )
-    return accuracy.examine(exam, eager.subject, eager.step)
+    own = subject.cast(modes.weight_dtype(variant))
+    eager = modes.build(own, variant, case.model.fullgraph, device, case.training)
+    if eager.trainer:
+        eager.trainer.settle_scale(eager.step)
+    return examination.examine(exam, eager, variant).error
 
 
-def _check(exam: accuracy.Exam, candidate: Entrant, case: Case, findings: Findings) -> Findings:
+def _check(exam: Exam, candidate: Entrant, case: Case, findings: Findings) -> Findings:
     """Before and after timing: what is timed must be right, and stay so. The larger error counts.
 
     Ends the case where its results are wrong, or eager's own are and nothing can be judged.
     """
-    error = accuracy.examine(exam, candidate.built.subject, candidate.built.step)
-    if findings.error is None or not error <= findings.error:  # nan is the larger one
-        findings = replace(findings, error=error)
+    assert findings.error_limit is not None
+    found = examination.examine(exam, candidate.built, case.variant, findings.error_limit)
+    if findings.error is None or not found.error <= findings.error:  # nan is the larger one
+        findings = replace(findings, error=found.error, error_place=found.place)
     _judge(findings, case)
+    return _check_scaler(candidate.built, findings)
+
+
+def _check_scaler(built: modes.Built, findings: Findings) -> Findings:
+    """Ends the case where a step that overflows is not skipped, or another one is."""
+    if built.trainer is None or built.trainer.scaler is None:
+        return findings
+    found = overflow.plant(built)
+    scale = built.trainer.start.scale
+    findings = replace(findings, loss_scale=scale, overflow_skipped=found.skipped)
+    if found.reason:
+        raise Ended("wrong_result", found.reason, findings)
     return findings
 
 
 def _baseline(
-    exam: accuracy.Exam,
+    exam: Exam,
     subject: Subject,
     candidate: Entrant,
     case: Case,
@@ -184,13 +212,13 @@ def _baseline(
     if case.baseline is None:
         return None, findings
     baseline = enter(subject, case.baseline, case, device, plan)
-    error = accuracy.examine(exam, baseline.built.subject, baseline.built.step)
+    error = examination.examine(exam, baseline.built, case.baseline).error
     findings = replace(findings, baseline_error=error)
     if case.baseline.mode.compile == "none":
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.compiled.graphs == 0:
         baseline = replace(baseline, compiled=candidate.compiled)
-    if accuracy.eager_is_sane(error, case.baseline.dtype):
+    if examination.eager_is_sane(case, error, case.baseline.dtype):
         return baseline, findings
     return None, flagged(findings, "baseline_wrong")
 
@@ -201,15 +229,16 @@ def _judge(findings: Findings, case: Case) -> None:
     assert error is not None
     assert eager is not None
     assert limit is not None
-    if not accuracy.eager_is_sane(eager, dtype):
+    if not examination.eager_is_sane(case, eager, dtype):
         reason = (
             f"even eager at {dtype} has a relative error of {eager:.2g} against float64, so no "
             "mode can be judged at this dtype"
         )
         raise Ended("wrong_result", reason, findings)
     if not error <= limit:
+        at = f" in {findings.error_place}" if findings.error_place else ""
         reason = (
-            f"relative error {error:.2g} against float64, accepted is {limit:.2g} (eager at "
+            f"relative error {error:.2g} against float64{at}, accepted is {limit:.2g} (eager at "
             f"{dtype} has {eager:.2g})"
         )
         raise Ended("wrong_result", reason, findings)

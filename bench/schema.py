@@ -22,6 +22,7 @@ class ModelConfig:
     kwargs: dict[str, Any] = field(default_factory=dict)
     fullgraph: bool = True
     batch_dim: int | None = 0
+    loss: str = "mse"
     scale: str | None = None  # the size that shape.scale sets
     sizes: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
@@ -63,6 +64,20 @@ class BaselineConfig:
 
 
 @dataclass
+class TrainConfig:
+    """How phase=train trains."""
+
+    optimizer: str = "sgd"
+    implementation: str = "default"
+    capturable: bool | None = None
+    lr: float = 1e-3
+    scaler: bool | None = None
+    capture: str = "step"
+    checkpoint: str = "none"
+    activation_memory_budget: float | None = None
+
+
+@dataclass
 class Config:
     """Everything that can be said on the command line."""
 
@@ -73,6 +88,7 @@ class Config:
     shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
     budget: BudgetConfig = MISSING
     baseline: BaselineConfig = MISSING
+    train: TrainConfig = MISSING
     experiment: Any = None
     device: str = MISSING
     threads: int = MISSING
@@ -100,11 +116,15 @@ CHOICES = {
         "max-autotune",
         "max-autotune-no-cudagraphs",
     ),
-    "phase": ("inference",),
+    "phase": ("inference", "train"),
     "dtype": ("auto", "fp32", "tf32", "bf16", "fp16"),
     "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
     "compile_cache": ("cold", "warm"),
     "order": ("random", "given"),
+    "train.optimizer": ("sgd", "adamw"),
+    "train.implementation": ("default", "for_loop", "foreach", "fused"),
+    "train.capture": ("step", "forward_backward"),
+    "train.checkpoint": ("none", "children", "model"),
 }
 
 SECTIONS: dict[str, type] = {
@@ -112,6 +132,7 @@ SECTIONS: dict[str, type] = {
     "mode": ModeConfig,
     "budget": BudgetConfig,
     "baseline": BaselineConfig,
+    "train": TrainConfig,
 }
 
 LEAST = {
@@ -121,6 +142,8 @@ LEAST = {
     "replicates": 1,
     "trace_max_mb": 0,
     "traces_max_mb": 0,
+    "train.lr": 1e-12,
+    "train.activation_memory_budget": 0,
     "budget.warmup_min_s": 0,
     "budget.warmup_max_s": 0,
     "budget.block_s": 1e-6,
@@ -134,6 +157,9 @@ LEAST = {
 
 MOST = 2**31 - 1
 """Largest number that any setting takes: torch, the system and the files can still hold it."""
+
+AT_MOST = {"train.activation_memory_budget": 1}
+"""Those that end earlier."""
 
 
 def register() -> None:
@@ -152,9 +178,9 @@ def check(config: DictConfig) -> None:
             names = ", ".join(str(choice) for choice in allowed if choice is not None)
             raise UsageError(f"{key}={value}: allowed are {names}")
     for key, least in LEAST.items():
-        value = OmegaConf.select(config, key)
-        if not least <= value <= MOST:
-            raise UsageError(f"{key}={value}: must be from {least} to {MOST}")
+        value, most = OmegaConf.select(config, key), AT_MOST.get(key, MOST)
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"{key}={value}: must be from {least} to {most}")
     _check_results_dir(Path(config.results_dir), config.study)
 
 

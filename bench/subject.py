@@ -19,20 +19,22 @@ from bench.records import Model, UsageError
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arguments of a forward: every value is a tensor."""
+    """Arguments of a forward, and what a loss compares its outputs with: tensors all of them."""
 
     args: tuple[torch.Tensor, ...]
     kwargs: dict[str, torch.Tensor]
+    targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors, positional first."""
-        return [*self.args, *self.kwargs.values()]
+        """All tensors, positional arguments first."""
+        return [*self.args, *self.kwargs.values(), *self.targets]
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
         """The same arguments with `function` applied to each tensor."""
         return Inputs(
             tuple(function(tensor) for tensor in self.args),
             {name: function(tensor) for name, tensor in self.kwargs.items()},
+            tuple(function(tensor) for tensor in self.targets),
         )
 
     def assign(self, values: Inputs) -> None:
@@ -116,26 +118,29 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     return Subject(module.eval(), inputs)
 
 
-def find(target: str) -> Callable[..., Any]:
-    """The function called "module:name"; raises UsageError where it cannot be imported."""
+def find(target: str, key: str = "model.target") -> Callable[..., Any]:
+    """The function called "module:name"; raises UsageError where it cannot be imported.
+
+    `key` is the setting that named it.
+    """
     module_name, _, name = target.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise UsageError(
-            f"model.target={target}: cannot import {module_name} ({error}); install it or put its "
+            f"{key}={target}: cannot import {module_name} ({error}); install it or put its "
             "folder on PYTHONPATH"
         ) from error
     except Exception as error:
         raise UsageError(
-            f"model.target={target}: importing {module_name} fails ({one_line(error)}); mend it so "
+            f"{key}={target}: importing {module_name} fails ({one_line(error)}); mend it so "
             f'that python -c "import {module_name}" works'
         ) from error
     found = getattr(module, name, None)
     if found is None:
-        raise UsageError(f"model.target={target}: {module_name} has no function '{name}'")
+        raise UsageError(f"{key}={target}: {module_name} has no function '{name}'")
     if not callable(found):
-        raise UsageError(f"model.target={target}: {name} is no function")
+        raise UsageError(f"{key}={target}: {name} is no function")
     result: Callable[..., Any] = found
     return result
 

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 def build(batch: int, width: int, depth: int) -> tuple[nn.Module, tuple[Tensor]]:
     """`depth` linear layers of `width` x `width`, GELU after each but the last.
 
+    A layer and its GELU are one child, so that both can be recomputed together.
+
     Returns:
         The module and its input, (batch, width).
     """
-    hidden = [layer for _ in range(depth - 1) for layer in (nn.Linear(width, width), nn.GELU())]
+    hidden = [nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth - 1)]
     return nn.Sequential(*hidden, nn.Linear(width, width)), (torch.randn(batch, width),)

@@ -33,7 +33,6 @@ def case(**changes: Any) -> Case:
     usual = Case(
         model=MODEL,
         shape_json='{"batch":8,"width":64}',
-        phase="inference",
         variant=Variant(COMPILE, "fp32"),
         baseline=Variant(EAGER, "fp32"),
         device="cpu",

@@ -253,4 +253,4 @@ BASELINE = Variant(EAGER, "fp32")
 def case(
     of: Model, asked: Variant, baseline: Variant | None = BASELINE, device: str = "cpu"
 ) -> Case:
-    return Case(of, "{}", "inference", asked, baseline, device, threads=1)
+    return Case(of, "{}", asked, baseline, device, threads=1)

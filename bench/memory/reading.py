@@ -15,40 +15,54 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bench.devices import Step
 from bench.findings import Memory
 from bench.memory.allocators import Allocations, Allocator, storage_bytes
+from bench.modes import Built
 from bench.records import Variant
-from bench.subject import Inputs, Subject, state_kept
+from bench.subject import Inputs, Subject
+from bench.training.trainer import Trainer
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels, where they cannot be seen"
+GRAPHED = (
+    "saved activations and casts of weights lie in the pool of the graphs of forward and backward, "
+    "where they cannot be told apart"
+)
 NO_STORAGE = "a weight or input has no storage whose size could be asked (a sparse tensor)"
 
 CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
 """What autocast calls to cast an argument; the second in inference mode."""
 
 
-def read(
-    subject: Subject, variant: Variant, live: Step, step: Step, allocator: Allocator
-) -> Memory:
-    """All of the above for `step`, which has been called before and is alone in the process.
+def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
+    """All of the below for a variant that has been called before and is alone in the process.
 
-    `live` is a call that really calls the module, where `step` may be a replay of it. Calls `live`
-    twice and `step` twice; the module's buffers are as before when it returns.
+    Calls it four times; buffers and what is trained are as before when it returns. What training
+    starts from is on the host from then on: it is the harness's, and no part of any figure.
     """
-    with state_kept(subject.module):
-        called = steady_call(step, allocator)
+    subject, trainer = built.subject, built.trainer
+    if trainer:
+        trainer.start = trainer.start.on_host()
+    saved = copies = None
+    with built.kept():
+        called = steady_call(built.step, allocator)
         resident = allocator.resident_bytes()
         pools = allocator.pools()  # after it, as what it collects is live in neither of them
-        saved = saved_activation_bytes(live, subject)
-        copies = autocast_copy_bytes(live, subject.module, variant)
+        gradients, state = _of_training(trainer)
+        if not built.graphed:
+            saved = saved_activation_bytes(built.live, subject)
+            copies = autocast_copy_bytes(built.live, subject.module, variant)
+    if resident is not None and trainer:
+        resident -= _kept_by_the_harness(trainer)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
         NO_STORAGE if weights is None or inputs is None else None,
-        COMPILED_CASTS if copies is None else None,
+        GRAPHED if built.graphed else COMPILED_CASTS if copies is None else None,
     )
     return replace(
         _of_call(called),
         weights_bytes=weights,
         input_bytes=inputs,
+        gradient_bytes=gradients,
+        optimizer_state_bytes=state,
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
@@ -57,6 +71,19 @@ def read(
         graph_pool_live_bytes=pools.graph_pool_live_bytes,
         memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
+
+
+def _kept_by_the_harness(trainer: Trainer) -> int:
+    """Of what is resident, where parameters are on the host too."""
+    shares = all(parameter.device.type == "cpu" for parameter in trainer.trained)
+    return storage_bytes(trainer.start.values) if shares else 0
+
+
+def _of_training(trainer: Trainer | None) -> tuple[int | None, int | None]:
+    """What gradients and the optimizer's state take."""
+    if trainer is None:
+        return None, None
+    return storage_bytes(trainer.gradients()), storage_bytes(trainer.state())
 
 
 def _of_call(called: Allocations | None) -> Memory:

@@ -12,13 +12,17 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
-from bench.devices import Step
 from bench.isolation import one_line
+from bench.memory.allocators import storage_bytes
+from bench.modes import Built
 from bench.roofline.floor import Work
 from bench.roofline.traffic import Traffic, tensors
-from bench.subject import Subject, state_kept
 
 aten = torch.ops.aten
 
@@ -26,6 +30,16 @@ aten = torch.ops.aten
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
     """Both products in full, causal or not, as torch counts attention on CUDA."""
     return int(sdpa_flop_count(query, key, value))
+
+
+def _attention_backward_flops(
+    grad_out: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
+    """Five products: one of the two of forward over again, and two for the gradients of each.
+
+    As torch counts it on CUDA (torch.utils.flop_counter.sdpa_backward_flop_count).
+    """
+    return int(sdpa_backward_flop_count(grad_out, query, key, value))
 
 
 def _matrix_vector_flops(matrix: Any, vector: Any, *_: Any, **__: Any) -> int:
@@ -43,6 +57,7 @@ def _dot_flops(one: Any, other: Any, *_: Any, **__: Any) -> int:
 
 MISSING_FORMULAS: dict[Any, Callable[..., int]] = {
     aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
     aten.mv: _matrix_vector_flops,
     aten.addmv: _biased_matrix_vector_flops,
     aten.dot: _dot_flops,
@@ -76,20 +91,24 @@ PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Operators from elsewhere can do anything."""
 
 
-def count(step: Step, subject: Subject) -> Work:
-    """The FLOPs and bytes of one eager call, which is made; buffers are as before after it.
+def count(built: Built) -> Work:
+    """The FLOPs and bytes of one eager call, which is made; all is as before after it.
 
-    Pointwise work and reductions count no FLOPs: they are bound by bytes.
+    Pointwise work and reductions count no FLOPs: they are bound by bytes. A step that trains writes
+    the weights that have gradients and the optimizer's state, too. What activation checkpointing
+    computes again counts again.
     """
+    module, inputs = built.subject.module, built.subject.inputs
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
     try:
-        module = subject.module
-        traffic = Traffic([*module.parameters(), *module.buffers(), *subject.inputs.tensors()])
+        changed = _changed(built)
+        traffic = Traffic([*module.parameters(), *module.buffers(), *inputs.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
         # The counter sees a call first: it takes compositions apart, which inference mode does not.
-        with state_kept(module), traffic, unknown, counter:
-            output = step()
+        with built.kept(), traffic, unknown, counter:
+            output = built.live()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(tensors(output))
+        least_bytes += storage_bytes(changed)
     except Exception as error:
         return Work(None, None, f"torch cannot count this call: {one_line(error, 120)}")
     if unknown.names:
@@ -97,6 +116,16 @@ def count(step: Step, subject: Subject) -> Work:
         note = f"nothing says how many FLOPs these operators take: {names}"
         return Work(None, least_bytes, note, traffic.total_bytes)
     return Work(int(counter.get_total_flops()), least_bytes, None, traffic.total_bytes)
+
+
+def _changed(built: Built) -> list[torch.Tensor]:
+    """What a step of training writes that was there before it: known after a first one."""
+    trainer = built.trainer
+    if trainer is None:
+        return []
+    with built.kept():
+        built.live()
+    return [*(each for each in trainer.trained if each.grad is not None), *trainer.state()]
 
 
 class _UnknownWork(TorchDispatchMode):

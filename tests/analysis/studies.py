@@ -94,6 +94,8 @@ def record(
         "batch": 4,
         "seq": 64,
         "phase": "inference",
+        "optimizer": None,
+        "training": None,
         "dtype": dtype,
         "mode": mode,
         "grad": grad,
