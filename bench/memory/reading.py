@@ -21,6 +21,7 @@ from bench.subject import Inputs, Subject
 from bench.training.trainer import Trainer
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels, where they cannot be seen"
+IN_GRAPHS = "what forward keeps lies in the memory of its captured graph, where hooks see nothing"
 NO_STORAGE = "a weight or input has no storage whose size could be asked (a sparse tensor)"
 
 CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
@@ -38,15 +39,16 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         resident = allocator.resident_bytes()
         pools = allocator.pools()  # after it, as what it collects is live in neither of them
         trained = _of_training(built.trainer)
-        saved = saved_activation_bytes(built.live, subject)
-        copies = autocast_copy_bytes(built.live, subject.module, variant)
+        replays = _replays_even_live(built, variant)
+        saved = None if replays else saved_activation_bytes(built.live, subject)
+        copies = None if replays else autocast_copy_bytes(built.live, subject.module, variant)
     if resident is not None and built.trainer:
         resident -= _kept_by_the_harness(built.trainer)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
         NO_STORAGE if weights is None or inputs is None else None,
-        COMPILED_CASTS if copies is None else None,
+        IN_GRAPHS if replays else COMPILED_CASTS if copies is None else None,
     )
     return replace(
         _of_call(called),
@@ -62,6 +64,11 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
         graph_pool_live_bytes=pools.graph_pool_live_bytes,
         memory_note="; ".join(reason for reason in reasons if reason) or None,
     )
+
+
+def _replays_even_live(built: Built, variant: Variant) -> bool:
+    """Whether forward and backward are graphs of their own, within a step that is not captured."""
+    return variant.mode.graph and built.step == built.live
 
 
 def _kept_by_the_harness(trainer: Trainer) -> int:

@@ -86,7 +86,7 @@ class Trainer:
             parameter.grad = gradient
         with torch.no_grad():
             for parameter, value in zip(self.trained, self.initial, strict=True):
-                parameter.copy_(value)
+                parameter.copy_(value, non_blocking=True)  # in order with what follows on a GPU
             for tensor in self.state():
                 tensor.zero_()
         if self.scaler is not None:
@@ -131,5 +131,11 @@ def trainer(
     made = optimizer(module.parameters(), training, variant.mode)
     scaler = GradScaler(device_type) if training.scales(variant) else None
     trained = [p for group in made.param_groups for p in group["params"]]
-    initial = tuple(p.detach().to("cpu", copy=True) for p in trained)
+    initial = tuple(map(_on_host, trained))
     return Trainer(module, made, scaler, forward, initial, scaler.get_scale() if scaler else None)
+
+
+def _on_host(parameter: torch.Tensor) -> torch.Tensor:
+    """A copy that takes no memory of a GPU. Pinned there: it is written back before each block."""
+    copy = parameter.detach().to("cpu", copy=True)
+    return copy if parameter.device.type == "cpu" else copy.pin_memory()
