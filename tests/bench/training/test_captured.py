@@ -1,0 +1,289 @@
+"""Steps that train in CUDA graphs, as far as a CPU can tell: with graphs that are emulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from bench import modes
+from bench.memory import reading
+from bench.records import UsageError, Variant
+from bench.roofline import counting
+from bench.subject import Inputs, Subject
+from bench.training import exam, overflow
+from bench.training.losses import trainable
+from bench.training.recomputing import RECOMPUTING
+from tests.captured import (
+    ASKED,
+    IMPLEMENTATIONS,
+    LR,
+    SAVED_BYTES,
+    WEIGHTS_BYTES,
+    Named,
+    Tolerance,
+    Unused,
+    built,
+    comes_back,
+    goes_the_same_way,
+    in_graphs,
+    step,
+    subject_of,
+    training,
+    two_layers,
+    values,
+)
+from tests.emulated_graphs import REFUSED, Emulated, Graph, emulated
+from tests.probes import variant
+
+EQUAL = Tolerance(relative=0.0, absolute=0.0)
+FP16 = variant("fp16", autocast=True)
+
+
+@pytest.fixture
+def device() -> Iterator[Emulated]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield emulated(patch)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize(("asked", "options"), ASKED)
+def test_a_captured_step_trains_as_eager(
+    optimizer: str, asked: Variant, options: dict[str, Any], device: Emulated
+) -> None:
+    how = training(optimizer, **options)
+    goes_the_same_way(built(in_graphs(asked), how, device), built(asked, how, device), EQUAL)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_every_implementation_of_an_optimizer_is_captured(
+    optimizer: str, implementation: str, device: Emulated
+) -> None:
+    how = training(optimizer, implementation=implementation)
+    asked = variant()
+    goes_the_same_way(built(in_graphs(asked), how, device), built(asked, how, device), EQUAL)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize(("asked", "options"), [*ASKED, (FP16, {})])
+def test_forward_and_backward_in_graphs_train_as_eager(
+    optimizer: str, asked: Variant, options: dict[str, Any], device: Emulated
+) -> None:
+    """Whatever runs outside of them: the optimizer, and a scaler that may ask the host."""
+    how = training(optimizer, capture="forward_backward", **options)
+    goes_the_same_way(built(in_graphs(asked), how, device), built(asked, how, device), EQUAL)
+
+
+@pytest.mark.parametrize("capture", ["step", "forward_backward"])
+@pytest.mark.parametrize("checkpoint", ["children", "model"])
+@pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
+def test_what_is_recomputed_is_captured_too(
+    asked: Variant, checkpoint: str, capture: str, device: Emulated
+) -> None:
+    how = training("sgd", capture=capture)
+
+    def of() -> nn.Module:
+        return RECOMPUTING[checkpoint](two_layers())
+
+    goes_the_same_way(built(in_graphs(asked), how, device, of), built(asked, how, device), EQUAL)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("capture", ["step", "forward_backward"])
+@pytest.mark.parametrize(("asked", "options"), ASKED)
+def test_training_comes_back_to_its_start(
+    optimizer: str, asked: Variant, options: dict[str, Any], capture: str, device: Emulated
+) -> None:
+    comes_back(built(in_graphs(asked), training(optimizer, capture=capture, **options), device))
+
+
+def test_gradients_are_those_of_replays_again_after_a_live_step(device: Emulated) -> None:
+    made = built(in_graphs(variant()), training("sgd"), device)
+    loss = step(made, seed=1)
+    found = [gradient.clone() for gradient in made.trainer.gradients()]
+    with made.kept():
+        made.live()
+        assert not any(map(torch.equal, made.trainer.gradients(), found))
+    assert torch.equal(step(made, seed=1), loss)
+    assert all(map(torch.equal, made.trainer.gradients(), found))
+
+
+def test_a_replayed_loss_keeps_no_tape(device: Emulated) -> None:
+    """It would hold nodes of the capture's stream, which live steps would have to wait for."""
+    made = built(in_graphs(variant()), training("sgd"), device)
+    loss = made.step()
+    assert isinstance(loss, Tensor)
+    assert not loss.requires_grad
+    assert made.step() is loss
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "asked", "options"),
+    [
+        pytest.param("sgd", FP16, {}, id="a scaler that asks the host"),
+        pytest.param("adamw", variant(), {"capturable": False}, id="steps counted on the host"),
+    ],
+)
+def test_what_is_objected_to_cannot_be_captured(
+    optimizer: str, asked: Variant, options: dict[str, Any], device: Emulated
+) -> None:
+    with pytest.raises(RuntimeError, match=REFUSED):
+        built(in_graphs(asked), training(optimizer, **options), device)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("capture", ["step", "forward_backward"])
+def test_a_replay_skips_a_step_that_overflows(
+    optimizer: str, capture: str, device: Emulated
+) -> None:
+    how = training(optimizer, implementation="fused", capture=capture)
+    made = built(in_graphs(FP16), how, device)
+    before, scale = values(made), made.trainer.scaler.get_scale()
+    assert overflow.plant(made).skipped
+    assert all(map(torch.equal, values(made), before))
+    made.subject.inputs.args[0][0, 0] = torch.inf
+    made.step()
+    *after, halved = values(made)
+    assert all(map(torch.equal, after, before))
+    assert halved == scale / 2
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("capture", ["step", "forward_backward"])
+def test_replays_pass_the_exam_and_idle_ones_do_not(
+    optimizer: str, capture: str, device: Emulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how, asked = training(optimizer, capture=capture), in_graphs(variant())
+    subject = subject_of(two_layers(), device)
+    paper = exam.prepare(subject, how, device, seed=0)
+    assert paper.unfit is None
+    made = built(asked, how, device)
+    before = values(made)
+    assert exam.examine(paper, made, asked).error < 1e-4
+    assert all(map(torch.equal, values(made), before))
+    step(made, seed=1)
+    monkeypatch.setattr(Graph, "replay", lambda self: None)
+    assert not exam.examine(paper, made, asked).error < 0.1
+
+
+def test_neither_of_two_disturbs_the_other(device: Emulated) -> None:
+    """Candidate and baseline are copies of one subject, so they start alike and share nothing."""
+    subject = subject_of(two_layers(), device)
+    asked, how = variant(), training("adamw")
+    one, other = (
+        modes.build(subject.cast(torch.float32), each, True, device, how)
+        for each in (in_graphs(asked), asked)
+    )
+    one.trainer.restore()
+    assert all(map(torch.equal, one.trainer.trained, other.trainer.trained))
+    before = values(other)
+    step(one, seed=1)
+    assert all(map(torch.equal, values(other), before))
+    losses = [float(step(other, seed)) for seed in (1, 2)]
+    step(one, seed=2)
+    one.trainer.restore()
+    other.trainer.restore()
+    assert [float(step(other, seed)) for seed in (1, 2)] == losses
+    assert not {id(t) for t in one.tensors()} & {id(t) for t in other.tensors()}
+
+
+IN_AUTOCAST: list[bool] = []  # each of the backwards that were computed
+
+
+class Backward(torch.autograd.Function):
+    """Multiplies, and notes whether autocast is on where its gradient is computed."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return linear(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        IN_AUTOCAST.append(torch.is_autocast_enabled("cpu"))
+        (x,) = ctx.saved_tensors
+        return gradient.to(x.dtype).T @ x, None
+
+
+class OwnBackward(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 16))
+
+    def forward(self, x: Tensor) -> Any:
+        return Backward.apply(self.weight, x)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("capture", ["step", "forward_backward"])
+def test_a_backward_is_captured_outside_of_autocast(capture: str, device: Emulated) -> None:
+    IN_AUTOCAST.clear()
+    asked = variant("bf16", autocast=True)
+    built(in_graphs(asked), training("sgd", capture=capture), device, OwnBackward)
+    assert IN_AUTOCAST
+    assert not any(IN_AUTOCAST)
+
+
+class TestForwardAndBackward:
+    """What only concerns graphs of forward and backward within a step that is not captured."""
+
+    how = training("sgd", capture="forward_backward")
+    asked = in_graphs(variant())
+
+    def test_each_is_one_replay(self, device: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = built(self.asked, self.how, device)
+        replayed: list[Graph] = []
+        replay = Graph.replay
+
+        def noted(graph: Graph) -> None:
+            replayed.append(graph)
+            replay(graph)
+
+        monkeypatch.setattr(Graph, "replay", noted)
+        made.step()
+        forward, backward = replayed
+        assert forward is not backward
+        assert made.step == made.live
+
+    def test_the_model_is_as_it_was(self, device: Emulated) -> None:
+        """Its work is counted in eager, after all."""
+        made = built(self.asked, self.how, device)
+        assert "forward" not in vars(made.subject.module)
+        plain = modes.build(made.subject, variant(), True, device, self.how)
+        usual = built(variant(), self.how, device)
+        assert counting.count(plain) == counting.count(usual)
+        assert counting.count(plain).flops > 0
+
+    def test_a_parameter_may_be_unused(self, device: Emulated) -> None:
+        one, other = (built(each, self.how, device, Unused) for each in (self.asked, variant()))
+        for seed in (1, 2):
+            assert torch.equal(step(one, seed), step(other, seed))
+        assert all(map(torch.equal, values(one), values(other)))
+        assert one.subject.module.get_parameter("idle").grad is None
+
+    def test_named_inputs_are_refused(self, device: Emulated) -> None:
+        module = Named()
+        subject = Subject(module, Inputs((), {"x": torch.randn(8, 16)}))
+        with pytest.raises(UsageError, match="give them as a tuple, or capture the step"):
+            modes.build(trainable(subject, "mse", 0), self.asked, True, device, self.how)
+        whole = replace(self.how, capture="step")
+        made = modes.build(trainable(subject, "mse", 0), self.asked, True, device, whole)
+        assert made.step != made.live
+
+    def test_what_is_in_the_graphs_is_not_guessed_at(self, device: Emulated) -> None:
+        asked = in_graphs(variant("bf16", autocast=True))
+        made = built(asked, self.how, device)
+        found = reading.read(made, asked, device.allocator)
+        assert (found.saved_activation_bytes, found.autocast_copy_bytes) == (None, None)
+        assert "graph" in found.memory_note
+        whole = built(asked, replace(self.how, capture="step"), device)
+        seen = reading.read(whole, asked, device.allocator)
+        plain = variant("bf16", autocast=True)
+        usual = reading.read(built(plain, self.how, device), plain, device.allocator)
+        assert seen.saved_activation_bytes == usual.saved_activation_bytes > SAVED_BYTES / 2
+        assert seen.autocast_copy_bytes == usual.autocast_copy_bytes == WEIGHTS_BYTES / 2

@@ -1,0 +1,422 @@
+"""What only a GPU can show of training: graphs of whole steps that train as eager does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from bench import evidence, examination, isolation, modes
+from bench.devices import Hardware, find
+from bench.entrant import enter
+from bench.memory import reading
+from bench.modes import Built
+from bench.objections import objection
+from bench.records import Case, Findings, Mode, Result, Variant
+from bench.training import overflow, parts
+from bench.training.recomputing import RECOMPUTING
+from tests.captured import (
+    ASKED,
+    IMPLEMENTATIONS,
+    LR,
+    SAVED_BYTES,
+    WEIGHTS_BYTES,
+    WIDTH,
+    Tolerance,
+    Unused,
+    built,
+    comes_back,
+    goes_the_same_way,
+    in_graphs,
+    step,
+    subject_of,
+    training,
+    two_layers,
+    values,
+)
+from tests.cuda.test_cuda import CHILD_TIMEOUT_S, SMALL_MLP
+from tests.probes import EAGER, PRESETS, case, preset, smoke, variant
+
+pytestmark = pytest.mark.cuda
+
+FP16 = variant("fp16", autocast=True)
+CAPTURES = ("step", "forward_backward")
+
+# The same kernels in the same order; a library may still choose another for a graph's stream.
+CLOSE = Tolerance(relative=1e-4, absolute=1e-5)
+CLOSE_IN_HALF = Tolerance(relative=1e-2, absolute=1e-3)
+
+SHAPE = '{"batch":64,"depth":2,"width":512}'
+
+
+def trains(mode: Mode) -> bool:
+    return mode.grad == "enabled"
+
+
+def in_training(name: str) -> Mode:
+    """conf/mode/<name>.yaml as it is resolved for training."""
+    mode = preset(name)
+    return replace(mode, grad="enabled") if name not in ("no_grad", "inference_mode") else mode
+
+
+TRAINING_MODES = [name for name in PRESETS if trains(in_training(name))]
+
+
+@pytest.fixture(scope="module")
+def device() -> Hardware:
+    return find("cuda")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def tolerance(asked: Variant) -> Tolerance:
+    return CLOSE if asked.dtype == "fp32" else CLOSE_IN_HALF
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize(("asked", "options"), ASKED)
+def test_replays_train_as_eager(
+    optimizer: str, asked: Variant, options: dict[str, Any], capture: str, device: Hardware
+) -> None:
+    how = training(optimizer, capture=capture, **options)
+    one, other = (built(each, how, device) for each in (in_graphs(asked), asked))
+    goes_the_same_way(one, other, tolerance(asked))
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_every_implementation_of_an_optimizer_is_captured(
+    optimizer: str, implementation: str, device: Hardware
+) -> None:
+    how, asked = training(optimizer, implementation=implementation), variant()
+    goes_the_same_way(built(in_graphs(asked), how, device), built(asked, how, device), CLOSE)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize(
+    "axes", [{"compile": "reduce-overhead"}, {"compile": "default", "graph": True}], ids=str
+)
+@pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
+def test_compiled_graphs_train_as_compiled_code(
+    asked: Variant, axes: dict[str, Any], optimizer: str, device: Hardware
+) -> None:
+    """Against the same generated kernels, each launched by itself."""
+    how = training(optimizer)
+    plain = replace(asked, mode=replace(asked.mode, compile="default"))
+    one, other = (
+        built(each, how, device)
+        for each in (replace(asked, mode=replace(asked.mode, **axes)), plain)
+    )
+    for made in (one, other):
+        for seed in (1, 2, 3):  # reduce-overhead warms up, records and replays
+            step(made, seed)
+        made.trainer.restore()
+    goes_the_same_way(one, other, tolerance(asked))
+
+
+@pytest.mark.parametrize(
+    ("axes", "capture", "launches"),
+    [
+        ({}, "step", 0),
+        ({"graph": True}, "step", 1),
+        ({"graph": True}, "forward_backward", 2),
+        ({"compile": "default"}, "step", 0),
+        ({"compile": "default", "graph": True}, "step", 1),
+        ({"compile": "reduce-overhead"}, "step", 2),
+    ],
+    ids=str,
+)
+def test_graph_launches_of_a_steady_step(
+    axes: dict[str, Any], capture: str, launches: int, device: Hardware
+) -> None:
+    made = built(variant(**axes), training("sgd", capture=capture), device)
+    for seed in (1, 2, 3, 4):
+        step(made, seed)
+    assert evidence.launches_seen(made.step, device) == launches
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("checkpoint", ["children", "model"])
+@pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
+def test_what_is_recomputed_is_captured_too(
+    asked: Variant, checkpoint: str, capture: str, device: Hardware
+) -> None:
+    how = training("sgd", capture=capture)
+
+    def of() -> nn.Module:
+        return RECOMPUTING[checkpoint](two_layers())
+
+    one, other = built(in_graphs(asked), how, device, of), built(asked, how, device)
+    goes_the_same_way(one, other, tolerance(asked))
+
+
+def test_a_parameter_may_be_unused(device: Hardware) -> None:
+    how = training("sgd", capture="forward_backward")
+    one, other = (built(each, how, device, Unused) for each in (in_graphs(variant()), variant()))
+    for seed in (1, 2):
+        CLOSE.check(step(one, seed), step(other, seed))
+    assert one.subject.module.get_parameter("idle").grad is None
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize(("asked", "options"), ASKED)
+def test_training_comes_back_to_its_start(
+    optimizer: str, asked: Variant, options: dict[str, Any], capture: str, device: Hardware
+) -> None:
+    comes_back(built(in_graphs(asked), training(optimizer, capture=capture, **options), device))
+
+
+@pytest.mark.parametrize("optimizer", LR)
+def test_a_captured_optimizer_keeps_its_state_on_the_gpu(optimizer: str, device: Hardware) -> None:
+    made = built(in_graphs(variant()), training(optimizer), device)
+    assert all(tensor.device == device.torch_device for tensor in made.trainer.state())
+    assert len(made.trainer.state()) == (3 * 4 if optimizer == "adamw" else 0)
+    step(made, seed=1)
+    counted = [state["step"].item() for state in made.trainer.optimizer.state.values()]
+    assert counted == [1.0] * len(counted)
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_replay_skips_a_step_that_overflows(
+    optimizer: str, capture: str, device: Hardware
+) -> None:
+    how = training(optimizer, implementation="fused", capture=capture)
+    skips(built(in_graphs(FP16), how, device))
+
+
+@pytest.mark.parametrize("axes", [{}, {"compile": "default"}, {"compile": "reduce-overhead"}])
+def test_a_step_that_overflows_is_skipped(axes: dict[str, Any], device: Hardware) -> None:
+    made = built(replace(FP16, mode=replace(FP16.mode, **axes)), training("sgd"), device)
+    for seed in (1, 2, 3):
+        step(made, seed)
+    made.trainer.restore()
+    skips(made)
+
+
+def skips(made: Built) -> None:
+    before, scale = values(made), made.trainer.scaler.get_scale()
+    assert overflow.plant(made).skipped
+    with torch.no_grad():
+        made.subject.inputs.args[0][0, 0] = torch.inf
+    made.step()
+    *after, lowered = values(made)
+    assert all(map(torch.equal, after, before))
+    assert lowered == scale / 2
+
+
+@pytest.mark.parametrize("optimizer", LR)
+def test_a_fused_optimizer_asks_the_host_nothing(optimizer: str, device: Hardware) -> None:
+    """Why a scaler's step can be captured with it, and without it cannot."""
+    for implementation, asks in (("fused", False), ("foreach", True)):
+        made = built(FP16, training(optimizer, implementation=implementation), device)
+        step(made, seed=1)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            made.trainer.clear()
+            made.trainer.backward(made.trainer.forward())
+            if asks:
+                with pytest.raises(RuntimeError, match="synchronizing"):
+                    made.trainer.update()
+            else:
+                made.trainer.update()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_scaler_that_asks_the_host_is_objected_to(device: Hardware) -> None:
+    of = in_graphs(FP16)
+    asked = replace(case(SMALL_MLP, of, None, device="cuda"), training=training("adamw"))
+    assert "add train.implementation=fused" in objection(asked, device.facts())
+    fused = replace(asked, training=replace(asked.training, implementation="fused"))
+    assert objection(fused, device.facts()) is None
+    pieces = replace(asked, training=replace(asked.training, capture="forward_backward"))
+    assert objection(pieces, device.facts()) is None
+
+
+def test_neither_of_two_disturbs_the_other(device: Hardware) -> None:
+    subject = subject_of(two_layers(), device)
+    how, asked = training("adamw"), variant()
+    one, other = (
+        modes.build(subject.cast(torch.float32), each, True, device, how)
+        for each in (in_graphs(asked), asked)
+    )
+    for made in (one, other):
+        made.trainer.restore()
+    assert all(map(torch.equal, one.trainer.trained, other.trainer.trained))
+    before = values(other)
+    for seed in (1, 2, 3):
+        step(one, seed)
+    assert all(map(torch.equal, values(other), before))
+    losses = [float(step(other, seed)) for seed in (1, 2)]
+    step(one, seed=4)
+    other.trainer.restore()
+    step(one, seed=5)
+    assert [float(step(other, seed)) for seed in (1, 2)] == losses
+
+
+@pytest.mark.parametrize("optimizer", LR)
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_memory_of_a_step(optimizer: str, graph: bool, device: Hardware) -> None:
+    asked = in_graphs(variant()) if graph else variant()
+    made = built(asked, training(optimizer), device)
+    step(made, seed=1)
+    found = reading.read(made, asked, device.allocator)
+    assert (found.weights_bytes, found.gradient_bytes) == (WEIGHTS_BYTES, WEIGHTS_BYTES)
+    moments = 2 * WEIGHTS_BYTES + 4 * 4 if optimizer == "adamw" else 0  # and a count for each
+    assert found.optimizer_state_bytes == moments
+    assert found.saved_activation_bytes == SAVED_BYTES
+    assert (found.autocast_copy_bytes, found.step_left_bytes) == (0, 0)
+    assert (found.allocations_per_call == 0) == graph
+    assert found.graph_pool_live_bytes >= (WEIGHTS_BYTES if graph else 0), "gradients are there"
+    assert (found.graph_pool_bytes > 0) == graph
+    assert {value.device.type for value in made.trainer.start.values} == {"cpu"}
+
+
+def test_what_is_in_the_graphs_of_a_forward_is_not_guessed_at(device: Hardware) -> None:
+    asked = in_graphs(variant("bf16", autocast=True))
+    made = built(asked, training("sgd", capture="forward_backward"), device)
+    found = reading.read(made, asked, device.allocator)
+    assert (found.saved_activation_bytes, found.autocast_copy_bytes) == (None, None)
+    assert found.memory_note
+    assert found.graph_pool_bytes > 0
+    assert found.gradient_bytes == WEIGHTS_BYTES
+
+
+def test_parts_of_a_step_on_a_queue(device: Hardware) -> None:
+    """Waited for, each takes at least as long as the device works on it."""
+    deep = subject_of(nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(20))), device)
+    made = modes.build(deep, variant(), True, device, training("sgd"))
+    for _ in range(10):
+        made.step()
+    latencies = []
+    for _ in range(30):
+        device.synchronize()
+        start = device.clock()
+        made.step()
+        device.synchronize()
+        latencies.append(device.clock() - start)
+    latency_s = statistics.median(latencies)
+    budget = replace(smoke().budget, block_s=2e-3, clock_rounds=12, timed_max_s=5.0)
+    found = parts.read(made, device, budget, 0, latency_s)
+    of = [found.forward_rounds_s, found.backward_rounds_s, found.optimizer_rounds_s]
+    assert [len(blocks) for blocks in of] == [12, 12, 12]
+    assert found.scaler_rounds_s is None
+    assert sum(statistics.median(blocks) for blocks in of) > 0.9 * latency_s
+    assert all(statistics.median(blocks) < latency_s for blocks in of)
+
+
+def test_a_captured_step_has_no_parts(device: Hardware) -> None:
+    made = built(in_graphs(variant()), training("sgd"), device)
+    found = parts.read(made, device, smoke().budget, 0, 1e-4)
+    assert found.forward_rounds_s is None
+    assert "one captured graph" in found.parts_note
+
+
+def of_training(name: str, optimizer: str, **options: Any) -> tuple[Case, Mode]:
+    mode = in_training(name)
+    asked = Variant(mode, "bf16" if mode.autocast else "fp32")
+    found = case(SMALL_MLP, asked, Variant(EAGER, "fp32"), device="cuda")
+    how = replace(training(optimizer, **options), capturable=None, lr=1e-3)
+    return replace(found, shape_json=SHAPE, training=how), mode
+
+
+def measured(asked: Case, folder: Path, profile: bool = False) -> Findings:
+    """In a process of its own with empty caches, as run.py measures it."""
+    plan = replace(smoke(), profile=profile, memory=True, results_dir=str(folder / "results"))
+    outcome = isolation.call(
+        "bench.runner:run",
+        asked,
+        plan,
+        timeout_s=CHILD_TIMEOUT_S,
+        variables={
+            "TORCHINDUCTOR_CACHE_DIR": str(folder),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+        },
+    )
+    assert outcome.kind == "returned", outcome.reason
+    result = outcome.value
+    assert isinstance(result, Result)
+    assert (result.status, result.reason) == ("ok", None)
+    return result.findings
+
+
+@pytest.mark.parametrize("name", TRAINING_MODES)
+@pytest.mark.parametrize("optimizer", LR)
+def test_every_mode_that_trains_is_right_and_in_effect(
+    name: str, optimizer: str, tmp_path: Path
+) -> None:
+    asked, mode = of_training(name, optimizer)
+    check(measured(asked, tmp_path), mode)
+
+
+def test_forward_and_backward_in_graphs_are_right_and_in_effect(tmp_path: Path) -> None:
+    asked, mode = of_training("cuda-graph", "adamw", capture="forward_backward")
+    found = measured(asked, tmp_path, profile=True)
+    check(found, mode)
+    assert found.graph_launches == 2
+    assert found.saved_activation_bytes is None
+    plain, _ = of_training("eager", "adamw")
+    assert found.flops == measured(plain, tmp_path, profile=True).flops > 0
+
+
+def check(found: Findings, mode: Mode) -> None:
+    assert found.seen_grad == "enabled"
+    assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
+    assert found.in_effect, found.in_effect_note
+    assert (found.graph_launches >= 1) == mode.uses_graphs
+    assert found.recompiles == 0
+    assert found.error <= found.error_limit
+    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s)
+    assert found.gradient_bytes == found.weights_bytes
+    assert found.loss_scale is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("amp", {}),
+        ("amp", {"implementation": "fused"}),
+        ("amp-compile", {}),
+        ("cuda-graph", {"implementation": "fused"}),
+        ("cuda-graph", {"capture": "forward_backward"}),
+    ],
+)
+def test_a_scaled_loss_is_right_in_every_mode(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    asked, mode = of_training(name, "adamw", **options)
+    half = replace(asked, variant=Variant(replace(mode, autocast=True), "fp16"))
+    found = measured(half, tmp_path)
+    assert found.overflow_skipped
+    assert 0 < found.loss_scale <= 2**16
+    assert found.in_effect, found.in_effect_note
+    assert found.error <= found.error_limit
+    asks = options.get("implementation") != "fused"
+    assert (found.device_rounds_s is None) == asks  # what waits inside cannot be queued
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_replay_passes_the_exam(capture: str, device: Hardware) -> None:
+    asked = in_graphs(variant())
+    of = replace(case(SMALL_MLP, asked, None, device="cuda"), training=training("sgd"))
+    of = replace(of, training=replace(of.training, capture=capture))
+    subject = subject_of(two_layers(), device)
+    exam = examination.prepare(subject, of, device, seed=0)
+    assert exam.unfit is None
+    entrant = enter(subject, asked, of, device, smoke())
+    before = values(entrant.built)
+    assert examination.examine(exam, entrant.built, asked).error < 1e-4
+    assert all(map(torch.equal, values(entrant.built), before))
