@@ -64,7 +64,7 @@ def prepare(subject: Subject, seed: int) -> Exam:
         answers = tuple(answer(fresh, seed) for fresh in inputs)
         again = answer(inputs[0], seed + 1)
     unfit = None if answers[0] else NO_TENSORS
-    if worst(_errors(again, answers[0]).items()).error > REPEATABLE:
+    if worst(errors(again, answers[0]).items()).error > REPEATABLE:
         unfit = STOCHASTIC
     return Exam(inputs, answers, seed, unfit)
 
@@ -76,7 +76,7 @@ def examine(exam: Exam, subject: Subject, step: Step) -> Deviation:
     """
     own = subject.inputs.map(torch.clone)
     found = [
-        worst(_errors(_run(subject, step, fresh, exam.seed), answer).items())
+        worst(errors(_run(subject, step, fresh, exam.seed), answer).items())
         for fresh, answer in zip(exam.inputs, exam.answers, strict=True)
     ]
     with torch.no_grad():
@@ -101,7 +101,7 @@ def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
     return Deviation(error, place)
 
 
-def _errors(outputs: Outputs, answers: Outputs) -> dict[str | None, float]:
+def errors(outputs: Outputs, answers: Outputs) -> dict[str | None, float]:
     """Relative RMS error of each output, or one of inf where they have another structure."""
     if {place: o.shape for place, o in outputs.items()} != {
         place: a.shape for place, a in answers.items()

@@ -12,6 +12,7 @@ from bench.memory.allocators import Peak, Watched
 from bench.records import CAPTURING, Case, Plan, Training, Variant
 from bench.subject import Subject, state_kept
 from bench.training.recomputing import RECOMPUTING
+from bench.training.trainer import start_of
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,14 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
     module's buffers, and in training all that is trained, are as they were when it returns.
     """
     own = _own(subject, variant, case.training)
+    first = start_of(own.module) if case.training else None
     records_later = variant.mode.compile in CAPTURING and device.type == "cuda"
     before = evidence.compiled_so_far()
     code, memory = _watches(device, plan)
     with state_kept(own.module), code as watched, memory as taken:
         device.synchronize()
         start = device.clock()
-        built = modes.build(own, variant, case.model.fullgraph, device, case.training)
+        built = modes.build(own, variant, case.model.fullgraph, device, case.training, first)
         for _ in range(2 if records_later else 1):
             built.step()
         device.synchronize()

@@ -14,7 +14,7 @@ from bench.devices import Hardware, Step
 from bench.records import Training, UsageError, Variant
 from bench.subject import Subject, state_kept
 from bench.training.losses import loss_of
-from bench.training.trainer import Trainer, trainer
+from bench.training.trainer import Start, Trainer, trainer
 
 DTYPES = {
     "fp32": torch.float32,
@@ -33,8 +33,8 @@ MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; all others compute fp32 in full."""
 
 POSITIONAL_ALONE = (
-    "train.capture=forward_backward: torch.cuda.make_graphed_callables takes positional arguments "
-    "alone, and the model's example inputs are named; give them as a tuple, or capture the step"
+    "train.capture=forward_backward: make_graphed_callables takes positional arguments alone, and "
+    "the model's example inputs are named; give them as a tuple, or capture the step"
 )
 
 
@@ -47,6 +47,7 @@ class Built:
     live: Step  # a call that really calls the target
     step: Step  # what is timed: `live`, or a replay of it
     trainer: Trainer | None = None  # of a step that trains
+    graphed: bool = False  # forward and backward are a graph each
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -78,52 +79,55 @@ def build(
     fullgraph: bool,
     device: Hardware,
     training: Training | None = None,
+    start: Start | None = None,
 ) -> Built:
     """Wraps `subject`, which must already have the variant's `weight_dtype`.
 
     Captures if the mode says so, which runs the step; compiles with the first call otherwise. With
-    `training` the step trains: the caller restores what the capture's own steps changed.
+    `training` the step trains, from `start` or else from the weights as they are: the caller
+    restores what the capture's own steps changed.
     """
     target = _compiled(subject.module, variant.mode.compile, fullgraph)
-    if variant.mode.graph and training and not training.captures_step(variant.mode):
+    graphed = variant.mode.graph and training is not None and training.capture != "step"
+    if graphed:
         target = _graphed(target, subject, variant, device)
     called = _called(target, subject, variant, device, training)
     forward = _in_contexts(called, variant, device.type)
     if training is None:
         return Built(subject, target, forward, _captured(forward, variant.mode.graph, device))
-    trained = trainer(subject.module, forward, training, variant, device.type)
+    trained = trainer(subject.module, forward, training, variant, device.type, start)
     if not training.captures_step(variant.mode):
-        return Built(subject, target, trained.step, trained.step, trained)
-    # Of the loss its tape is dropped: it would hold nodes of the capture's stream, for which every
+        return Built(subject, target, trained.step, trained.step, trained, graphed)
+    # Of the loss the tape is dropped: it would hold nodes of the capture's stream, for which every
     # live step would then wait.
     step = device.capture(lambda: trained.step().detach())
     trained.is_captured()
     return Built(subject, target, trained.step, step, trained)
 
 
-class _Around(torch.nn.Module):
-    """A module that enters the contexts itself. What is captured of it leaves the module as it was.
-
-    Within contexts, make_graphed_callables would capture the backward in them, too, which no user's
-    step does (https://github.com/pytorch/pytorch/issues/120930).
-    """
-
-    def __init__(self, module: torch.nn.Module, variant: Variant, device_type: str) -> None:
-        super().__init__()
-        self.module, self.variant, self.device_type = module, variant, device_type
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        """What the module returns."""
-        return _in_contexts(lambda: self.module(*args), self.variant, self.device_type)()
-
-
 def _graphed(
-    module: torch.nn.Module, subject: Subject, variant: Variant, device: Hardware
+    model: torch.nn.Module, subject: Subject, variant: Variant, device: Hardware
 ) -> torch.nn.Module:
     """Forward and backward as a graph each."""
     if subject.inputs.kwargs:
         raise UsageError(POSITIONAL_ALONE)
-    return device.graphed(_Around(module, variant, device.type), subject.inputs.args)
+    return device.graphed(_Around(model, variant, device.type), subject.inputs.args)
+
+
+class _Around(torch.nn.Module):
+    """What is graphed in place of the model: a graphed module's forward is replaced for good.
+
+    It enters the contexts itself. Within contexts, make_graphed_callables would capture the
+    backward in them, too, which no user's step does (github.com/pytorch/pytorch/issues/120930).
+    """
+
+    def __init__(self, model: torch.nn.Module, variant: Variant, device_type: str) -> None:
+        super().__init__()
+        self.model, self.variant, self.device_type = model, variant, device_type
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """What the model returns."""
+        return _in_contexts(lambda: self.model(*args), self.variant, self.device_type)()
 
 
 def _captured(step: Step, asked: bool, device: Hardware) -> Step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.records import CAPTURING, Case, DeviceFacts, Training, Variant
+from bench.records import CAPTURING, COUNTING, Case, DeviceFacts, Training, Variant
 
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
@@ -60,35 +60,35 @@ TRAINING_RULES: tuple[tuple[TrainingRule, str], ...] = (
         "train.capture=forward_backward",
     ),
     (
+        lambda variant, training, device: (
+            training.capturable is not None and training.optimizer not in COUNTING
+        ),
+        "train.capturable is for optimizers that count their steps, and {optimizer} does not; "
+        "leave it out, or use train.optimizer=adamw",
+    ),
+    (
         lambda variant, training, device: bool(training.capturable) and device.type != "cuda",
         "train.capturable=true needs an NVIDIA GPU, and this runs on {device}; leave it out",
     ),
     (
         lambda variant, training, device: (
-            training.captures_step(variant.mode)
-            and training.optimizer == "adamw"
-            and training.capturable is False
+            training.captures_step(variant.mode) and training.capturable is False
         ),
-        "adamw counts its steps on the host unless train.capturable=true, and torch refuses to "
-        "capture that; leave train.capturable out",
+        "{optimizer} counts its steps on the host unless train.capturable=true, and torch refuses "
+        "to capture that; leave train.capturable out",
     ),
 )
 
 TRAINING_CASE_RULES: tuple[tuple[Callable[[Case, Training], bool], str], ...] = (
     (
-        lambda case, training: training.capturable is not None and training.optimizer == "sgd",
-        "sgd counts no steps, so train.capturable changes nothing; leave it out, or use "
-        "train.optimizer=adamw",
-    ),
-    (
-        lambda case, training: training.capture != "step" and not (case.variant.mode.graph),
+        lambda case, training: training.capture != "step" and not case.variant.mode.graph,
         "train.capture={training.capture} says what mode.graph=true captures; use mode=cuda-graph",
     ),
     (
         lambda case, training: (
             training.capture == "forward_backward" and case.variant.mode.compile != "none"
         ),
-        "torch.cuda.make_graphed_callables does not take compiled modules; use mode=cuda-graph, or "
+        "make_graphed_callables does not take compiled modules; use mode=cuda-graph, or "
         "train.capture=step",
     ),
     (
@@ -133,7 +133,12 @@ def _of_variant(
     mode = variant.mode
     for reason in reasons:
         return reason.format(
-            device=device.name, dtype=variant.dtype, compile=mode.compile, grad=mode.grad, of=of
+            device=device.name,
+            dtype=variant.dtype,
+            compile=mode.compile,
+            grad=mode.grad,
+            optimizer=training.optimizer if training else None,
+            of=of,
         )
     return None
 

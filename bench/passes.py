@@ -20,7 +20,7 @@ from bench.memory import reading, snapshot
 from bench.profiling import files
 from bench.profiling.capture import capture, contradictions, with_kernel_events
 from bench.profiling.columns import columns
-from bench.records import Case, Findings, Plan, Result, noted
+from bench.records import Case, Findings, Mode, Plan, Result, noted
 from bench.roofline import counting, remembered
 from bench.rounds import settling
 from bench.training import parts
@@ -115,10 +115,8 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
 
 def _work(scene: Scene, findings: Findings) -> Findings:
     """Counted on plain eager that records gradients, whatever the mode."""
-    case, subject = scene.case, scene.candidate.built.subject
-    plain = replace(case.variant.mode, grad="enabled", compile="none", graph=False)
-    asked = replace(case.variant, mode=plain)
-    work = counting.count(modes.build(subject, asked, True, scene.device, case.training))
+    plain = replace(scene.case.variant.mode, grad="enabled", compile="none", graph=False)
+    work = counting.count(_again(scene, plain))
     return replace(
         findings,
         flops=work.flops,
@@ -164,12 +162,16 @@ def _visible(scene: Scene) -> Step:
     if scene.device.queues or case.variant.mode.compile == "none":
         return built.step
 
-    def again() -> Step:
-        return modes.build(
-            built.subject, case.variant, case.model.fullgraph, scene.device, case.training
-        ).step
+    return with_kernel_events(lambda: _again(scene, case.variant.mode).step)
 
-    return with_kernel_events(again)
+
+def _again(scene: Scene, mode: Mode) -> modes.Built:
+    """The candidate's weights and inputs in another mode, from the same state of training."""
+    built, case = scene.candidate.built, scene.case
+    asked = replace(case.variant, mode=mode)
+    start = built.trainer.start if built.trainer else None
+    fullgraph = case.model.fullgraph
+    return modes.build(built.subject, asked, fullgraph, scene.device, case.training, start)
 
 
 def _can_record(scene: Scene) -> bool:
@@ -179,7 +181,8 @@ def _can_record(scene: Scene) -> bool:
 def _parts(scene: Scene, findings: Findings) -> Findings:
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    found = parts.read(scene.candidate.built, scene.device, scene.plan.budget, expected_s)
+    seed = scene.plan.seed + scene.plan.replicate
+    found = parts.read(scene.candidate.built, scene.device, scene.plan.budget, seed, expected_s)
     return replace(findings, **asdict(found))
 
 

@@ -175,7 +175,8 @@ def _check(exam: Exam, candidate: Entrant, case: Case, findings: Findings) -> Fi
 
     Ends the case where its results are wrong, or eager's own are and nothing can be judged.
     """
-    found = examination.examine(exam, candidate.built, case.variant)
+    assert findings.error_limit is not None
+    found = examination.examine(exam, candidate.built, case.variant, findings.error_limit)
     if findings.error is None or not found.error <= findings.error:  # nan is the larger one
         findings = replace(findings, error=found.error, error_place=found.place)
     _judge(findings, case)
@@ -186,13 +187,11 @@ def _check_scaler(built: modes.Built, findings: Findings) -> Findings:
     """Ends the case where a step that overflows is not skipped, or another one is."""
     if built.trainer is None or built.trainer.scaler is None:
         return findings
-    findings = replace(findings, loss_scale=built.trainer.scale)
-    if not overflow.can_be_planted(built.subject.inputs):
-        return findings
-    missed = overflow.missed(built)
-    findings = replace(findings, overflow_skipped=missed is None)
-    if missed:
-        raise Ended("wrong_result", missed, findings)
+    found = overflow.plant(built)
+    scale = built.trainer.start.scale
+    findings = replace(findings, loss_scale=scale, overflow_skipped=found.skipped)
+    if found.reason:
+        raise Ended("wrong_result", found.reason, findings)
     return findings
 
 
@@ -219,7 +218,7 @@ def _baseline(
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.compiled.graphs == 0:
         baseline = replace(baseline, compiled=candidate.compiled)
-    if accuracy.eager_is_sane(error, case.baseline.dtype):
+    if examination.eager_is_sane(case, error, case.baseline.dtype):
         return baseline, findings
     return None, flagged(findings, "baseline_wrong")
 
@@ -230,7 +229,7 @@ def _judge(findings: Findings, case: Case) -> None:
     assert error is not None
     assert eager is not None
     assert limit is not None
-    if not accuracy.eager_is_sane(eager, dtype):
+    if not examination.eager_is_sane(case, eager, dtype):
         reason = (
             f"even eager at {dtype} has a relative error of {eager:.2g} against float64, so no "
             "mode can be judged at this dtype"

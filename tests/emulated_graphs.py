@@ -46,7 +46,7 @@ class _Capturing(TorchDispatchMode):
     """Notes what is called, and undoes it at the end: a capture computes nothing."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.graph = graph
         self.made: set[int] = set()  # storages
         self.before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}

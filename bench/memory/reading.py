@@ -21,7 +21,10 @@ from bench.subject import Inputs, Subject
 from bench.training.trainer import Trainer
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels, where they cannot be seen"
-IN_GRAPHS = "what forward keeps lies in the memory of its captured graph, where hooks see nothing"
+GRAPHED = (
+    "saved activations and casts of weights lie in the pool of the graphs of forward and backward, "
+    "where they cannot be told apart"
+)
 NO_STORAGE = "a weight or input has no storage whose size could be asked (a sparse tensor)"
 
 CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
@@ -29,33 +32,37 @@ CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
 
 
 def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
-    """All of the above for a variant that has been called before and is alone in the process.
+    """All of the below for a variant that has been called before and is alone in the process.
 
-    Calls it four times; buffers and what is trained are as before when it returns.
+    Calls it four times; buffers and what is trained are as before when it returns. What training
+    starts from is on the host from then on: it is the harness's, and no part of any figure.
     """
-    subject = built.subject
+    subject, trainer = built.subject, built.trainer
+    if trainer:
+        trainer.start = trainer.start.on_host()
+    saved = copies = None
     with built.kept():
         called = steady_call(built.step, allocator)
         resident = allocator.resident_bytes()
         pools = allocator.pools()  # after it, as what it collects is live in neither of them
-        trained = _of_training(built.trainer)
-        replays = _replays_even_live(built, variant)
-        saved = None if replays else saved_activation_bytes(built.live, subject)
-        copies = None if replays else autocast_copy_bytes(built.live, subject.module, variant)
-    if resident is not None and built.trainer:
-        resident -= _kept_by_the_harness(built.trainer)
+        gradients, state = _of_training(trainer)
+        if not built.graphed:
+            saved = saved_activation_bytes(built.live, subject)
+            copies = autocast_copy_bytes(built.live, subject.module, variant)
+    if resident is not None and trainer:
+        resident -= _kept_by_the_harness(trainer)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
         NO_STORAGE if weights is None or inputs is None else None,
-        IN_GRAPHS if replays else COMPILED_CASTS if copies is None else None,
+        GRAPHED if built.graphed else COMPILED_CASTS if copies is None else None,
     )
     return replace(
         _of_call(called),
         weights_bytes=weights,
         input_bytes=inputs,
-        gradient_bytes=trained[0],
-        optimizer_state_bytes=trained[1],
+        gradient_bytes=gradients,
+        optimizer_state_bytes=state,
         resident_bytes=resident,
         saved_activation_bytes=saved,
         autocast_copy_bytes=copies,
@@ -66,15 +73,10 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
     )
 
 
-def _replays_even_live(built: Built, variant: Variant) -> bool:
-    """Whether forward and backward are graphs of their own, within a step that is not captured."""
-    return variant.mode.graph and built.step == built.live
-
-
 def _kept_by_the_harness(trainer: Trainer) -> int:
-    """Of what is resident: initial values, which lie on the host, so not in a GPU's memory."""
-    on_host = all(parameter.device.type == "cpu" for parameter in trainer.trained)
-    return storage_bytes(trainer.initial) if on_host else 0
+    """Of what is resident, where parameters are on the host too."""
+    shares = all(parameter.device.type == "cpu" for parameter in trainer.trained)
+    return storage_bytes(trainer.start.values) if shares else 0
 
 
 def _of_training(trainer: Trainer | None) -> tuple[int | None, int | None]:

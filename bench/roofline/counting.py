@@ -12,7 +12,11 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 from bench.isolation import one_line
 from bench.memory.allocators import storage_bytes
@@ -26,6 +30,16 @@ aten = torch.ops.aten
 def _attention_flops(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
     """Both products in full, causal or not, as torch counts attention on CUDA."""
     return int(sdpa_flop_count(query, key, value))
+
+
+def _attention_backward_flops(
+    grad_out: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
+    """Five products: one of the two of forward over again, and two for the gradients of each.
+
+    As torch counts it on CUDA (torch.utils.flop_counter.sdpa_backward_flop_count).
+    """
+    return int(sdpa_backward_flop_count(grad_out, query, key, value))
 
 
 def _matrix_vector_flops(matrix: Any, vector: Any, *_: Any, **__: Any) -> int:
@@ -43,6 +57,7 @@ def _dot_flops(one: Any, other: Any, *_: Any, **__: Any) -> int:
 
 MISSING_FORMULAS: dict[Any, Callable[..., int]] = {
     aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward_flops,
     aten.mv: _matrix_vector_flops,
     aten.addmv: _biased_matrix_vector_flops,
     aten.dot: _dot_flops,
@@ -79,8 +94,9 @@ PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 def count(built: Built) -> Work:
     """The FLOPs and bytes of one eager call, which is made; all is as before after it.
 
-    Pointwise work and reductions count no FLOPs: they are bound by bytes. A step that trains has
-    written its weights and the optimizer's state, too.
+    Pointwise work and reductions count no FLOPs: they are bound by bytes. A step that trains writes
+    the weights that have gradients and the optimizer's state, too. What activation checkpointing
+    computes again counts again.
     """
     module, inputs = built.subject.module, built.subject.inputs
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
@@ -103,12 +119,13 @@ def count(built: Built) -> Work:
 
 
 def _changed(built: Built) -> list[torch.Tensor]:
-    """What a step of training reads and writes: there after a first one."""
-    if built.trainer is None:
+    """What a step of training writes that was there before it: known after a first one."""
+    trainer = built.trainer
+    if trainer is None:
         return []
     with built.kept():
         built.live()
-    return [*built.trainer.trained, *built.trainer.state()]
+    return [*(each for each in trainer.trained if each.grad is not None), *trainer.state()]
 
 
 class _UnknownWork(TorchDispatchMode):

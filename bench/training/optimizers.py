@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-from bench.records import Mode, Training
+from bench.records import COUNTING, Mode, Training
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adamw": torch.optim.AdamW,
+}
 
 IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "default": {},  # torch chooses: foreach on a GPU, a loop over parameters on a CPU
@@ -19,16 +22,13 @@ IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "fused": {"fused": True},
 }
 
-CAPTURABLE = ("adamw",)
-"""Those that count their steps, on the host unless they are told not to (torch.optim)."""
-
 
 def optimizer(
     parameters: Iterable[torch.nn.Parameter], training: Training, mode: Mode
 ) -> Optimizer:
     """The optimizer that `training` asks for; capturable where `mode` captures its step."""
     options: dict[str, Any] = dict(IMPLEMENTATIONS[training.implementation])
-    if training.optimizer in CAPTURABLE:
+    if training.optimizer in COUNTING:
         asked = training.capturable
         options["capturable"] = training.captures_step(mode) if asked is None else asked
     trained = [parameter for parameter in parameters if parameter.requires_grad]

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
 from bench.modes import Built
 from bench.subject import Inputs
+from bench.training.trainer import Trainer
 
 MISSED = (
     "GradScaler let a step through whose gradients had been made to overflow, or stopped one that "
-    "had not: parameters {moved} with the overflow, the loss scale went from {scale:g} to "
-    "{lowered:g}, and parameters {went_on} with the next step"
+    "had not: what is trained {moved} with the overflow, the loss scale went from {scale:g} to "
+    "{lowered:g}, and what is trained {went_on} with the next step"
 )
 
+WORDS = {True: "moved", False: "stayed"}
 
-def missed(built: Built) -> str | None:
-    """What went wrong, as a sentence, when an infinity was planted in one batch of two.
 
-    None where the step was skipped, the scale lowered and the next step taken. The infinity goes
-    into the inputs, which a captured graph reads too. All is as before after it.
+@dataclass(frozen=True)
+class Overflow:
+    """What came of an infinity in one batch of two."""
+
+    skipped: bool | None  # that step alone; None: it cannot be told
+    reason: str | None  # what happened instead
+
+
+def plant(built: Built) -> Overflow:
+    """Puts an infinity into a batch, and then trains on one without. All is as before after it.
+
+    In a target, or else an input, which a captured graph reads too. It cannot be told what becomes
+    of it where the loss makes nothing of it (a clamp), or no step moves anything (a tiny lr).
     """
     trainer = built.trainer
     assert trainer is not None
@@ -26,27 +39,29 @@ def missed(built: Built) -> str | None:
     own = built.subject.inputs.map(torch.clone)
     with built.kept():
         trainer.restore()
-        before, scale = _weights(built), trainer.scaler.get_scale()
-        _step(built, _overflowing(own))
-        skipped, lowered = _weights(built), trainer.scaler.get_scale()
+        before, scale = _trained(trainer), trainer.scaler.get_scale()
         _step(built, own)
-        after = _weights(built)
+        usual = _trained(trainer)
+        trainer.restore()
+        _step(built, _overflowing(own))
+        overflowed = not all(bool(each.isfinite().all()) for each in trainer.gradients())
+        skipped, lowered = _trained(trainer), trainer.scaler.get_scale()
+        _step(built, own)
+        after = _trained(trainer)
+    if not (overflowed and _differ(before, usual)):
+        return Overflow(None, None)
     moved, went_on = _differ(before, skipped), _differ(skipped, after)
     if not moved and lowered < scale and went_on:
-        return None
-    words = {True: "moved", False: "stayed"}
-    return MISSED.format(moved=words[moved], scale=scale, lowered=lowered, went_on=words[went_on])
-
-
-def can_be_planted(inputs: Inputs) -> bool:
-    """Whether a batch has a place for an infinity."""
-    return any(tensor.is_floating_point() for tensor in inputs.tensors())
+        return Overflow(True, None)
+    numbers = {"scale": scale, "lowered": lowered}
+    return Overflow(False, MISSED.format(moved=WORDS[moved], went_on=WORDS[went_on], **numbers))
 
 
 def _overflowing(inputs: Inputs) -> Inputs:
     planted = inputs.map(torch.clone)
-    place = next(tensor for tensor in planted.tensors() if tensor.is_floating_point())
-    place.view(-1)[0] = torch.inf
+    places = [each for each in planted.tensors() if each.is_floating_point() and each.numel()]
+    for tensor in places[-1:]:
+        tensor[(0,) * tensor.dim()] = torch.inf
     return planted
 
 
@@ -56,9 +71,8 @@ def _step(built: Built, batch: Inputs) -> None:
     built.step()
 
 
-def _weights(built: Built) -> list[torch.Tensor]:
-    assert built.trainer is not None
-    return [parameter.detach().clone() for parameter in built.trainer.trained]
+def _trained(trainer: Trainer) -> list[torch.Tensor]:
+    return [each.detach().clone() for each in (*trainer.trained, *trainer.state())]
 
 
 def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
@@ -35,11 +34,13 @@ class Parts:
     parts_note: str | None = None
 
 
-def read(built: Built, device: Device, budget: Budget, latency_s: float) -> Parts:
+def read(built: Built, device: Device, budget: Budget, seed: int, latency_s: float) -> Parts:
     """The parts of steps that take about `latency_s`, each waited for, one value per block.
 
-    Waiting for each keeps the host from running ahead, so together they take longer than the step
-    that was timed. Each block starts from the first step; after the last all is as before.
+    Waiting for each keeps the host from running ahead, so on a GPU they add up to more than the
+    step that was timed. Blocks are as those of `bench.clocks`: each from the first step, its memory
+    placed anew, and fewer of them where they do not fit in `budget.timed_max_s`. After the last all
+    is as before.
     """
     trainer = built.trainer
     assert trainer is not None
@@ -47,18 +48,21 @@ def read(built: Built, device: Device, budget: Budget, latency_s: float) -> Part
         return Parts(parts_note=ONE_GRAPH)
     parts = _parts(trainer)
     calls = calls_for(budget.block_s, latency_s, len(parts) * reading_cost(device.clock))
-    draw = random.Random(0)
+    deadline = device.clock() + budget.timed_max_s
     rounds: dict[str, list[float]] = {}
     with built.kept(), quiet_gc():
+        redraw = placement.anew(built.tensors(), device, seed)
         for _ in range(budget.clock_rounds):
             trainer.restore()
-            held = placement.heap(draw)
+            held = redraw()
             for _ in range(settling(latency_s)):
                 _step(parts, device)
             samples = [_step(parts, device) for _ in range(calls)]
             del held
             for name in samples[0]:
                 rounds.setdefault(name, []).append(median(each[name] for each in samples))
+            if device.clock() > deadline:
+                break
     fused = FUSED_UNSCALES if trainer.scaler and unscales(trainer.optimizer) else None
     return Parts(**{name: tuple(values) for name, values in rounds.items()}, parts_note=fused)
 

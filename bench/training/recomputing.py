@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.nn import Module, ModuleDict, ModuleList
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    _CHECKPOINT_PREFIX,
+    checkpoint_wrapper,
+)
+from torch.nn import Module, ModuleDict, ModuleList, Parameter
 
 
 def _none(module: Module) -> Module:
@@ -22,6 +25,12 @@ def _children(module: Module) -> Module:
         inside = isinstance(child, (ModuleList, ModuleDict))  # containers that are never called
         setattr(module, name, _children(child) if inside else _whole(child))
     return module
+
+
+def trained(module: Module) -> dict[str, Parameter]:
+    """The parameters that require a gradient, by the names they have where nothing is wrapped."""
+    named = {name.replace(_CHECKPOINT_PREFIX, ""): p for name, p in module.named_parameters()}
+    return {name: parameter for name, parameter in named.items() if parameter.requires_grad}
 
 
 RECOMPUTING: dict[str, Callable[[Module], Module]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,23 +14,44 @@ from torch.optim import Optimizer
 from bench.records import Training, Variant
 from bench.training.optimizers import optimizer
 
-Forward = Callable[[], torch.Tensor]
+Forward = Callable[[], Any]  # returns the loss
+
+FIRST_SCALE = 2.0**16  # of the loss, as GradScaler begins by itself
 
 MOST_HALVINGS = 24
-"""Of the loss scale before the first step: from 2**16 it would end at 2**-8, where fp16 gradients
-that still overflow are no matter of scale."""
+"""Of it before the first step: at 2**-8 gradients that still overflow are no matter of scale."""
+
+HEADROOM = 4.0
+"""By this much the scale stays below the largest that fits, as other batches have larger gradients:
+a step of theirs must not be skipped where it is compared with float64."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What training starts from. Values lie beside the parameters that they are of."""
+
+    values: tuple[torch.Tensor, ...]  # of the parameters that are trained
+    scale: float = FIRST_SCALE  # of the loss, where it is scaled
+
+    def on_host(self) -> Start:
+        """The same where it takes none of a GPU's memory; from there it is slow to restore."""
+        return replace(self, values=tuple(value.to("cpu") for value in self.values))
+
+
+def start_of(module: torch.nn.Module) -> Start:
+    """Copies of what `module` trains as it is now."""
+    trained = (each for each in module.parameters() if each.requires_grad)
+    return Start(tuple(parameter.detach().clone() for parameter in trained))
 
 
 @dataclass
 class Trainer:
     """A step, its parts, and what it starts from. Parts are called in the order of `step`."""
 
-    module: torch.nn.Module
     optimizer: Optimizer
     scaler: GradScaler | None
     forward: Forward  # contexts, model and loss
-    initial: tuple[torch.Tensor, ...]  # values of `trained`, on the host
-    scale: float | None  # of the loss, before the first step
+    start: Start
     captured: tuple[torch.Tensor | None, ...] = ()  # gradients that a captured step writes
 
     @property
@@ -41,7 +62,7 @@ class Trainer:
     def step(self) -> torch.Tensor:
         """Forward, loss, backward and optimizer, as a user writes them; returns the loss."""
         self.clear()
-        loss = self.forward()
+        loss: torch.Tensor = self.forward()
         self.backward(loss)
         self.update()
         return loss
@@ -85,15 +106,13 @@ class Trainer:
         for parameter, gradient in zip(self.trained, self.captured, strict=bool(self.captured)):
             parameter.grad = gradient
         with torch.no_grad():
-            for parameter, value in zip(self.trained, self.initial, strict=True):
-                parameter.copy_(value, non_blocking=True)  # in order with what follows on a GPU
+            for parameter, value in zip(self.trained, self.start.values, strict=True):
+                parameter.copy_(value)
             for tensor in self.state():
                 tensor.zero_()
         if self.scaler is not None:
-            self.scaler.load_state_dict({**self.scaler.state_dict(), **self._first_scale()})
-
-    def _first_scale(self) -> dict[str, Any]:
-        return {"scale": self.scale, "_growth_tracker": 0}
+            first = {"scale": self.start.scale, "_growth_tracker": 0}
+            self.scaler.load_state_dict({**self.scaler.state_dict(), **first})
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -104,7 +123,7 @@ class Trainer:
             self.restore()
 
     def settle_scale(self, step: Callable[[], object]) -> None:
-        """Finds the loss scale at which gradients no longer overflow, as first steps do.
+        """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
 
         From then on training starts with it, so that no timed step is one that was skipped.
         """
@@ -114,9 +133,10 @@ class Trainer:
             self.restore()
             step()
             scale = self.scaler.get_scale()
-            if scale >= (self.scale or 0.0):
+            if scale >= self.start.scale:
                 break
-            self.scale = scale
+            self.start = replace(self.start, scale=scale)
+        self.start = replace(self.start, scale=self.start.scale / HEADROOM)
         self.restore()
 
 
@@ -126,16 +146,10 @@ def trainer(
     training: Training,
     variant: Variant,
     device_type: str,
+    start: Start | None = None,
 ) -> Trainer:
-    """Trains the parameters of `module`, whose loss `forward` computes."""
+    """Trains `module`, whose loss `forward` computes, from `start` or else from what it is now."""
+    start = start or start_of(module)
     made = optimizer(module.parameters(), training, variant.mode)
-    scaler = GradScaler(device_type) if training.scales(variant) else None
-    trained = [p for group in made.param_groups for p in group["params"]]
-    initial = tuple(map(_on_host, trained))
-    return Trainer(module, made, scaler, forward, initial, scaler.get_scale() if scaler else None)
-
-
-def _on_host(parameter: torch.Tensor) -> torch.Tensor:
-    """A copy that takes no memory of a GPU. Pinned there: it is written back before each block."""
-    copy = parameter.detach().to("cpu", copy=True)
-    return copy if parameter.device.type == "cpu" else copy.pin_memory()
+    scaler = GradScaler(device_type, start.scale) if training.scales(variant) else None
+    return Trainer(made, scaler, forward, start)

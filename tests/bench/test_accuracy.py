@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from bench import accuracy
-from bench.accuracy import accepted_error, eager_is_sane, examine, prepare, worst_error
+from bench.accuracy import Deviation, Exam, accepted_error, eager_is_sane, prepare, worst
 from bench.devices import Step
+from bench.outputs import Outputs
 from bench.subject import Inputs, Subject
 from tests.probes import Built, counts, normalises, random, scaled, wordless
 
@@ -31,6 +32,18 @@ def subject(build: Callable[..., Built], **arguments: Any) -> Subject:
 
 def eager(of: Subject) -> Step:
     return lambda: of.module(*of.inputs.args, **of.inputs.kwargs)
+
+
+def examine(exam: Exam, of: Subject, step: Step) -> float:
+    return accuracy.examine(exam, of, step).error
+
+
+def worst_of(outputs: Outputs, answers: Outputs) -> Deviation:
+    return worst(accuracy.errors(outputs, answers).items())
+
+
+def worst_error(outputs: Outputs, answers: Outputs) -> float:
+    return worst_of(outputs, answers).error
 
 
 def error_of(build: Callable[..., Built], dtype: torch.dtype = torch.float32, **args: Any) -> float:
@@ -61,6 +74,7 @@ def test_the_worst_output_counts() -> None:
     answers = {"a": double(1), "b": double(10), "c": double(100)}
     outputs = {"a": double(1.01), "b": double(12), "c": double(101)}
     assert worst_error(outputs, answers) == pytest.approx(0.2)
+    assert worst_of(outputs, answers).place == "output b"
 
 
 @pytest.mark.parametrize("position", ["a", "b", "c"])
@@ -68,6 +82,7 @@ def test_nan_in_any_output_is_kept(position: str) -> None:
     answers = {"a": double(1, 1), "b": double(1, 1), "c": double(1, 1)}
     outputs = {**answers, "a": double(9, 9), position: double(1, math.nan)}
     assert math.isnan(worst_error(outputs, answers))
+    assert worst_of(outputs, answers).place == f"output {position}"
 
 
 def test_nan_in_the_answer_or_equal_infinities_pass_nothing() -> None:
@@ -87,7 +102,7 @@ def test_nan_in_the_answer_or_equal_infinities_pass_nothing() -> None:
     ],
 )
 def test_another_structure_or_shape_is_infinitely_wrong(outputs: dict[str, Tensor]) -> None:
-    assert worst_error(outputs, {"a": double(1), "b": double(2)}) == math.inf
+    assert worst_of(outputs, {"a": double(1), "b": double(2)}) == Deviation(math.inf, None)
 
 
 class Pair(NamedTuple):

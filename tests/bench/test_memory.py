@@ -39,10 +39,14 @@ def two_layers(inplace: bool = False) -> Subject:
     return Subject(net, Inputs((torch.randn(BATCH, WIDTH),), {}))
 
 
+def called_before(subject: Subject, asked: Variant) -> modes.Built:
+    built = modes.build(subject, asked, True, Cpu())
+    built.step()
+    return built
+
+
 def stepping(subject: Subject, asked: Variant) -> Step:
-    step = modes.build(subject, asked, True, Cpu()).live
-    step()
-    return step
+    return called_before(subject, asked).live
 
 
 def of(function: Callable[[Tensor], Any], x: Tensor) -> tuple[Step, Subject]:
@@ -291,12 +295,13 @@ def test_what_a_compiler_only_imagines_takes_no_memory() -> None:
 
 
 def test_everything_about_two_layers() -> None:
-    subject = two_layers()
-    step = stepping(subject, variant(grad="enabled"))
-    found = reading.read(subject, variant(grad="enabled"), step, step, CPU)
+    asked = variant(grad="enabled")
+    found = reading.read(called_before(two_layers(), asked), asked, CPU)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
         input_bytes=BATCH * WIDTH * FLOAT,
+        gradient_bytes=None,
+        optimizer_state_bytes=None,
         resident_bytes=found.resident_bytes,  # other tests' tensors are in it
         saved_activation_bytes=2 * HIDDEN_BYTES,
         autocast_copy_bytes=0,
@@ -322,7 +327,7 @@ def test_what_is_unknown_says_why() -> None:
     def nothing() -> None:
         return None
 
-    found = reading.read(subject, asked, nothing, nothing, CPU)
+    found = reading.read(modes.Built(subject, module, nothing, nothing), asked, CPU)
     assert (found.weights_bytes, found.saved_activation_bytes, found.autocast_copy_bytes) == (
         None,
         None,
@@ -335,9 +340,9 @@ def test_what_is_unknown_says_why() -> None:
 def test_a_model_that_counts_its_calls_ends_as_it_began() -> None:
     subject = Subject(Counts(in_place=True), Inputs((torch.randn(2, 4),), {}))
     before = copy.deepcopy(subject.module.state_dict())
-    step = stepping(subject, variant())
+    built = called_before(subject, variant())
     calls_made = copy.deepcopy(subject.module.state_dict())
-    reading.read(subject, variant(), step, step, CPU)
+    reading.read(built, variant(), CPU)
     after = subject.module.state_dict()
     assert all(torch.equal(after[name], calls_made[name]) for name in after)
     assert any(not torch.equal(before[name], calls_made[name]) for name in before)
@@ -428,9 +433,8 @@ def test_graph_pools_are_those_of_this_device(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_allocator_that_counts_nothing_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     allocator = on_cuda("cudaMallocAsync", monkeypatch)
-    subject, asked = two_layers(), variant()
-    step = stepping(subject, asked)
-    found = reading.read(subject, asked, step, step, allocator)
+    asked = variant()
+    found = reading.read(called_before(two_layers(), asked), asked, allocator)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
         input_bytes=BATCH * WIDTH * FLOAT,

@@ -32,7 +32,7 @@ def counted(module: nn.Module, *inputs: Tensor, **axes: Any) -> Work:
     subject = Subject(module, Inputs(inputs, {}))
     axes = {"grad": "enabled", **axes}
     asked = variant("bf16" if axes.get("autocast") else "fp32", **axes)
-    return counting.count(modes.build(subject, asked, True, Cpu()).live, subject)
+    return counting.count(modes.build(subject, asked, True, Cpu()))
 
 
 class Calls(nn.Module):

@@ -12,7 +12,7 @@ import torch
 
 from bench import accuracy, clocks, contention, evidence, modes, pace, race, rounds, runner
 from bench.devices import Cpu, Hardware, Step
-from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup
+from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup, Trained
 from bench.records import Case, Findings, Model, Result, UsageError, Variant
 from bench.rounds import Rounds, WarmUp
 from bench.timers import Timing
@@ -54,7 +54,7 @@ NULL_ON_A_CPU = {
 }
 OF_PASSES_NOT_ASKED_FOR = {
     column.name
-    for part in (GeneratedCode, Profiled, Setup, Memory, Bounds)
+    for part in (GeneratedCode, Profiled, Setup, Memory, Bounds, Trained)
     for column in fields(part)
 }
 UP_TO_THE_SYSTEM = {  # not every kernel counts these
@@ -94,7 +94,7 @@ class Watch:
             self.built.append(build(*arguments))
             return self.built[-1]
 
-        def watched_examine(exam: accuracy.Exam, subject: Any, step: Step) -> float:
+        def watched_examine(exam: accuracy.Exam, subject: Any, step: Step) -> accuracy.Deviation:
             self.examined.append(step)
             return examine(exam, subject, step)
 

@@ -58,9 +58,9 @@ def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator)
 
 def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
     asked = variant(grad="enabled")
-    step = modes.build(subject, asked, True, device).live
-    step()
-    found = reading.read(subject, asked, step, step, allocator)
+    built = modes.build(subject, asked, True, device)
+    built.step()
+    found = reading.read(built, asked, allocator)
     assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
     assert found.step_peak_bytes >= 2 * HIDDEN_BYTES + BATCH * WIDTH * 4
     assert (found.step_left_bytes, found.graph_pool_bytes, found.graph_pool_live_bytes) == (0, 0, 0)
@@ -90,7 +90,7 @@ def test_a_graph_allocates_nothing_and_has_a_pool(
     built = modes.build(subject, asked, True, device)
     for _ in range(4):
         built.step()
-    found = reading.read(subject, asked, built.live, built.step, allocator)
+    found = reading.read(built, asked, allocator)
     assert 0 <= found.graph_pool_live_bytes <= min(found.graph_pool_bytes, found.resident_bytes)
     assert found.graph_pool_bytes > 0
     assert found.reserved_bytes >= found.graph_pool_bytes
@@ -159,11 +159,15 @@ def test_a_large_product_comes_near_its_floor(
     one = torch.randn(side, side, dtype=modes.DTYPES[dtype], device=device.torch_device)
     subject = Subject(nn.Identity(), Inputs((one,), {}))
     set_precision(dtype)
-    work = counting.count(lambda: one @ one, subject)
+
+    def product() -> torch.Tensor:
+        return one @ one
+
+    work = counting.count(modes.Built(subject, subject.module, product, product))
     assert work.flops == 2 * side**3
     least = floor(work, found)
     assert least.bound == "compute"
-    seconds = min(timers.device_time(lambda: one @ one, device, 10).median_s for _ in range(5))
+    seconds = min(timers.device_time(product, device, 10).median_s for _ in range(5))
     assert 0.6 <= least.seconds / seconds <= 1.05
 
 

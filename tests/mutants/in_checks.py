@@ -16,9 +16,9 @@ CORRECTNESS = (
     ),
     Fault(
         "output check on another callable than the timed one",
-        "bench/runner.py",
-        "candidate.built.subject, candidate.built.step)",
-        "candidate.built.subject, candidate.built.live)",
+        "bench/examination.py",
+        "accuracy.examine(exam, built.subject, built.step)",
+        "accuracy.examine(exam, built.subject, built.live)",
         (f"{RUNNER}::test_a_replay_that_ignores_its_inputs_is_a_wrong_result",),
     ),
     Fault(
@@ -45,8 +45,8 @@ CORRECTNESS = (
     Fault(
         "nan lost in a maximum of errors",
         "bench/accuracy.py",
-        "math.nan if any(map(math.isnan, found)) else ",
-        "",
+        "key=lambda each: each[:2]",
+        "key=lambda each: each[1]",
         (
             "tests/bench/test_accuracy.py::test_nan_in_any_output_is_kept",
             "tests/bench/test_accuracy.py::test_an_error_on_any_fresh_input_counts",

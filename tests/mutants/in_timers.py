@@ -74,9 +74,8 @@ READING_TIME = (
     Fault(
         "first call without what a capture takes",
         "bench/entrant.py",
-        "        built = modes.build(own, variant, case.model.fullgraph, device)\n",
-        "        built = modes.build(own, variant, case.model.fullgraph, device)\n"
-        "        start = device.clock()\n",
+        "device, case.training, first)\n",
+        "device, case.training, first)\n        start = device.clock()\n",
         (f"{RUNNER}::test_the_first_call_includes_the_capture",),
     ),
 )
