@@ -236,10 +236,7 @@ class Cuda:
         return replay
 
     def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
-        """See `torch.cuda.make_graphed_callables`, which warms up by itself.
-
-        A parameter that forward does not use gets no gradient, as in eager.
-        """
+        """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
         made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
         assert isinstance(made, torch.nn.Module)
         return made

@@ -98,36 +98,36 @@ def build(
     trained = trainer(subject.module, forward, training, variant, device.type, start)
     if not training.captures_step(variant.mode):
         return Built(subject, target, trained.step, trained.step, trained, graphed)
-    # Of the loss its tape is dropped: it would hold nodes of the capture's stream, for which every
+    # Of the loss the tape is dropped: it would hold nodes of the capture's stream, for which every
     # live step would then wait.
     step = device.capture(lambda: trained.step().detach())
     trained.is_captured()
     return Built(subject, target, trained.step, step, trained)
 
 
-class _Around(torch.nn.Module):
-    """A module that enters the contexts itself. What is captured of it leaves the module as it was.
-
-    Within contexts, make_graphed_callables would capture the backward in them, too, which no user's
-    step does (https://github.com/pytorch/pytorch/issues/120930).
-    """
-
-    def __init__(self, module: torch.nn.Module, variant: Variant, device_type: str) -> None:
-        super().__init__()
-        self.module, self.variant, self.device_type = module, variant, device_type
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        """What the module returns."""
-        return _in_contexts(lambda: self.module(*args), self.variant, self.device_type)()
-
-
 def _graphed(
-    module: torch.nn.Module, subject: Subject, variant: Variant, device: Hardware
+    model: torch.nn.Module, subject: Subject, variant: Variant, device: Hardware
 ) -> torch.nn.Module:
     """Forward and backward as a graph each."""
     if subject.inputs.kwargs:
         raise UsageError(POSITIONAL_ALONE)
-    return device.graphed(_Around(module, variant, device.type), subject.inputs.args)
+    return device.graphed(_Around(model, variant, device.type), subject.inputs.args)
+
+
+class _Around(torch.nn.Module):
+    """What is graphed in place of the model: a graphed module's forward is replaced for good.
+
+    It enters the contexts itself. Within contexts, make_graphed_callables would capture the
+    backward in them, too, which no user's step does (github.com/pytorch/pytorch/issues/120930).
+    """
+
+    def __init__(self, model: torch.nn.Module, variant: Variant, device_type: str) -> None:
+        super().__init__()
+        self.model, self.variant, self.device_type = model, variant, device_type
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """What the model returns."""
+        return _in_contexts(lambda: self.model(*args), self.variant, self.device_type)()
 
 
 def _captured(step: Step, asked: bool, device: Hardware) -> Step:

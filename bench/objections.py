@@ -74,17 +74,12 @@ TRAINING_RULES: tuple[tuple[TrainingRule, str], ...] = (
         lambda variant, training, device: (
             training.captures_step(variant.mode) and training.capturable is False
         ),
-        "adamw counts its steps on the host unless train.capturable=true, and torch refuses to "
-        "capture that; leave train.capturable out",
+        "{optimizer} counts its steps on the host unless train.capturable=true, and torch refuses "
+        "to capture that; leave train.capturable out",
     ),
 )
 
 TRAINING_CASE_RULES: tuple[tuple[Callable[[Case, Training], bool], str], ...] = (
-    (
-        lambda case, training: training.capturable is not None and training.optimizer == "sgd",
-        "sgd counts no steps, so train.capturable changes nothing; leave it out, or use "
-        "train.optimizer=adamw",
-    ),
     (
         lambda case, training: training.capture != "step" and not case.variant.mode.graph,
         "train.capture={training.capture} says what mode.graph=true captures; use mode=cuda-graph",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -164,9 +165,16 @@ def test_known_facts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert devices.host_memory_bytes() == 2**21
 
 
-@pytest.mark.parametrize("ask", ["hold", "mark", "capture"])
-def test_a_cpu_refuses_what_needs_a_queue(ask: str) -> None:
-    arguments = {"hold": (1.0,), "mark": (), "capture": (lambda: None,)}[ask]
+@pytest.mark.parametrize(
+    ("ask", "arguments"),
+    [
+        ("hold", (1.0,)),
+        ("mark", ()),
+        ("capture", (lambda: None,)),
+        ("graphed", (torch.nn.Identity(), (torch.ones(1),))),
+    ],
+)
+def test_a_cpu_refuses_what_needs_a_queue(ask: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(AssertionError, match="a CPU"):
         getattr(Cpu(), ask)(*arguments)
 
