@@ -6,11 +6,26 @@ from types import ModuleType
 from typing import Any
 
 from bench.claims.chapters import (
+    autocast,
+    autocast_order,
     copies,
+    cpp,
+    dispatch_costs,
+    dispatch_hooks,
+    dispatch_paths,
+    dispatch_trace,
     empty_strided,
+    inference_speed,
+    inference_tensors,
+    launches,
+    saved,
+    scaler,
     storage,
     strided_kernels,
     strides,
+    tape,
+    underflow,
+    versions,
     views,
 )
 from bench.claims.claim import Claim
@@ -21,6 +36,12 @@ CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
         *(views, storage, copies),
         *(strides, empty_strided, strided_kernels),
     ),
+    "dispatch": (
+        *(dispatch_costs, dispatch_paths, inference_speed),
+        *(dispatch_hooks, dispatch_trace, cpp, launches),
+    ),
+    "autograd": (tape, versions, inference_tensors, saved, autocast_order),
+    "autocast": (autocast, underflow, scaler),
 }
 
 DOCUMENTS = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from bench.claims import measuring
 from bench.claims.chapters import strided_kernels
@@ -15,18 +17,27 @@ from bench.claims.claim import ANSWERS, HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.claims.needs import TOOLS, lacking
 from bench.claims.table import CHAPTERS, CLAIMS, DOCUMENTS, claims_in
 from bench.devices import Cpu
-from tests.bench.claims import in_views
+from tests.bench.claims import in_autocast, in_autograd, in_dispatch, in_views
 from tests.bench.claims.examples import World
 
 # One line per chapter.
-MADE_UP: tuple[ModuleType, ...] = (in_views,)
+MADE_UP: tuple[ModuleType, ...] = (in_views, in_dispatch, in_autograd, in_autocast)
 
 EXAMPLES = {id: by_answer for chapter in MADE_UP for id, by_answer in chapter.EXAMPLES.items()}
 WORLDS: list[World] = [world for chapter in MADE_UP for world in chapter.WORLDS]
 MOST_LINES = 10
 
 
-pytestmark = pytest.mark.usefixtures("as_in_a_child")
+pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread")
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """As in the process of a claim."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def test_no_two_claims_share_an_id() -> None:
