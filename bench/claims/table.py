@@ -6,8 +6,19 @@ from types import ModuleType
 from typing import Any
 
 from bench.claims.chapters import (
+    autotuning,
+    caching,
+    compile_speed,
     copies,
+    custom_ops,
+    custom_ops_trained,
     empty_strided,
+    fragments,
+    fusion,
+    graph_breaks,
+    graph_memory,
+    recompiles,
+    reduce_overhead,
     storage,
     strided_kernels,
     strides,
@@ -21,6 +32,13 @@ CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
         *(views, storage, copies),
         *(strides, empty_strided, strided_kernels),
     ),
+    "compile": (
+        *(compile_speed, fusion, graph_breaks, recompiles),
+        *(reduce_overhead, autotuning),
+    ),
+    "custom ops": (custom_ops, custom_ops_trained),
+    "allocator": (caching, fragments),
+    "CUDA graphs": (graph_memory,),
 }
 
 DOCUMENTS = {
