@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from bench.claims.chapters.custom_ops import STATED, Faked, Opaque
 from bench.claims.chapters.custom_ops_trained import Trained
@@ -104,10 +103,4 @@ WORLDS = [
         _as_custom_op(_for_the_cpu_alone),
     ),
     World("custom-op-opaque", "custom_op is a plain function", REFUTED, _as_custom_op(_plain)),
-    World(
-        "custom-op-autograd",
-        "a registered backward is forgotten",
-        REFUTED,
-        lambda patch: patch.setattr(CustomOpDef, "register_autograd", lambda *_, **__: None),
-    ),
 ]
