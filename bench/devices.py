@@ -7,6 +7,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -240,6 +241,14 @@ class Cuda:
         made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
         assert isinstance(made, torch.nn.Module)
         return made
+
+    def stream(self) -> torch.cuda.Stream:
+        """Another queue of work beside the current one, for `on`."""
+        return torch.cuda.Stream(self.torch_device)
+
+    def on(self, stream: torch.cuda.Stream) -> AbstractContextManager[None]:
+        """Within it, work is queued on `stream`, and the allocator takes memory for it."""
+        return torch.cuda.stream(stream)
 
 
 def find(name: str) -> Hardware:

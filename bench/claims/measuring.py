@@ -9,11 +9,15 @@ from typing import TypeVar
 
 import torch
 from torch._dynamo.utils import counters
+from torch._functorch import config as aot_autograd
+from torch._inductor import config as inductor
 
 from bench import compiler_facts, evidence, placement, rounds, stats
 from bench.allocations import watch_allocations
 from bench.devices import Hardware, Step
 from bench.memory.allocators import Allocations, Watched
+from bench.profiling.capture import capture
+from bench.profiling.facts import StepFacts
 from bench.records import Budget
 from bench.selfcheck.trials import adaptive, race
 from bench.stats import Estimate
@@ -23,6 +27,9 @@ from bench.timers import latency
 Result = TypeVar("Result")
 
 TIMED_MAX_S = 2.0
+
+STEADY_CALLS = 4
+"""Calls before a call is steady: compiled CUDA graphs warm up, record, and replay from then on."""
 
 
 def allocated_by(step: Callable[[], object], device: Hardware) -> Allocations:
@@ -37,7 +44,7 @@ def allocated_by(step: Callable[[], object], device: Hardware) -> Allocations:
 
 def watched(step: Callable[[], Result], device: Hardware) -> tuple[Result, Allocations]:
     """The same of this very call, with its result."""
-    with watch_allocations("a call", device.type, report=None) as seen:
+    with watch_allocations("a call", str(device.torch_device), report=None) as seen:
         result = step()
     if seen.found is None:
         raise RuntimeError(seen.unreadable)
@@ -88,6 +95,21 @@ def first_call_s(step: Step, device: Hardware) -> float:
     return seconds
 
 
+def work_of(step: Step, device: Hardware) -> StepFacts:
+    """What does a steady call make the device do, as the profiler sees it?
+
+    Profiling may slow what comes later, so it comes after all timing. On a CPU, kernels are
+    operators that do work of their own, and generated ones are not seen. Raises RuntimeError where
+    the profiler sees nothing.
+    """
+    for _ in range(STEADY_CALLS):
+        step()
+    seen = capture(step, device, None, expected_s=0.0).typical
+    if seen is None:
+        raise RuntimeError("the profiler saw no call")
+    return seen
+
+
 @dataclass(frozen=True)
 class Compilation:
     """What the compiler did within a block."""
@@ -103,14 +125,18 @@ class Compilation:
 
 @contextmanager
 def compiling() -> Iterator[Watched[Compilation]]:
-    """Watches what is compiled within. Only what Inductor generates anew has kernels.
+    """Watches what is compiled within, where graphs are not taken from caches of earlier ones.
 
-    A claim's process has an empty cache of its own, so that everything is generated anew there.
+    What came from such a cache would have no kernels. Libraries that were built before are used.
     """
     watched = Watched[Compilation]()
     reasons_before = dict(counters["graph_break"])
     before = evidence.compiled_so_far()
-    with compiler_facts.watch() as seen:
+    with (
+        compiler_facts.watch() as seen,
+        inductor.patch(fx_graph_cache=False),
+        aot_autograd.patch(enable_autograd_cache=False),
+    ):
         yield watched
     generated = seen.generated
     assert generated is not None

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -82,22 +83,61 @@ class CudaAllocator:
         """See `Allocator`."""
         if self.unreadable:
             return Pools(None, None, None)
-        segments = torch.cuda.memory_snapshot(include_traces=False)
-        private = [
-            segment
-            for segment in segments
-            if segment["device"] == self.index and tuple(segment["segment_pool_id"]) != SHARED_POOL
-        ]
+        private = [s for s in self._segments() if tuple(s["segment_pool_id"]) != SHARED_POOL]
         return Pools(
             reserved_bytes=int(torch.cuda.memory_reserved(self.index)),
-            graph_pool_bytes=sum(segment["total_size"] for segment in private),
-            graph_pool_live_bytes=sum(segment["allocated_size"] for segment in private),
+            graph_pool_bytes=sum(s["total_size"] for s in private),
+            graph_pool_live_bytes=sum(s["allocated_size"] for s in private),
         )
+
+    def _segments(self) -> list[dict[str, Any]]:
+        """What this device's memory is reserved in, as a snapshot tells."""
+        segments = torch.cuda.memory_snapshot(include_traces=False)
+        return [segment for segment in segments if segment["device"] == self.index]
 
     def release_unused(self) -> None:
         """See `Allocator`. What a CUDA graph reserved stays, as its replays need it."""
         torch.cuda.synchronize(self.index)
         torch.cuda.empty_cache()
+
+    def driver_free_bytes(self) -> int:
+        """What the driver could give to any process now."""
+        return int(torch.cuda.mem_get_info(self.index)[0])
+
+    def expandable_bytes(self) -> int:
+        """Of what is reserved, what lies in expandable segments."""
+        return sum(s["total_size"] for s in self._segments() if s["is_expandable"])
+
+    @contextmanager
+    def expandable_segments(self, on: bool) -> Iterator[None]:
+        """Takes new segments as PYTORCH_ALLOC_CONF=expandable_segments would, within the block.
+
+        What is cached and unused is returned before and after, as it is of the other kind. Does
+        nothing where the platform has no such segments: `expandable_bytes` stays 0.
+        """
+        before = torch._C._accelerator_getAllocatorSettings()
+        self.release_unused()
+        torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{on}")
+        try:
+            yield
+        finally:
+            self.release_unused()
+            torch._C._accelerator_setAllocatorSettings(before or "expandable_segments:False")
+
+    @contextmanager
+    def reserving_at_most(self, more_bytes: int) -> Iterator[None]:
+        """Within it, the driver gives `more_bytes` and no more: what exceeds them is out of memory.
+
+        What unused segments hold may be returned and taken anew, as on a full device.
+        """
+        total = torch.cuda.mem_get_info(self.index)[1]
+        before = torch.cuda.get_per_process_memory_fraction(self.index)
+        allowed = torch.cuda.memory_reserved(self.index) + more_bytes
+        torch.cuda.set_per_process_memory_fraction(min(1.0, allowed / total), self.index)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, self.index)
 
     @contextmanager
     def record(self, path: Path, entries: int) -> Iterator[None]:

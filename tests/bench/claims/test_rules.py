@@ -17,11 +17,22 @@ from bench.claims.claim import ANSWERS, HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.claims.needs import TOOLS, lacking
 from bench.claims.table import CHAPTERS, CLAIMS, DOCUMENTS, claims_in
 from bench.devices import Cpu
-from tests.bench.claims import in_autocast, in_autograd, in_dispatch, in_views
+from tests.bench.claims import (
+    in_autocast,
+    in_autograd,
+    in_compile,
+    in_custom_ops,
+    in_dispatch,
+    in_memory,
+    in_views,
+)
 from tests.bench.claims.examples import World
 
 # One line per chapter.
-MADE_UP: tuple[ModuleType, ...] = (in_views, in_dispatch, in_autograd, in_autocast)
+MADE_UP: tuple[ModuleType, ...] = (
+    *(in_views, in_dispatch, in_autograd, in_autocast),
+    *(in_compile, in_custom_ops, in_memory),
+)
 
 EXAMPLES = {id: by_answer for chapter in MADE_UP for id, by_answer in chapter.EXAMPLES.items()}
 WORLDS: list[World] = [world for chapter in MADE_UP for world in chapter.WORLDS]

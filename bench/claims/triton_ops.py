@@ -1,0 +1,55 @@
+"""An operator that launches a Triton kernel, registered in two ways. Imports Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 1024
+
+
+def _plus_one(source: Any, result: Any, count: Any, block: tl.constexpr) -> None:
+    offsets = tl.program_id(0) * block + tl.arange(0, block)
+    inside = offsets < count
+    tl.store(result + offsets, tl.load(source + offsets, mask=inside) + 1, mask=inside)
+
+
+plus_one: Any = triton.jit(_plus_one)
+
+
+def custom_op(name: str) -> Callable[..., Any]:
+    """One that the compiler cannot look into, as in the document."""
+
+    def launch(x: Tensor) -> Tensor:
+        result = torch.empty_like(x)
+        plus_one[(triton.cdiv(x.numel(), BLOCK),)](x, result, x.numel(), block=BLOCK)
+        return result
+
+    made = torch.library.custom_op(name, launch, mutates_args=())
+    made.register_fake(torch.empty_like)
+    return made
+
+
+def triton_op(name: str) -> Callable[..., Any]:
+    """One whose kernel the compiler sees, though it does not change it."""
+
+    def launch(x: Tensor) -> Tensor:
+        result = torch.empty_like(x)
+        kernel = torch.library.wrap_triton(plus_one)
+        kernel[(triton.cdiv(x.numel(), BLOCK),)](x, result, x.numel(), block=BLOCK)
+        return result
+
+    made: Callable[..., Any] = torch.library.triton_op(name, launch, mutates_args=())
+    return made
+
+
+OPS: dict[str, Callable[[str], Callable[..., Any]]] = {
+    "custom_op": custom_op,
+    "triton_op": triton_op,
+}
+"""By the function of torch.library that registers them."""
