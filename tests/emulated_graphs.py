@@ -8,6 +8,7 @@ is refused. What is not emulated: memory that is used again, streams, and compil
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -81,12 +82,35 @@ def _capture(graph: Graph, pool: object = None) -> Iterator[None]:
     capturing.undo()
 
 
-class Emulated(Cpu):
-    """The CPU with what `Cuda` does to capture; only within `emulated`."""
+class _Mark:
+    """Its work is done before it is put: an emulated queue is always empty."""
 
+    def __init__(self) -> None:
+        self.at_s = time.perf_counter()
+
+    def reached(self) -> bool:
+        return True
+
+    def seconds_since(self, earlier: _Mark) -> float:
+        return self.at_s - earlier.at_s
+
+
+class Emulated(Cpu):
+    """The CPU with what `Cuda` does to capture; only within `emulated`.
+
+    It says that it queues, so that tensors stay where captured graphs find them.
+    """
+
+    queues = True
     CAPTURE_WARM_UPS = Cuda.CAPTURE_WARM_UPS
     capture = Cuda.capture
     graphed = Cuda.graphed
+
+    def hold(self, seconds: float) -> None:
+        """Nothing is queued, so nothing has device time."""
+
+    def mark(self) -> Any:
+        return _Mark()
 
 
 def emulated(patch: pytest.MonkeyPatch) -> Emulated:

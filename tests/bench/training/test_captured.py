@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from bench import modes
+from bench import modes, runner
 from bench.memory import reading
-from bench.records import UsageError, Variant
+from bench.records import Result, UsageError, Variant
 from bench.roofline import counting
 from bench.subject import Inputs, Subject
 from bench.training import exam, overflow
 from bench.training.losses import trainable
 from bench.training.recomputing import RECOMPUTING
+from tests import probes
 from tests.captured import (
     ASKED,
     IMPLEMENTATIONS,
@@ -39,7 +40,7 @@ from tests.captured import (
     values,
 )
 from tests.emulated_graphs import REFUSED, Emulated, Graph, emulated
-from tests.probes import variant
+from tests.probes import case, model, silent, smoke, variant
 
 EQUAL = Tolerance(relative=0.0, absolute=0.0)
 FP16 = variant("fp16", autocast=True)
@@ -170,6 +171,52 @@ def test_replays_pass_the_exam_and_idle_ones_do_not(
     step(made, seed=1)
     monkeypatch.setattr(Graph, "replay", lambda self: None)
     assert not exam.examine(paper, made, asked).error < 0.1
+
+
+RUNS = [
+    pytest.param(variant(), {}, id="step"),
+    pytest.param(FP16, {"implementation": "fused"}, id="step with scaler"),
+    pytest.param(FP16, {"capture": "forward_backward"}, id="forward and backward with scaler"),
+]
+
+
+@pytest.fixture
+def run(device: Emulated, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """A whole run of a captured case, beside eager."""
+    monkeypatch.setattr(runner, "find", lambda name: device)
+
+    def of(asked: Variant, **options: Any) -> Result:
+        how = replace(training("adamw", **options), lr=1e-3)
+        of_model = model(probes.two_layers)
+        asked_case = replace(case(of_model, in_graphs(asked)), training=how)
+        return runner.run(silent, asked_case, replace(smoke(), memory=True))
+
+    return of
+
+
+@pytest.mark.parametrize(("asked", "options"), RUNS)
+def test_a_whole_run_of_a_captured_case(
+    asked: Variant, options: dict[str, Any], run: Callable[..., Result]
+) -> None:
+    result = run(asked, **options)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    assert found.error <= found.error_limit
+    assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s) > 0
+    assert found.overflow_skipped is (True if asked.dtype == "fp16" else None)
+    assert found.gradient_bytes == found.weights_bytes
+    in_pieces = "capture" in options
+    assert (found.forward_rounds_s is not None) == in_pieces
+    assert (found.saved_activation_bytes is None) == in_pieces
+
+
+def test_a_graph_that_replays_nothing_is_found(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Graph, "replay", lambda graph: None)
+    result = run(variant())
+    assert result.status == "wrong_result"
+    assert " of " in result.reason
 
 
 def test_neither_of_two_disturbs_the_other(device: Emulated) -> None:
