@@ -24,7 +24,7 @@ def write(study: Path, wanted: Wishes = ANYTHING) -> Path:
 
     Returns the path of index.html. Raises UsageError where there is no study or no run in it.
     """
-    rows = cli.study(study)
+    rows, left_out = cli.study(study)
     folder = study / "report"
     folder.mkdir(exist_ok=True)
     for kind in pictures.KINDS:
@@ -34,6 +34,7 @@ def write(study: Path, wanted: Wishes = ANYTHING) -> Path:
     context = sections.context(rows, study.resolve().name) | {
         "recommendations": answers,
         "advice": fold(answers),
+        "left_out": left_out,
     }
     for picture in sections.every_picture(context):
         (folder / picture.file).write_text(picture.svg, encoding="utf-8")

@@ -16,12 +16,20 @@ Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
 def as_rows(frame: pd.DataFrame) -> list[Row]:
     """The table as mappings in which everything unknown (NaN, NA) is None."""
-    rows = frame.to_dict("records")
-    return [{str(key): _known(value) for key, value in row.items()} for row in rows]
+    names = [str(name) for name in frame.columns]
+    columns = [_known(column) for _, column in frame.items()]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _known(value: Any) -> Any:
-    return None if pd.api.types.is_scalar(value) and pd.isna(value) else value
+def _known(column: pd.Series) -> list[Any]:
+    values: list[Any] = column.tolist()
+    if column.dtype.kind in "iub":
+        return values
+    return [None if _is_unknown(value) else value for value in values]
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
 
 
 def on_cuda(row: Row) -> bool:
