@@ -12,12 +12,13 @@ TORCH ?= $(CHOSEN)
 PINNED := $(shell grep '^torch==' constraints.txt)
 
 READY := .venv/ready
+SYSTEM := .venv/ready-for-system
 ifneq ($(strip $(TORCH)),$(strip $(CHOSEN)))
 $(READY): changed-torch
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test check mutants bench selfcheck peers instructions claims changed-torch
+.PHONY: help venv run test test-system check mutants bench selfcheck peers instructions claims changed-torch
 # `make -j2 run test` must not time anything while tests run beside it.
 .NOTPARALLEL:
 
@@ -32,7 +33,10 @@ run: $(READY) ## measure every mode here, write a report, print a table
 test: $(READY) ## run the test suite
 	.venv/bin/python -m pytest -q $(ARGS)
 
-check: $(READY) ## formatter, linter and type checker, then the test suite
+test-system: $(SYSTEM) ## tests in a browser, which root's apt-get installs; else they skip
+	.venv/bin/python -m pytest -q tests/system $(ARGS)
+
+check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
@@ -71,4 +75,8 @@ $(READY): pyproject.toml constraints.txt
 	.venv/bin/pip install --disable-pip-version-check \
 	  '$(or $(strip $(TORCH)),$(PINNED))' -e '.[dev]' -c .venv/constraints.txt
 	@echo '$(TORCH)' >$(TORCH_FILE)
+	@touch $@
+
+$(SYSTEM): $(READY)
+	.venv/bin/pip install --disable-pip-version-check -e '.[system]' -c .venv/constraints.txt
 	@touch $@

@@ -64,7 +64,7 @@
     count.value = `${shown} of ${rows.length} rows`;
   };
   filters.append(count);
-  filters.addEventListener("input", filter);
+  ["input", "change"].forEach((event) => filters.addEventListener(event, filter));
   filters.addEventListener("submit", (event) => event.preventDefault());
   table.parentElement.before(filters);
   filter();

@@ -1,0 +1,76 @@
+"""What tests do with a browser's tab, in words of theirs."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome
+from selenium.webdriver.remote.webelement import WebElement
+
+DESKTOP, PHONE = 1280, 390  # CSS pixels
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab of a browser that others have used before."""
+
+    driver: Chrome
+
+    def reset(self) -> None:
+        """Light, on a screen, as wide as a desktop, with scripts, and with an empty console."""
+        self.look(scheme="light")
+        self.resize(DESKTOP)
+        self.scripts(allowed=True)
+        self.driver.get("about:blank")
+        self.console()
+
+    def open(self, page: Path) -> None:
+        """Loads a file."""
+        self.driver.get(page.resolve().as_uri())
+
+    def resize(self, width: int) -> None:
+        """Makes it so many CSS pixels wide, as a phone if it is as narrow."""
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width <= PHONE}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def look(self, media: str = "screen", scheme: str = "light") -> None:
+        """As on a screen or on paper, for eyes that want it light or dark."""
+        wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": media, "features": wanted}
+        )
+
+    def scripts(self, allowed: bool) -> None:
+        """Whether scripts of the next page run."""
+        self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+
+    def js(self, code: str, *arguments: Any) -> Any:
+        """What `code` returns in the page."""
+        return self.driver.execute_script(code, *arguments)
+
+    def all(self, selector: str) -> list[WebElement]:
+        """The elements of a CSS selector."""
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> WebElement:
+        """The only element of a CSS selector."""
+        (found,) = self.all(selector)
+        return found
+
+    def shown(self, selector: str) -> list[WebElement]:
+        """Those of `all` that a reader sees."""
+        return [element for element in self.all(selector) if element.is_displayed()]
+
+    def console(self) -> list[str]:
+        """What the console said since it was last asked, from warnings on."""
+        told = self.driver.get_log("browser")
+        return [entry["message"] for entry in told if entry["level"] in ("WARNING", "SEVERE")]
+
+    def pdf(self) -> bytes:
+        """The page as it is printed, on A4."""
+        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
+        answer = self.driver.execute_cdp_cmd("Page.printToPDF", paper)
+        return base64.b64decode(answer["data"])

@@ -1,0 +1,60 @@
+"""Installing what tests need: allowed or not, and said in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.system import packages
+
+Bin = Callable[[str, str], None]
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
+    """Puts a program on a PATH that has nothing else."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def put_(name: str, script: str) -> None:
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    return put_
+
+
+def test_what_is_there_is_not_installed(put: Bin, tmp_path: Path) -> None:
+    put("google-chrome", "exit 1")
+    put("chromedriver", "exit 1")
+    put("apt-get", "exit 1")
+    expected = packages.Chromium(f"{tmp_path}/google-chrome", f"{tmp_path}/chromedriver")
+    assert packages.chromium() == expected
+
+
+def test_without_apt_get_it_is_said(put: Bin) -> None:
+    assert "there is no apt-get" in str(packages.chromium())
+
+
+def test_only_root_installs(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+    put("apt-get", "exit 1")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "only root may install them: apt-get install chromium" in str(packages.chromium())
+
+
+def test_what_apt_get_says_last_is_the_reason(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+    put("apt-get", "echo one >&2; echo 'E: Unable to locate package' >&2; exit 100")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert str(packages.chromium()).endswith("E: Unable to locate package")
+
+
+def test_what_was_installed_is_used(
+    put: Bin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    place = "for name in chromium chromedriver; do /bin/cp $0 ${0%/*}/$name; done"
+    put("apt-get", place)
+    found = packages.chromium()
+    assert found == packages.Chromium(f"{tmp_path}/chromium", f"{tmp_path}/chromedriver")
