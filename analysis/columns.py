@@ -38,6 +38,8 @@ def _count(title: str, name: str) -> Column:
 
 _SIZES = (
     ("weights", "weights_bytes"),
+    ("gradients", "gradient_bytes"),
+    ("optimizer state", "optimizer_state_bytes"),
     ("saved activations", "saved_activation_bytes"),
     ("peak of a call", "step_peak_bytes"),
     ("peak in all", "peak_bytes"),
@@ -45,6 +47,11 @@ _SIZES = (
     ("live in it", "graph_pool_live_bytes"),
     ("setup peak", "setup_peak_bytes"),
 )
+
+
+# Of a training step; those that modes change least are the first that a narrow table goes without.
+_SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
+PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
 
 
 def _host_of_cuda(row: Row) -> str:
@@ -68,6 +75,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
+    *PARTS,
     _clock("dispatch", spare=1),
     _clock("device", spare=3),
     Column("host", _host_of_cuda, ">", optional=True, spare=7),
@@ -89,6 +97,8 @@ DETAILED = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">"),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">"),
     *(_clock(name, spare=0) for name in ("host", "device", "pipelined", "dispatch")),
+    *PARTS,
+    Column("of the step", lambda row: numbers.share(row["parts_ratio"], 1), ">", optional=True),
     KERNELS,
     Column("launches", words.launches, ">", optional=True),
     Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", optional=True),
@@ -100,6 +110,8 @@ DETAILED = (
     FIRST_CALL,
     PAYS_AFTER,
     ERROR,
+    Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    Column("loss scale", words.loss_scale, ">", optional=True),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">"),
     Column("between processes", words.process_spread, ">", optional=True),
     Column("remarks", words.all_remarks, optional=True),

@@ -10,9 +10,11 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import fusion_reading, readings, verdicts
+from analysis import activations as saved
+from analysis import fusion_reading, readings, training_reading, verdicts
 from analysis import memory as made_of
 from analysis import waterfall as steps
+from analysis.plots.activations import activations
 from analysis.plots.canvas import svg
 from analysis.plots.forest import forest
 from analysis.plots.fusion import fusion
@@ -21,6 +23,7 @@ from analysis.plots.memory import memory
 from analysis.plots.overhead import overhead
 from analysis.plots.scaling import scaling
 from analysis.plots.slopes import slopes
+from analysis.plots.training import parts
 from analysis.plots.waterfall import waterfall
 from analysis.series import Series
 
@@ -43,6 +46,7 @@ _OF_SECTION: Kinds = {
     "latency": (latency, readings.latency, "latencies with their intervals"),
     "waterfall": (waterfall, steps.reading, "what each mode takes off a call, down to the floor"),
     "overhead": (overhead, readings.overhead, "where the time of one call goes"),
+    "parts": (parts, training_reading.reading, "the parts of a training step"),
     "fusion": (
         fusion,
         fusion_reading.reading,
@@ -52,6 +56,7 @@ _OF_SECTION: Kinds = {
 }
 _OF_SERIES: Kinds = {
     "scaling": (scaling, readings.bounds, "latency and overhead over a size"),
+    "saved": (activations, saved.reading, "what is saved for backward over a size"),
 }
 _OF_CHAIN: Kinds = {"slope": (slopes, readings.slopes, "overhead per operator")}
 KINDS = (*_OF_SECTION, *_OF_SERIES, *_OF_CHAIN)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis import pictures, report
-from tests.analysis.passes import cpu_passes, cuda_passes
+from tests.analysis.passes import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.analysis.studies import (
     batch_series,
     cpu_clocks,
@@ -19,6 +19,7 @@ from tests.analysis.studies import (
     not_measured,
     record,
     save,
+    training,
 )
 
 SCRIPT = "custom:net:build<script>alert(1)</script>"
@@ -208,6 +209,25 @@ def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> N
     assert "<td>aten::addmm</td>" in page
     assert "| compile fp32 | aten::addmm | 9 | 293 µs | 100 % |" in markdown
     assert "| compile fp32 | aten::linear | 9 | 293 µs | 50 % |" in markdown
+
+
+def test_training_has_figures_of_its_own_and_options_sections(tmp_path: Path) -> None:
+    other = training("compile", training='{"lr":0.1}', part_spread=0.01)
+    series = [one for batch in (1, 8, 64) for one in cpu_training(batch)[:1]]
+    study = save([*series, *cuda_training(), other], tmp_path)
+    page = report.write(study).read_text()
+    markdown = (study / "report" / "report.md").read_text()
+    assert "saved-1-1.svg" in _figures(study)
+    assert [name for name in _figures(study) if name.startswith("parts-")] == [
+        f"parts-{n}.svg" for n in range(1, 6)
+    ]
+    for text in (page, markdown):
+        assert "transformer, seq 64, train with sgd: over batch" in text
+        assert "transformer, batch 4, seq 64, train with sgd, lr 0.1" in text
+        assert "transformer, batch 4, seq 64, train with adamw" in text
+        assert "Saved for a backward per unit of batch: eager 640 KiB" in text
+        assert "Not taken apart: cuda-graph fp32" in text
+        assert "65,536, overflow skipped" in text
 
 
 def test_without_passes_there_is_nothing_of_them(study: Path) -> None:
