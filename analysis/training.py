@@ -33,7 +33,8 @@ class Faster:
 
 def parts_of(row: Row) -> tuple[str, ...]:
     """The parts that a step of `row` has: without a GradScaler one less."""
-    return PARTS if row["loss_scale"] is not None else PARTS[:-1]
+    scaled = row["loss_scale"] is not None or row["scaler_rounds_s"] is not None
+    return PARTS if scaled else PARTS[:-1]
 
 
 def _parts(run: Row) -> Estimate | None:

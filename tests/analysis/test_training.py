@@ -56,6 +56,12 @@ def test_what_the_parts_leave_of_the_undivided_step_is_never_hidden(
     assert row["parts_residual_s"] == pytest.approx(residual_us * US, rel=1e-3)
 
 
+def test_a_scaler_whose_scale_is_unknown_has_its_part(tmp_path: Path) -> None:
+    parts_s = (400 * US, 300 * US, 200 * US, 100 * US)
+    row = _row(tmp_path, training("amp", 1000 * US, parts_s=parts_s, loss_scale=None))
+    assert row["parts_ratio"] == pytest.approx(1, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     "columns",
     [
