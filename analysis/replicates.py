@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import flags, rows, split, words
+from analysis import flags, rows, split, training, words
 from analysis.words import Row
 from bench import stats
 from bench.stats import Estimate
@@ -44,7 +44,9 @@ QUESTIONS: dict[str, Question] = {
     "_device": _median_of("device_rounds_s"),
     "_pipelined": _median_of("pipelined_rounds_s"),
     "_dispatch": _median_of("dispatch_rounds_s"),
+    **{f"_{part}": _median_of(f"{part}_rounds_s") for part in training.PARTS},
 }
+SHARES = split.SHARES | training.SHARES
 SPREADS = ("_latency", "_ratio")
 
 _COUNTS = {
@@ -64,7 +66,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     """One row per CASE, out of `rows.latest`.
 
     Adds the counts of `ADDED`, `_flags`, an Estimate or None for each of QUESTIONS and
-    `split.SHARES`, and the relative spread between processes of the SPREADS: `_latency_spread`,
+    SHARES, and the relative spread between processes of the SPREADS: `_latency_spread`,
     `_ratio_spread`.
     """
     asked = [_asked(run) for run in words.as_rows(processes)]
@@ -84,7 +86,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     return shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
 
 
-_ASKED = (*QUESTIONS, *split.SHARES)
+_ASKED = (*QUESTIONS, *SHARES)
 _COMBINED = {
     **dict.fromkeys((*_ASKED, "_flags"), "object"),
     **{f"{name}_spread": "float64" for name in SPREADS},
@@ -99,7 +101,7 @@ def _asked(run: Row) -> dict[str, Any]:
     ok = run["status"] == "ok"
     answers = {name: question(run) if ok else None for name, question in QUESTIONS.items()}
     told = {**run, **answers}
-    shares = {name: share(told) if ok else None for name, share in split.SHARES.items()}
+    shares = {name: share(told) if ok else None for name, share in SHARES.items()}
     return {**answers, **shares, "_flags": [*words.flags(run), *flags.raised(told)]}
 
 
@@ -123,7 +125,7 @@ def _combined(case: pd.DataFrame) -> dict[str, Any]:
     counts = [len(times) for times in ok["latency_rounds_s"] if times is not None]
     return {
         **{name: stats.combine(list(ok[name])) for name in QUESTIONS},
-        **{name: stats.combine(ok[name].tolist()) for name in split.SHARES},
+        **{name: stats.combine(ok[name].tolist()) for name in SHARES},
         "_flags": list(dict.fromkeys(flag for raised in case["_flags"] for flag in raised)),
         **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
         "_rounds": min(counts, default=None),
