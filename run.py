@@ -128,9 +128,10 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     times, by several seeds or replicates, is one row, and those of its runs that went wrong are
     named below the table.
     """
-    from analysis import load, metrics, rows, table
+    from analysis import metrics, rows, table
+    from analysis.study import read
 
-    runs = load.load(study)
+    runs = read(study).table
     mine = runs[runs["run_id"].isin(run_ids)]
     derived = metrics.derive(rows.latest(runs, among=run_ids))
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))

@@ -32,6 +32,7 @@ _CUDA = Overhead(
     "host", "device", 1.0, "host time", "host time",
     "the host is busy for longer than the device", "host time = device time",
 )  # fmt: skip
+CLOCKS = tuple(clock for kind in (_CPU, _CUDA) for clock in (kind.clock, kind.against))
 
 
 def overhead(row: Row) -> Overhead:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.metrics import derived
+from analysis.metrics import derive
+from analysis.rows import latest
+from analysis.study import read
 from bench.records import UsageError
 
 EXIT_USAGE = 2
@@ -25,14 +28,17 @@ def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
     return result
 
 
-def study(folder: Path) -> pd.DataFrame:
-    """The derived table of a study; UsageError where it holds no run."""
-    rows = derived(folder)
-    if rows.empty:
+def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
+    """The derived table of a study, and why each file that is left out is.
+
+    UsageError where it holds no run.
+    """
+    runs = read(folder)
+    if runs.table.empty:
         raise UsageError(
             f"no run could be read in {folder}/runs; measure one with `python run.py study=NAME`"
         )
-    return rows
+    return derive(latest(runs.table)), runs.left_out
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +63,7 @@ def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
 
 def exit_status(body: Callable[[], None]) -> int:
     """Runs `body`; a mistake of the user's is one line on stderr and status 2."""
+    logging.basicConfig(format="warning: %(message)s")
     try:
         body()
     except UsageError as error:

@@ -102,7 +102,8 @@ def device_idle_s(rows: pd.DataFrame) -> pd.Series:
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
     """What would have to shrink for a call to be shorter: overhead or work?"""
-    told = [bounds.side(row) for row in words.as_rows(rows)]
+    clocks = [f"{clock}_ci_{end}_s" for clock in bounds.CLOCKS for end in ("low", "high")]
+    told = [bounds.side(row) for row in words.as_rows(rows[["device", *clocks]])]
     return pd.Series(told, index=rows.index, dtype="object")
 
 

@@ -28,6 +28,10 @@ from bench.stats import Estimate
 
 _SAME_WORK = (*SECTION, "dtype", "grad")
 _SAME_BASELINE = ("baseline_mode", "baseline_dtype")
+_NEEDED = (
+    *_SAME_WORK, *_SAME_BASELINE, "compile", "graph", "autocast", "_ratio", "_latency", "_dispatch",
+    "_device", "latency_s", "work_s", "host_s", "synchronize_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,24 +49,30 @@ class Pair:
         return work_s * self.gain.value
 
 
-def fusion(part: str) -> Formula:
-    """The formula of `value`, `low` or `high` of the fusion gain; null where it cannot be said.
+def fusion(rows: pd.DataFrame) -> pd.Series:
+    """The work of each row beside that of plain eager, a Pair; None where it cannot be said.
 
-    Both rows have to be trusted, and the intervals must leave some work to either. The interval is
-    the worst case of those that go into it.
+    Both rows have to be trusted, and the intervals must leave some work to either. The interval of
+    the gain is the worst case of those that go into it.
     """
+    known = dict(_known(rows))
+    return pd.Series([known.get(place) for place in rows.index], index=rows.index, dtype="object")
+
+
+def fusion_gain(part: str) -> Formula:
+    """The formula of `value`, `low` or `high` of the gain of `_fusion`."""
 
     def take(rows: pd.DataFrame) -> pd.Series:
-        found = {place: getattr(pair.gain, part) for place, pair in _known(rows)}
-        return pd.Series(found, index=rows.index, dtype="float64")
+        told = [None if pair is None else getattr(pair.gain, part) for pair in rows["_fusion"]]
+        return pd.Series(told, index=rows.index, dtype="float64")
 
     return take
 
 
 def fusion_speedup(rows: pd.DataFrame) -> pd.Series:
     """How much faster would plain eager be if it had this row's work, and its own overhead?"""
-    found = {place: _with_less_work(pair) for place, pair in _known(rows)}
-    return pd.Series(found, index=rows.index, dtype="float64")
+    told = [None if pair is None else _with_less_work(pair) for pair in rows["_fusion"]]
+    return pd.Series(told, index=rows.index, dtype="float64")
 
 
 def launch_gain(rows: pd.DataFrame) -> pd.Series:
@@ -89,7 +99,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
 def _known(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
     """The place in the index of each row that has a gain, and its pair."""
     good = trusted(rows)
-    told = dict(zip(good.index, words.as_rows(good), strict=True))
+    told = dict(zip(good.index, words.as_rows(good[list(_NEEDED)]), strict=True))
     references = {_key(row): row for row in told.values() if _is_plain(row)}
     for place, row in told.items():
         reference = None if _is_plain(row) else references.get(_key(row))

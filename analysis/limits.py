@@ -19,15 +19,13 @@ BEATEN = "above_ceiling"
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:
     """The least time of the counted work within the measured ceilings, whatever the mode."""
-    found = [_floor(row) for row in words.as_rows(rows)]
-    told = [None if known is None else known.seconds for known in found]
+    told = [None if known is None else known.seconds for known in _floors(rows)]
     return pd.Series(told, index=rows.index, dtype="float64")
 
 
 def floor_bound(rows: pd.DataFrame) -> pd.Series:
     """Is it arithmetic (compute) or bandwidth (memory) that sets this floor?"""
-    found = [_floor(row) for row in words.as_rows(rows)]
-    told = [None if known is None else known.bound for known in found]
+    told = [None if known is None else known.bound for known in _floors(rows)]
     return pd.Series(told, index=rows.index, dtype="object")
 
 
@@ -55,6 +53,11 @@ def _work(run: Row) -> Estimate | None:
         device: Estimate | None = run["_device"]
         return device
     return intervals.difference(run["_latency"], run["_dispatch"])
+
+
+def _floors(rows: pd.DataFrame) -> list[Floor | None]:
+    needed = ["status", "least_bytes", "flops", "ceiling_bytes_per_s", "ceiling_flops_per_s"]
+    return [_floor(row) for row in words.as_rows(rows[needed])]
 
 
 def _floor(row: Row) -> Floor | None:

@@ -1,20 +1,20 @@
-"""A folder of runs -> one table, one row per run."""
+"""A folder of runs -> one table, one row per run, with every sample."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bench.records import SCHEMA_VERSION, UsageError
+from analysis import files
 from bench.store import SCHEMA
 
 log = logging.getLogger(__name__)
-_IDENTITY = {"schema_version", "run_id", "case_id", "status"}  # a file without them is not ours
+MOST_NAMED = 20  # of files that are left out; the rest is counted
 
 
 def load(study_folder: str | Path) -> pd.DataFrame:
@@ -25,55 +25,42 @@ def load(study_folder: str | Path) -> pd.DataFrame:
     Raises UsageError where there is no such study.
     """
     runs = Path(study_folder) / "runs"
-    if not runs.is_dir():
-        raise UsageError(
-            f"no study at {study_folder} (it has no folder runs/); name a study's folder, or "
-            "measure one with `python run.py study=NAME`"
-        )
-    paths = sorted(path for path in runs.glob("*.parquet") if not path.name.startswith("."))
-    tables = []
-    for path in paths:
-        answer = _read(path)
-        if isinstance(answer, str):
-            log.warning("left out %s: %s", path, answer)
-        else:
-            tables.append(answer)
-    return _frame(tables)
+    read = {one.name: files.read(runs / one.name) for one in files.found(study_folder)}
+    tables = {name: table for name, table in read.items() if not isinstance(table, str)}
+    left_out = {name: why for name, why in read.items() if isinstance(why, str)}
+    left_out |= copies((name, table["run_id"][0].as_py()) for name, table in tables.items())
+    warn(runs, left_out)
+    kept = [table for name, table in tables.items() if name not in left_out]
+    whole = pa.concat_tables(kept) if kept else SCHEMA.empty_table()
+    return in_order(whole.to_pandas())
 
 
-def _read(path: Path) -> pa.Table | str:
-    """The rows of one file in the current columns, or why it is left out."""
-    try:
-        table = pq.ParquetFile(path).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        return f"cannot be read as Parquet ({_first_line(error)})"
-    if not set(table.column_names) >= _IDENTITY:
-        return "is not a record of modescope"
-    versions = set(table["schema_version"].to_pylist())
-    if table.num_rows == 0:
-        return "has no rows"
-    if versions != {SCHEMA_VERSION}:
-        found = ", ".join(sorted(str(version) for version in versions))
-        return f"has schema version {found}; this is version {SCHEMA_VERSION}"
-    if table.schema.equals(SCHEMA):
-        return table
-    try:
-        return pa.table([_column(table, field) for field in SCHEMA], schema=SCHEMA)
-    except (pa.ArrowException, ValueError) as error:
-        return f"has columns of other types ({_first_line(error)})"
+def copies(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of pairs (file, run_id): the files that repeat a run, and why each is left out.
+
+    The file that is named after its run is the run; else the first one.
+    """
+    holders: dict[str, list[str]] = {}
+    for name, run_id in named:
+        holders.setdefault(run_id, []).append(name)
+    found: dict[str, str] = {}
+    for run_id, names in holders.items():
+        if len(names) > 1:
+            first = f"{run_id}.parquet" if f"{run_id}.parquet" in names else names[0]
+            found |= {name: f"is a copy of {first}" for name in names if name != first}
+    return found
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+def warn(runs: Path, left_out: Mapping[str, str]) -> None:
+    """Logs a warning for each file that was left out; many are counted by reason."""
+    names = sorted(left_out)
+    for name in names[:MOST_NAMED]:
+        log.warning("left out %s: it %s", runs / name, left_out[name])
+    if more := Counter(left_out[name] for name in names[MOST_NAMED:]):
+        reasons = "; ".join(f"{count} {why}" for why, count in more.most_common(3))
+        log.warning("left out %d more files in %s: %s", more.total(), runs, reasons)
 
 
-def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if field.name in table.column_names:
-        return table[field.name].cast(field.type)
-    return pa.nulls(table.num_rows, field.type)
-
-
-def _frame(tables: Sequence[pa.Table]) -> pd.DataFrame:
-    whole = pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-    frame: pd.DataFrame = whole.to_pandas()
-    return frame.sort_values(["started_at", "run_id"], ignore_index=True)
+def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs in the order of their start."""
+    return runs.sort_values(["started_at", "run_id"], ignore_index=True)

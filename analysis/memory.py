@@ -22,7 +22,8 @@ Sized = tuple[str, float | None]  # the same where the size may be unknown
 
 def peak_bytes(rows: pd.DataFrame) -> pd.Series:
     """How much does a steady call need in all, above an empty process?"""
-    free = [pool_free_bytes(row) for row in words.as_rows(rows)]
+    needed = ["device", "graph_pool_bytes", "graph_pool_live_bytes"]
+    free = [pool_free_bytes(row) for row in words.as_rows(rows[needed])]
     pool = pd.Series(free, index=rows.index, dtype="float64")
     peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
     return peak.where(rows["status"] == "ok").astype("float64")

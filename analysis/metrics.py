@@ -9,9 +9,9 @@ import pandas as pd
 
 from analysis import crosscheck, formulas, gains, limits, memory, split, training
 from analysis.formulas import Formula, column, part
-from analysis.load import load
 from analysis.replicates import combined
 from analysis.rows import latest
+from analysis.study import read
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class Metric:
 
 def derived(study_folder: str | Path) -> pd.DataFrame:
     """What a study says: one row per case and environment, with every metric."""
-    return derive(latest(load(study_folder)))
+    return derive(latest(read(study_folder).table))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """The cases of `rows.latest`, with every metric of METRICS as a column; null where unknown.
+
+    `processes` have their answers (`analysis.study`, `answers.answered`).
 
     Replicate processes of a case become one row (`replicates.combined`). `flags` holds those that
     were stored and those that only the derived figures show.
@@ -39,6 +41,9 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     table = combined(processes)
     table = table.copy()  # in one piece, which pandas wants before so many columns are added
     for metric in METRICS:
+        if metric.name in _SHARED:
+            name, function = _SHARED[metric.name]
+            table[name] = function(table)
         table[metric.name] = metric.function(table)
     return table.drop(columns=[name for name in table if str(name).startswith("_")])
 
@@ -128,17 +133,17 @@ METRICS = (
            "dispatch, and where that is more than 1/6 of latency_s this checks nothing); a share "
            "of the work in each process; null where a flag says that the profile is not to be "
            "relied on"),
-    Metric("fusion_gain", gains.fusion("value"), "1", "higher",
+    Metric("fusion_gain", gains.fusion_gain("value"), "1", "higher",
            "work of plain eager with the same grad axis and dtype ÷ work of this row: device_s on "
            "CUDA; on a CPU the ratio of the speedups × that of the shares of work, 1 - dispatch_s "
            "÷ latency_s, because latencies differ from process to process. Null where either row "
            "is not to be trusted or may have no work by its intervals, and for plain eager itself"),
-    Metric("fusion_gain_ci_low", gains.fusion("low"), "1", "higher",
+    Metric("fusion_gain_ci_low", gains.fusion_gain("low"), "1", "higher",
            "lower end of its interval: the worst case of the 95 % intervals of both rows, so wider "
            "than 95 % would ask for; within each process, and on CUDA, where device times have no "
            "pair, it says nothing about differences between processes unless both rows have "
            "replicates"),
-    Metric("fusion_gain_ci_high", gains.fusion("high"), "1", "higher",
+    Metric("fusion_gain_ci_high", gains.fusion_gain("high"), "1", "higher",
            "upper end of that interval"),
     Metric("fusion_speedup", gains.fusion_speedup, "1", "higher",
            "speedup over that plain eager if less work were all that changed: its latency_s ÷ "
@@ -175,6 +180,9 @@ METRICS = (
            "the stored flags of all processes of the case, those that their rounds, clocks and "
            "counts show (see analysis.flags), and those that another row shows"),
 )  # fmt: skip
+
+# What several metrics are parts of, worked out before the first of them.
+_SHARED: dict[str, tuple[str, Formula]] = {"fusion_gain": ("_fusion", gains.fusion)}
 
 # The columns that other programs may rely on, in their order; those that exist are printed.
 CONTRACT = (

@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from analysis import flags, rows, split, training, words
-from analysis.words import Row
+from analysis import rows
+from analysis.answers import ESTIMATES
 from bench import stats
 from bench.stats import Estimate
 
-MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer it is an outlier's report
 ENOUGH = 5  # processes; times of fewer differ by more than their own intervals say
-
-Question = Callable[[Row], Estimate | None]
-
-
-def _median_of(column: str) -> Question:
-    return lambda run: stats.median_interval(run[column])
-
-
-def _ratio(run: Row) -> Estimate | None:
-    return stats.speedup(run["latency_rounds_s"], run["baseline_latency_rounds_s"])
-
-
-def _p95(run: Row) -> Estimate | None:
-    calls = run["latency_calls_s"]
-    if calls is None or len(calls) < MIN_CALLS_P95:
-        return None
-    return Estimate(float(np.quantile(calls, 0.95)), None, None)
-
-
-# What each process is asked; the answers of a case's processes are combined.
-QUESTIONS: dict[str, Question] = {
-    "_latency": _median_of("latency_rounds_s"),
-    "_baseline": _median_of("baseline_latency_rounds_s"),
-    "_ratio": _ratio,
-    "_p95": _p95,
-    "_host": _median_of("host_rounds_s"),
-    "_device": _median_of("device_rounds_s"),
-    "_pipelined": _median_of("pipelined_rounds_s"),
-    "_dispatch": _median_of("dispatch_rounds_s"),
-    **{f"_{part}": _median_of(f"{part}_rounds_s") for part in training.PARTS},
-}
-SHARES = split.SHARES | training.SHARES
 SPREADS = ("_latency", "_ratio")
 
 _COUNTS = {
@@ -63,22 +29,23 @@ ADDED = rows.ADDED | _COUNTS | _IDS
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per CASE, out of `rows.latest`.
+    """One row per CASE, out of `rows.latest` of runs with their answers.
 
-    Adds the counts of `ADDED`, `_flags`, an Estimate or None for each of QUESTIONS and
-    SHARES, and the relative spread between processes of the SPREADS: `_latency_spread`,
-    `_ratio_spread`.
+    Estimates become one of all processes that ended ok, `_rounds` the fewest of them, `_flags`
+    those of any. Adds the counts of `ADDED` and the relative spread between processes of the
+    SPREADS: `_latency_spread`, `_ratio_spread`.
     """
-    asked = [_asked(run) for run in words.as_rows(processes)]
-    table = processes.assign(**{
-        name: pd.Series([run[name] for run in asked], index=processes.index, dtype="object")
-        for name in (*_ASKED, "_flags")
-    })  # fmt: skip
-    table["_ok"] = table["status"] == "ok"
+    table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
     case = list(rows.CASE)
     shown = table.iloc[_least_trusted_first(table)].drop_duplicates(case).sort_index()
-    by_case = dict(list(table.groupby(case, sort=False)))
-    answers = [_combined(by_case[key]) for key in zip(*(shown[c] for c in case), strict=True)]
+    members = table.groupby(case, sort=False, dropna=False).ngroup()
+    places: dict[int, list[int]] = {}
+    for place, group in enumerate(members):
+        places.setdefault(group, []).append(place)
+    told = {
+        name: table[name].tolist() for name in (*ESTIMATES, "_rounds", "_flags", "_ok", "run_id")
+    }
+    answers = [_combined(told, places[members[place]]) for place in shown.index]
     columns = {
         name: pd.Series([answer[name] for answer in answers], index=shown.index, dtype=dtype)
         for name, dtype in _COMBINED.items()
@@ -86,23 +53,13 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     return shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
 
 
-_ASKED = (*QUESTIONS, *SHARES)
 _COMBINED = {
-    **dict.fromkeys((*_ASKED, "_flags"), "object"),
+    **dict.fromkeys((*ESTIMATES, "_flags"), "object"),
     **{f"{name}_spread": "float64" for name in SPREADS},
     "_rounds": "float64",
     **dict.fromkeys(_COUNTS, "int64"),
     **dict.fromkeys(_IDS, "str"),
 }
-
-
-def _asked(run: Row) -> dict[str, Any]:
-    """The answers of one process; none where it did not end ok, as its times mean nothing."""
-    ok = run["status"] == "ok"
-    answers = {name: question(run) if ok else None for name, question in QUESTIONS.items()}
-    told = {**run, **answers}
-    shares = {name: share(told) if ok else None for name, share in SHARES.items()}
-    return {**answers, **shares, "_flags": [*words.flags(run), *flags.raised(told)]}
 
 
 def _least_trusted_first(table: pd.DataFrame) -> list[int]:
@@ -111,25 +68,32 @@ def _least_trusted_first(table: pd.DataFrame) -> list[int]:
     Of those that ended ok the first is the one with most against it, so that a case is not shown
     as better founded than its weakest process.
     """
-    order = table.assign(_trust=table["in_effect"].map({False: 0, True: 2}).fillna(1))
-    order["_place"] = range(len(order))
+    order = table[["_ok", "budget_rank", "replicate"]].assign(
+        _trust=table["in_effect"].map({False: 0, True: 2}).fillna(1), _place=range(len(table))
+    )
     keys = ["_ok", "_trust", "budget_rank", "replicate"]
     ascending = [False, True, True, True]
     return order.sort_values(keys, ascending=ascending, kind="stable")["_place"].tolist()
 
 
-def _combined(case: pd.DataFrame) -> dict[str, Any]:
-    """The answers of one case's processes as one."""
-    ok = case[case["_ok"]]
-    values = {name: [known.value for known in ok[name] if known is not None] for name in SPREADS}
-    counts = [len(times) for times in ok["latency_rounds_s"] if times is not None]
+def _combined(told: dict[str, list[Any]], case: Sequence[int]) -> dict[str, Any]:
+    """The answers of the processes at the places of one case, as one.
+
+    A process that did not end ok gave none.
+    """
+    found: dict[str, list[Estimate | None]] = {
+        name: [told[name][place] for place in case] for name in ESTIMATES
+    }
+    values = {name: [one.value for one in found[name] if one is not None] for name in SPREADS}
+    counts = [n for place in case if (n := told["_rounds"][place]) is not None]
+    ok = sum(told["_ok"][place] for place in case)
+    flags = (flag for place in case for flag in told["_flags"][place])
     return {
-        **{name: stats.combine(list(ok[name])) for name in QUESTIONS},
-        **{name: stats.combine(ok[name].tolist()) for name in SHARES},
-        "_flags": list(dict.fromkeys(flag for raised in case["_flags"] for flag in raised)),
+        **{name: stats.combine(estimates) for name, estimates in found.items()},
+        "_flags": list(dict.fromkeys(flags)),
         **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
         "_rounds": min(counts, default=None),
-        "replicates": len(ok),
-        "replicates_not_ok": len(case) - len(ok),
-        "process_run_ids": ";".join(case["run_id"]),
+        "replicates": ok,
+        "replicates_not_ok": len(case) - ok,
+        "process_run_ids": ";".join(told["run_id"][place] for place in case),
     }

@@ -31,7 +31,7 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     Returns the path of index.html. Raises UsageError where there is no study or no run in it, or
     where `where` is no comparison of columns.
     """
-    rows = cli.study(study)
+    rows, unread = cli.study(study)
     rows = cli.where(rows, where) if where else rows
     if rows.empty:
         raise UsageError(f"--where {where!r} keeps no row of {study}")
@@ -40,7 +40,7 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     for kind in pictures.KINDS:
         for old in folder.glob(f"{kind.name}-*.svg"):  # a figure may be gone since
             old.unlink()
-    context = _context(study, rows, wanted) | {"where": where}
+    context = _context(study, rows, unread, wanted) | {"where": where}
     for picture in figures.drawn(context["parts"][parts.FIGURES][1]):
         (folder / picture.file).write_text(picture.svg, encoding="utf-8")
     for page in render.PAGES:
@@ -48,10 +48,12 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     return folder / "index.html"
 
 
-def _context(study: Path, rows: pd.DataFrame, wanted: Wishes) -> dict[str, Any]:
+def _context(
+    study: Path, rows: pd.DataFrame, unread: dict[str, str], wanted: Wishes
+) -> dict[str, Any]:
     """What the templates print."""
     answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
-    told = Study(study.resolve().name, _typed(study), ordered(rows), answers)
+    told = Study(study.resolve().name, _typed(study), ordered(rows), answers, unread)
     counts = rows["status"].value_counts()
     return {
         "study": told.name,
@@ -60,6 +62,7 @@ def _context(study: Path, rows: pd.DataFrame, wanted: Wishes) -> dict[str, Any]:
         "counts": ", ".join(f"{count} {status}" for status, count in counts.items()),
         "rows": len(rows),
         "cases": numbers.counted(len(rows), "case", "cases"),
+        "unread": numbers.counted(len(unread), "file", "files") if unread else "",
         "period": period(rows),
         "guide": _guide(study),
         "parts": parts.found(told),

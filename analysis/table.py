@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "--calls and --memory-limit change what is recommended, and --csv prints no such "
                 "thing; leave one of them out"
             )
-        rows = cli.study(asked.study)
+        rows, _ = cli.study(asked.study)
         rows = cli.where(rows, asked.where) if asked.where else rows
         sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n\n{advice(rows, wanted)}\n")
 

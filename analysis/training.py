@@ -33,13 +33,16 @@ class Faster:
 
 def parts_of(row: Row) -> tuple[str, ...]:
     """The parts that a step of `row` has: without a GradScaler one less."""
-    scaled = row["loss_scale"] is not None or row["scaler_rounds_s"] is not None
-    return PARTS if scaled else PARTS[:-1]
+    return _parts_with(row["loss_scale"], row["scaler_s"])
+
+
+def _parts_with(*told_of_a_scaler: object) -> tuple[str, ...]:
+    return PARTS if any(told is not None for told in told_of_a_scaler) else PARTS[:-1]
 
 
 def _parts(run: Row) -> Estimate | None:
     """Which share of the undivided step do its parts add up to? `run` is one process."""
-    known = [run[f"_{name}"] for name in parts_of(run)]
+    known = [run[f"_{name}"] for name in _parts_with(run["loss_scale"], run["_scaler"])]
     if run["_latency"] is None or None in known:
         return None
     return Estimate(sum(part.value for part in known) / run["_latency"].value, None, None)

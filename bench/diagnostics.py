@@ -68,10 +68,10 @@ def drift(values: Samples) -> Finding | None:
     if logs is None:
         return None
     n, third = len(logs), len(logs) // 3
-    rises = logs > logs[:, None]
-    score = int(np.triu(rises).sum()) - int(np.tril(rises).sum())
     ties = np.unique(logs, return_counts=True)[1]
     pairs, tied_pairs = n * (n - 1) / 2, float(np.sum(ties * (ties - 1))) / 2
+    rising = int(np.triu(logs > logs[:, None]).sum())
+    score = 2 * rising - (pairs - tied_pairs)  # pairs that rise less those that fall
     tied = float(np.sum(ties * (ties - 1) * (2 * ties + 5)))
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)
     return Finding(

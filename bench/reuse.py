@@ -123,7 +123,7 @@ def _readable(path: Path) -> list[Row]:
     """The file's row if it is ours; what cannot be read is measured again."""
     try:
         rows: list[Row] = pq.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist()
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # the last where a name is no text
         return []
     return [row for row in rows if _is_ours(row)]
 

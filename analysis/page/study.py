@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -25,7 +25,8 @@ class Study:
     name: str  # of its folder
     folder: str  # as a command line would name it
     rows: pd.DataFrame
-    answers: tuple[Recommendation, ...] = ()
+    answers: tuple[Recommendation, ...]
+    unread: Mapping[str, str]  # files that are no run, each with the reason
 
     @cached_property
     def has_letters(self) -> bool:

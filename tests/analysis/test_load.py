@@ -1,19 +1,33 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from analysis import load as loading
+from analysis import migrations, report, study, table
 from analysis.load import load
 from bench.records import SCHEMA_VERSION, UsageError
 from bench.store import SCHEMA
+from tests.analysis.spoiled import BAD, SPOILED
 from tests.analysis.studies import record, save
+from tests.commands import ROOT
+
+Read = Callable[[Path], pd.DataFrame]
+
+# Both ways to read a study: with its samples, and with what they say.
+READERS: list[Read] = [load, lambda folder: study.read(folder).table]
+both = pytest.mark.parametrize("read", READERS, ids=["samples", "answers"])
 
 
 def test_one_row_per_run_in_order_of_start_with_lists_as_arrays(tmp_path: Path) -> None:
@@ -29,78 +43,189 @@ def test_one_row_per_run_in_order_of_start_with_lists_as_arrays(tmp_path: Path) 
     assert list(runs["flags"][1]) == ["drift", "bimodal"]
 
 
-def _truncated(runs: Path) -> None:
-    whole = next(runs.glob("run-*.parquet")).read_bytes()
-    (runs / "bad.parquet").write_bytes(whole[: len(whole) // 2])
-
-
-def _empty(runs: Path) -> None:
-    (runs / "bad.parquet").touch()
-
-
-def _foreign(runs: Path) -> None:
-    pq.write_table(pa.table({"x": [1]}), runs / "bad.parquet")
-
-
-def _other_version(runs: Path) -> None:
-    one = record()
-    newer = replace(one.attempt, schema_version=SCHEMA_VERSION + 1, run_id="bad")
-    save([replace(one, attempt=newer)], runs.parent)
-
-
-def _other_types(runs: Path) -> None:
-    ours = pq.read_table(next(runs.glob("run-*.parquet")))
-    place = ours.column_names.index("latency_rounds_s")
-    pq.write_table(ours.set_column(place, "latency_rounds_s", [["soon"]]), runs / "bad.parquet")
-
-
-def _no_rows(runs: Path) -> None:
-    pq.write_table(SCHEMA.empty_table(), runs / "bad.parquet")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (_truncated, "cannot be read"),
-        (_empty, "cannot be read"),
-        (_foreign, "not a record of modescope"),
-        (_other_version, f"schema version {SCHEMA_VERSION + 1}"),
-        (_other_types, "other types"),
-        (_no_rows, "no rows"),
-    ],
-)
+@both
+@pytest.mark.parametrize("kind", SPOILED)
 def test_a_file_that_is_not_a_run_is_named_once_and_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[Path], None], reason: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, read: Read
 ) -> None:
-    study = save([record("eager"), record("compile")], tmp_path)
-    spoil(study / "runs")
+    spoil, reason = SPOILED[kind]
+    folder = save([record("eager"), record("compile")], tmp_path)
+    spoil(folder / "runs")
     with caplog.at_level(logging.WARNING):
-        runs = load(study)
-    assert list(runs["mode"]) == ["eager", "compile"]
+        runs = read(folder)
+    assert sorted(runs["mode"]) == ["compile", "eager"]
     (message,) = caplog.messages
-    assert "bad.parquet" in message
+    assert message.startswith(f"left out {folder / 'runs' / BAD}: it ")
     assert reason in message
     assert "\n" not in message
 
 
-def test_files_being_written_are_passed_over(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@both
+def test_a_file_that_may_not_be_read_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, read: Read
 ) -> None:
-    study = save([record()], tmp_path)
-    (study / "runs" / ".next.parquet").write_bytes(b"half")
-    assert len(load(study)) == 1
+    folder = save([record("eager"), record("compile")], tmp_path)
+    first = min((folder / "runs").iterdir())
+    first.chmod(0)
+    with caplog.at_level(logging.WARNING):
+        assert len(read(folder)) == 1
+    assert f"left out {first}: it cannot be opened (Permission denied)" in caplog.messages
+
+
+def test_a_file_that_cannot_be_opened_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save([record()], tmp_path)
+    whole = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path.name == BAD:
+            raise PermissionError(13, "Permission denied")
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    (folder / "runs" / BAD).touch()
+    with caplog.at_level(logging.WARNING):
+        assert len(load(folder)) == 1
+    assert caplog.messages[0].endswith("it cannot be opened (Permission denied)")
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two runs among files of every kind, each named after its kind."""
+    folder = save([record("eager"), record("compile")], tmp_path_factory.mktemp("study"))
+    runs = folder / "runs"
+    for number, (spoil, _) in enumerate(SPOILED.values()):
+        spoil(runs)
+        (runs / BAD).rename(runs / f"bad-{number:02d}.parquet")
+    return folder
+
+
+def test_a_study_full_of_other_files_is_printed_and_each_is_named(spoiled: Path) -> None:
+    command = [sys.executable, "-m", "analysis.table", str(spoiled)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert " compile " in done.stdout
+    assert " eager " in done.stdout
+    named, (last,) = done.stderr.splitlines()[:-1], done.stderr.splitlines()[-1:]
+    assert len(named) == loading.MOST_NAMED
+    for number, (line, (_, reason)) in enumerate(zip(named, SPOILED.values(), strict=False)):
+        assert line.startswith(f"warning: left out {spoiled / 'runs'}/bad-{number:02d}.parquet: it")
+        assert reason in line
+    more = len(SPOILED) - loading.MOST_NAMED
+    assert last.startswith(f"warning: left out {more} more files in {spoiled / 'runs'}: ")
+
+
+@pytest.mark.parametrize("program", [table, report])
+def test_the_rest_of_a_spoiled_study_is_reported(
+    spoiled: Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main([str(spoiled)]) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("program", [table, report])
+def test_a_study_of_nothing_but_other_files_is_status_2(
+    tmp_path: Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / BAD).touch()
+    assert program.main([str(tmp_path)]) == 2
+    assert "no run could be read" in capsys.readouterr().err
+
+
+def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
+    folder = save([record()], tmp_path)
+    (folder / "runs" / BAD).touch()
+    assert study.read(folder).left_out == {BAD: "is empty"}
+
+
+@both
+def test_a_run_under_another_name_is_a_run(tmp_path: Path, read: Read) -> None:
+    folder = save([record()], tmp_path)
+    (path,) = (folder / "runs").iterdir()
+    path.rename(path.with_name("mine.parquet"))
+    assert len(read(folder)) == 1
+
+
+@both
+def test_of_copies_the_file_named_after_its_run_is_the_run(tmp_path: Path, read: Read) -> None:
+    folder = save([record("eager")], tmp_path)
+    (path,) = (folder / "runs").iterdir()
+    path.with_name("a.parquet").write_bytes(path.read_bytes())
+    path.with_name("z.parquet").write_bytes(path.read_bytes())
+    assert len(read(folder)) == 1
+    assert set(study.read(folder).left_out) == {"a.parquet", "z.parquet"}
+
+
+def test_an_older_file_is_brought_to_the_current_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if version 0 had told a latency in microseconds, under another name."""
+
+    def to_version_1(run: pa.Table) -> pa.Table:
+        seconds = pa.compute.divide(run["first_call_us"], 1e6)
+        return run.drop_columns("first_call_us").append_column("first_call_s", seconds)
+
+    folder = save([record("eager", first_call_s=3.5)], tmp_path)
+    (path,) = (folder / "runs").iterdir()
+    ours = pq.read_table(path)
+    first = ours.column_names.index("schema_version")
+    ours = ours.set_column(first, "schema_version", [[SCHEMA_VERSION - 1]])
+    microseconds = pa.compute.multiply(ours["first_call_s"], 1e6)
+    ours = ours.drop_columns("first_call_s").append_column("first_call_us", microseconds)
+    pq.write_table(ours, path)
+    monkeypatch.setitem(migrations.MIGRATIONS, SCHEMA_VERSION - 1, to_version_1)
+    (found,) = load(folder).to_dict("records")
+    assert found["first_call_s"] == pytest.approx(3.5)
+    assert found["schema_version"] == SCHEMA_VERSION
+
+
+@both
+def test_files_being_written_are_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, read: Read
+) -> None:
+    folder = save([record()], tmp_path)
+    (folder / "runs" / ".next.parquet").write_bytes(b"half")
+    (folder / "runs" / "notes.txt").write_text("mine")
+    assert len(read(folder)) == 1
     assert caplog.messages == []
 
 
-def test_a_column_added_since_is_null(tmp_path: Path) -> None:
-    study = save([record()], tmp_path)
-    (path,) = (study / "runs").glob("*.parquet")
+@both
+def test_a_column_added_since_is_null(tmp_path: Path, read: Read) -> None:
+    folder = save([record()], tmp_path)
+    (path,) = (folder / "runs").glob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(["warmup_s", "flags"]), path)
-    runs = load(study)
+    runs = read(folder)
     assert runs["warmup_s"].isna().all()
-    assert list(runs.columns) == SCHEMA.names
 
 
-def test_a_missing_study_is_a_usage_error_that_says_what_to_do(tmp_path: Path) -> None:
+@both
+def test_a_column_that_a_later_modescope_added_is_passed_over(tmp_path: Path, read: Read) -> None:
+    folder = save([record()], tmp_path)
+    (path,) = (folder / "runs").glob("*.parquet")
+    pq.write_table(pq.read_table(path).append_column("mood", [["fine"]]), path)
+    assert "mood" not in read(folder)
+
+
+@both
+def test_a_missing_study_is_a_usage_error_that_says_what_to_do(tmp_path: Path, read: Read) -> None:
     with pytest.raises(UsageError, match=r"nowhere.*run\.py"):
-        load(tmp_path / "nowhere")
+        read(tmp_path / "nowhere")
+    (tmp_path / "runs").touch()
+    with pytest.raises(UsageError, match=r"run\.py"):
+        read(tmp_path)
+
+
+def test_a_folder_that_cannot_be_listed_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    folder = save([record()], tmp_path)
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(UsageError, match="cannot be read: Permission denied"):
+        load(folder)

@@ -351,6 +351,14 @@ def test_the_same_study_gives_the_same_bytes(main: Path, html_text: str) -> None
     assert report.write(main).read_text() == html_text
 
 
+def test_files_that_could_not_be_read_are_named(tmp_path: Path) -> None:
+    folder = save([record()], tmp_path)
+    (folder / "runs" / "torn.parquet").write_bytes(b"PAR1 and no more")
+    for text in _texts(folder):
+        assert "1 file could not be read" in text
+        assert "torn.parquet: it is truncated" in text
+
+
 def test_a_missing_study_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main([str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err
