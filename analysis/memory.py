@@ -19,6 +19,15 @@ from analysis.words import Row
 Stack = list[tuple[str, float]]  # parts of a bar: name in style.SOURCES, bytes
 Sized = tuple[str, float | None]  # the same where the size may be unknown
 
+# part of a bar -> the column that it is: of what is held between calls, and of what a call takes
+_HELD = {
+    "weights": "weights_bytes",
+    "inputs": "input_bytes",
+    "state": "optimizer_state_bytes",
+    "gradients": "gradient_bytes",
+}
+_COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_bytes"}
+
 
 def peak_bytes(rows: pd.DataFrame) -> pd.Series:
     """How much does a steady call need in all, above an empty process?"""
@@ -71,6 +80,13 @@ def lanes(row: Row) -> list[Stack]:
     return [stack(row), between] if drops_gradients(row) else [stack(row)]
 
 
+def without(row: Row, part: str, at_peak: bool) -> float | None:
+    """The bytes of a part that a bar does not have: 0, or None where they are not known."""
+    if part == "gradients" and at_peak and drops_gradients(row):
+        return None  # some of them are there at the peak, within the rest
+    return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
+
+
 def drops_gradients(row: Row) -> bool:
     """Whether the room of gradients is used for something else while forward runs.
 
@@ -80,12 +96,7 @@ def drops_gradients(row: Row) -> bool:
 
 
 def _held(row: Row) -> tuple[Sized, ...]:
-    return (
-        ("weights", row["weights_bytes"]),
-        ("inputs", row["input_bytes"]),
-        ("state", row["optimizer_state_bytes"]),
-        ("gradients", row["gradient_bytes"]),
-    )
+    return tuple((part, row[column]) for part, column in _HELD.items())
 
 
 def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Stack:

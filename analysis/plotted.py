@@ -117,7 +117,10 @@ def memories(section: pd.DataFrame) -> Table:
         (
             *(column.cell(row) for column in NAMING),
             *((name,) if two else ()),
-            *(numbers.size(parts.get(part, 0)) for part in used),
+            *(
+                numbers.size(parts.get(part, made_of.without(row, part, name == _BARS[0])))
+                for part in used
+            ),
             numbers.size(sum(parts.values())),
             numbers.size(row["setup_peak_bytes"] if name == _BARS[0] else None),
         )
@@ -149,8 +152,9 @@ def sizes(found: Series) -> Table:
     for line in sorted(found.lines, key=lambda line: style.order(line.rows[0])):
         at = dict(zip(line.sizes, line.rows, strict=True))
         for clock in ("latency", found.overhead.clock):
-            told = (_at(at.get(size), clock) for size in every)
-            lines.append((line.name, clock, *told))
+            told = [_at(at.get(size), clock) for size in every]
+            if set(told) != {numbers.UNKNOWN}:
+                lines.append((line.name, clock, *told))
     titles = ("mode", "clock", *(f"{found.size} {size}" for size in every))
     return Table(f"Times over {found.size}", titles, 2, tuple(lines))
 

@@ -17,28 +17,33 @@ from analysis.series import Line, Series
 def scaling(found: Series) -> Figure:
     """Latency and overhead over the size, both logarithmic, a line per mode on a common scale.
 
-    The overhead is host time on CUDA and dispatch on a CPU. A cross on a line of the latency marks
-    the size at which it is as long as device time, or half of the latency.
+    The overhead is host time on CUDA and dispatch on a CPU; where it is known of no row, the latency
+    is alone. A cross on a line of the latency marks the size at which overhead is as long as device
+    time, or half of the latency.
     """
     lines = sorted(found.lines, key=lambda line: style.order(line.rows[0]))
     names = [line.name for line in lines]
     names += [found.overhead.meets] if any(line.crossing for line in lines) else []
-    titles = [
-        f"{told.capitalize()} over {found.size}" for told in ("latency", found.overhead.label)
-    ]
+    clocks = _clocks(found)
+    titles = [f"{told.capitalize()} over {found.size}" for told in clocks.values()]
     with matplotlib.rc_context(style.RC):
         drawn = sheet(titles, names, words.work_at(lines[0].rows[0], found.others))
-        latency, overhead = drawn.axes
-        for line in lines:
-            _draw(latency, line, "latency_s", line.name)
-            _draw(overhead, line, f"{found.overhead.clock}_s")
-        _mark(latency, lines, found.overhead.meets)
-        for axes in drawn.axes:
+        for axes, clock in zip(drawn.axes, clocks, strict=True):
+            for line in lines:
+                _draw(axes, line, clock, line.name if clock == "latency_s" else None)
             over(axes, sorted({size for line in lines for size in line.sizes}), found.size)
             axes.set_yscale("log")
-        _share_height(latency, overhead)
+        _mark(drawn.axes[0], lines, found.overhead.meets)
+        _share_height(drawn.axes)
         drawn.legend()
     return drawn.figure
+
+
+def _clocks(found: Series) -> dict[str, str]:
+    """The column that each panel shows, and what it is called."""
+    clock = f"{found.overhead.clock}_s"
+    known = any(row[clock] is not None for line in found.lines for row in line.rows)
+    return {"latency_s": "latency"} | ({clock: found.overhead.label} if known else {})
 
 
 def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:
@@ -56,9 +61,9 @@ def _mark(axes: Axes, lines: Sequence[Line], meaning: str) -> None:
             label = None
 
 
-def _share_height(latency: Axes, overhead: Axes) -> None:
-    limits = [axes.get_ylim() for axes in (latency, overhead) if axes.lines]
-    for axes in (latency, overhead):
+def _share_height(panels: Sequence[Axes]) -> None:
+    limits = [axes.get_ylim() for axes in panels if axes.lines]
+    for axes in panels:
         axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))

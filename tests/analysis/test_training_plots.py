@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from analysis import style
+from analysis import plotted, plotted_training, style
 from analysis.metrics import derived
 from analysis.plots.activations import activations
 from analysis.plots.canvas import inline, svg
@@ -184,3 +184,32 @@ def test_equal_figures_have_equal_bytes_and_take_the_ink_of_a_page(
     (axes,) = first.axes
     bars = {to_hex(bar.get_facecolor()) for bar in axes.patches if isinstance(bar, Rectangle)}
     assert bars.isdisjoint(family.colour for family in style.FAMILIES)  # parts, not modes
+
+
+def test_the_numbers_of_a_step_are_those_of_both_bars(tmp_path: Path) -> None:
+    step = training("eager", 1000 * US, 1.0, (400 * US, 600 * US, 200 * US), spread=0)
+    graph = training("cuda-graph", 500 * US, 2.0, parts_s=None, spread=0)
+    table = plotted_training.parts(derived(save([step, graph], tmp_path)))
+    eager, undivided = (dict(zip(table.titles, cells, strict=True)) for cells in table.rows)
+    assert eager["backward [95 %]"].startswith("600.0 µs [")
+    assert eager["parts of the step"] == "120 %"
+    assert "GradScaler [95 %]" not in eager
+    assert undivided["backward [95 %]"] == undivided["parts of the step"] == "–"
+    assert undivided["the step, undivided [95 %]"].startswith("500")
+
+
+def test_the_numbers_of_memory_say_what_is_not_known_at_the_peak(tmp_path: Path) -> None:
+    held = trained(1000, 300, 1100, state=500)
+    table = plotted.memories(derived(save([training("eager", **held)], tmp_path)))
+    peak, between = (dict(zip(table.titles, cells, strict=True)) for cells in table.rows)
+    assert [peak["when"], between["when"]] == ["peak", "between two steps"]
+    assert [peak["gradients"], between["gradients"]] == ["–", "1000 B"]
+    assert [peak["saved for backward"], between["saved for backward"]] == ["1.07 KiB", "0 B"]
+    assert [peak["in all"], between["in all"]] == ["2.74 KiB", "2.45 KiB"]
+
+
+def test_the_numbers_of_saved_activations_have_each_size(tmp_path: Path) -> None:
+    (found,) = series(derived(save([o for n in (1, 8, 64) for o in cpu_training(n)], tmp_path)))
+    table = plotted_training.saved_activations(found)
+    assert table.titles == ("mode", "batch 1", "batch 8", "batch 64")
+    assert table.rows[0] == ("eager fp32", "640 KiB", "5.00 MiB", "40.0 MiB")
