@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from analysis import flags, split, words
+from analysis import flags, split, training, words
 from analysis.words import Row
 from bench import stats
 from bench.stats import Estimate
@@ -24,6 +24,7 @@ MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer it is an out
 SAMPLES = (
     "latency_rounds_s", "baseline_latency_rounds_s", "case_ran_first", "latency_calls_s",
     "host_rounds_s", "pipelined_rounds_s", "device_rounds_s", "dispatch_rounds_s",
+    *(f"{part}_rounds_s" for part in training.PARTS),
 )  # fmt: skip
 
 Question = Callable[[Row], Estimate | None]
@@ -54,8 +55,10 @@ QUESTIONS: dict[str, Question] = {
     "_device": _median_of("device_rounds_s"),
     "_pipelined": _median_of("pipelined_rounds_s"),
     "_dispatch": _median_of("dispatch_rounds_s"),
+    **{f"_{part}": _median_of(f"{part}_rounds_s") for part in training.PARTS},
 }
-ESTIMATES = (*QUESTIONS, *split.SHARES)
+SHARES = split.SHARES | training.SHARES
+ESTIMATES = (*QUESTIONS, *SHARES)
 COLUMNS = (*ESTIMATES, "_rounds", "_flags")
 
 _PARTS = ("value", "low", "high")  # of an estimate, as they are kept
@@ -76,7 +79,7 @@ def ask(run: Row) -> dict[str, Any]:
     ok = run["status"] == "ok"
     answers = {name: question(run) if ok else None for name, question in QUESTIONS.items()}
     told = {**run, **answers}
-    shares = {name: share(told) if ok else None for name, share in split.SHARES.items()}
+    shares = {name: share(told) if ok else None for name, share in SHARES.items()}
     rounds = run["latency_rounds_s"]
     return {
         **answers,

@@ -53,6 +53,9 @@ ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare
 KERNELS = _count("kernels", "kernels", spare=6)
 FUSION = Column("fusion gain [95 %]", words.fusion_gain, optional=True, key="fusion_gain")
 PEAK = _size("peak", "peak_bytes", spare=9)
+# Of a training step; those that modes change least are the first that a narrow table goes without.
+_SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
+PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
 _HOST = Column("host", words.host_of_cuda, ">", optional=True, spare=7, key="host_s")
 
 # What is said of a run that ended ok; any other has its reason in place of these.
@@ -61,6 +64,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
+    *PARTS,
     _clock("dispatch", spare=1),
     _clock("device", spare=3),
     _HOST,
@@ -90,6 +94,9 @@ FURTHER = (
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
     _HOST,
     *(_clock(name) for name in ("device", "pipelined", "dispatch")),
+    *PARTS,
+    Column("of the step", lambda row: numbers.share(row["parts_ratio"], 1), ">", True,
+           key="parts_ratio"),
     KERNELS,
     Column("launches", words.launches, ">", optional=True, key="launches"),
     Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", True,
@@ -99,11 +106,15 @@ FURTHER = (
     _factor("launch gain", "launch_gain"),
     Column("of the roofline", words.roofline, ">", optional=True, key="roofline_fraction"),
     _size("weights", "weights_bytes"),
+    _size("gradients", "gradient_bytes"),
+    _size("optimizer state", "optimizer_state_bytes"),
     _size("saved activations", "saved_activation_bytes"),
     _size("peak of a call", "step_peak_bytes"),
     _size("graph pool", "graph_pool_bytes"),
     _size("live in it", "graph_pool_live_bytes"),
     _size("setup peak", "setup_peak_bytes"),
+    Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    Column("loss scale", words.loss_scale, ">", optional=True, key="loss_scale"),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
     Column("between processes", words.process_spread, ">", True, key="speedup_process_spread"),
 )  # fmt: skip

@@ -58,6 +58,10 @@ def _holds(is_right: Callable[[Any], bool], text: str) -> bool:
         return False
 
 
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _are_sizes(value: Any) -> bool:
     return isinstance(value, dict) and all(type(size) is int for size in value.values())
 
@@ -85,7 +89,8 @@ def _members(hint: Any) -> tuple[Any, ...]:
 _REQUIRED = tuple(_required())
 _JSON: dict[str, Callable[[Any], bool]] = {
     "shape": _are_sizes,
-    "variables": lambda value: isinstance(value, dict),
+    "variables": _is_mapping,
+    "training": _is_mapping,
     "heaviest_kernels": _are_heaviest,
     "heaviest_ops": _are_heaviest,
 }

@@ -1,4 +1,10 @@
-"""What the memory of a mode is made of: its parts add up to its peak."""
+"""What the memory of a mode is made of: its parts add up to its peak.
+
+A training step drops its gradients before it begins and makes them anew, so they are held between
+two steps and are away while forward saves activations. What is there at the very peak is not
+known: of a step, the stack of its peak shows the activations at their most, and gradients are part
+of the rest; what is held between two steps has a stack of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +17,16 @@ from analysis.rows import trusted
 from analysis.words import Row
 
 Stack = list[tuple[str, float]]  # parts of a bar: name in style.SOURCES, bytes
+Sized = tuple[str, float | None]  # the same where the size may be unknown
+
+# part of a bar -> the column that it is: of what is held between calls, and of what a call takes
+_HELD = {
+    "weights": "weights_bytes",
+    "inputs": "input_bytes",
+    "state": "optimizer_state_bytes",
+    "gradients": "gradient_bytes",
+}
+_COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_bytes"}
 
 
 def peak_bytes(rows: pd.DataFrame) -> pd.Series:
@@ -47,20 +63,50 @@ def stack(row: Row) -> Stack:
     so they have a part of their own only where nothing is saved. A replayed graph takes nothing
     from the allocator: what its kernels write is among the free parts of its pool.
     """
-    left = row["resident_bytes"]
+    held = dict(_filled(row["resident_bytes"], _held(row), "kept"))
+    dropped = held.pop("gradients", 0) if drops_gradients(row) else 0
+    saved, copies = row["saved_activation_bytes"], row["autocast_copy_bytes"]
+    taken = (("saved", saved), ("copies", None if saved else copies))
+    return [
+        *held.items(),
+        *((("pool", free),) if (free := pool_free_bytes(row)) else ()),
+        *_filled(row["step_peak_bytes"] + dropped, taken, "step"),
+    ]
+
+
+def lanes(row: Row) -> list[Stack]:
+    """The stack of the peak; where gradients are away at the peak, also that between two steps."""
+    between = _filled(row["resident_bytes"], _held(row), "kept")
+    return [stack(row), between] if drops_gradients(row) else [stack(row)]
+
+
+def without(row: Row, part: str, at_peak: bool) -> float | None:
+    """The bytes of a part that a bar does not have: 0, or None where they are not known."""
+    if part == "gradients" and at_peak and drops_gradients(row):
+        return None  # some of them are there at the peak, within the rest
+    return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
+
+
+def drops_gradients(row: Row) -> bool:
+    """Whether the room of gradients is used for something else while forward runs.
+
+    Not where a pool keeps it: what CUDA graphs write has its place whether it is needed or not.
+    """
+    return bool(row["gradient_bytes"]) and not (words.on_cuda(row) and row["graph_pool_bytes"])
+
+
+def _held(row: Row) -> tuple[Sized, ...]:
+    return tuple((part, row[column]) for part, column in _HELD.items())
+
+
+def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Stack:
+    """The known ones of `parts` as far as `whole` holds them, and what they leave of it."""
     found: Stack = []
-    for name, size_bytes in (("weights", row["weights_bytes"]), ("inputs", row["input_bytes"])):
-        part = min(size_bytes or 0, left)
+    for name, size_bytes in parts:
+        part = min(size_bytes or 0, whole)
         found.append((name, part))
-        left -= part
-    found += [("kept", left), ("pool", pool_free_bytes(row) or 0)]
-    left = row["step_peak_bytes"]
-    saved, copies = row["saved_activation_bytes"] or 0, row["autocast_copy_bytes"] or 0
-    for name, size_bytes in (("saved", saved), ("copies", 0 if saved else copies)):
-        part = min(size_bytes, left)
-        found.append((name, part))
-        left -= part
-    return [(name, part) for name, part in (*found, ("step", left)) if part]
+        whole -= part
+    return [(name, part) for name, part in (*found, (rest, whole)) if part]
 
 
 def setup_bytes(row: Row) -> float | None:
@@ -88,7 +134,9 @@ def reading(section: pd.DataFrame) -> str | None:
     rows = charted(section)
     if not rows:
         return None
-    told = [_ranked(rows), _activations(rows), _pools(rows), _unknown(section)]
+    told = [
+        _ranked(rows), _activations(rows), _between_steps(rows), _pools(rows), _unknown(section),
+    ]  # fmt: skip
     sentence = "; ".join(filter(None, told))
     return f"{sentence[0].upper()}{sentence[1:]}.{_setup(rows)}"
 
@@ -110,6 +158,21 @@ def _activations(rows: Sequence[Row]) -> str:
     if not told:
         return "none is known to save activations for a backward"
     return f"saved for a backward: {told}"
+
+
+def _between_steps(rows: Sequence[Row]) -> str:
+    asked = {"gradients": "gradient_bytes", "optimizer state": "optimizer_state_bytes"}
+    told = [f"{title} ({sizes})" for title, column in asked.items() if (sizes := _of(rows, column))]
+    return f"held between two steps: {' and '.join(told)}" if told else ""
+
+
+def _of(rows: Sequence[Row], column: str) -> str:
+    """`4.00 MiB` where all have as much; else how much each has that has any."""
+    sizes = {row[column] or 0 for row in rows}
+    if len(sizes) > 1:
+        return _each(rows, lambda row: row[column])
+    (size_bytes,) = sizes
+    return numbers.size(size_bytes) if size_bytes else ""
 
 
 def _pools(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import crosscheck, formulas, gains, limits, memory, split
+from analysis import crosscheck, formulas, gains, limits, memory, split, training
 from analysis.formulas import Formula, column, part
 from analysis.replicates import combined
 from analysis.rows import latest
@@ -98,6 +98,19 @@ METRICS = (
             "other without waiting"),
     *_clock("dispatch", "median over blocks of the same call on an empty batch, which does no "
             "work: Python, dispatcher, autograd, guards, allocation"),
+    *_clock("forward", "median over blocks of the forward of a training step and its loss, in a "
+            "pass of its own in which each part is waited for; null for inference and where "
+            "parts_note says why"),
+    *_clock("backward", "the same of the backward of the loss"),
+    *_clock("optimizer", "the same of the optimizer's step and of dropping the gradients"),
+    *_clock("scaler", "the same of what a GradScaler does; null without one"),
+    Metric("parts_ratio", training.parts_ratio, "1", "neither",
+           "forward_s + backward_s + optimizer_s + scaler_s, where there is one, ÷ latency_s, in "
+           "each process; above 1 as each part is waited for, and off 1 as the pace of the machine "
+           "changes from pass to pass; null where one of the parts is"),
+    Metric("parts_residual_s", training.parts_residual_s, "s", "neither",
+           "latency_s × (1 - parts_ratio): what of the undivided step its parts leave; below 0 "
+           "where they take longer"),
     Metric("launch_s", formulas.launch_s, "s", "lower",
            "host_s less dispatch_s, at least 0: what the host does for a call beyond dispatch; "
            "null on a CPU"),
@@ -173,15 +186,16 @@ _SHARED: dict[str, tuple[str, Formula]] = {"fusion_gain": ("_fusion", gains.fusi
 
 # The columns that other programs may rely on, in their order; those that exist are printed.
 CONTRACT = (
-    "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason",
-    "model", "model_args", "shape", "batch", "seq", "phase", "dtype", "mode", "grad", "autocast",
-    "compile", "graph", "baseline_mode", "baseline_dtype", "device", "device_name",
-    "torch_version", "threads", "compile_cache", "in_effect", "in_effect_note", "latency_s",
-    "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s", "pipelined_s",
-    "dispatch_s", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
+    "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
+    "model_args", "shape", "batch", "seq", "phase", "optimizer", "training", "dtype", "mode",
+    "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype", "device",
+    "device_name", "torch_version", "threads", "compile_cache", "in_effect", "in_effect_note",
+    "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",
+    "pipelined_s", "dispatch_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
+    "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
     "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",
     "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",
-    "saved_activation_bytes", "step_peak_bytes", "peak_bytes", "setup_peak_bytes",
-    "reserved_bytes", "graph_pool_bytes", "error", "baseline_error", "flops", "roofline_fraction",
-    "flags",
+    "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
+    "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
+    "baseline_error", "loss_scale", "overflow_skipped", "flops", "roofline_fraction", "flags",
 )  # fmt: skip

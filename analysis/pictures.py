@@ -10,9 +10,19 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import fusion_reading, grids, plotted, readings, verdicts
+from analysis import activations as saved
+from analysis import (
+    fusion_reading,
+    grids,
+    plotted,
+    plotted_training,
+    readings,
+    training_reading,
+    verdicts,
+)
 from analysis import memory as made_of
 from analysis import waterfall as steps
+from analysis.plots.activations import activations
 from analysis.plots.canvas import inline, on_paper, svg
 from analysis.plots.forest import forest
 from analysis.plots.fusion import fusion
@@ -22,6 +32,7 @@ from analysis.plots.memory import memory
 from analysis.plots.overhead import overhead
 from analysis.plots.scaling import scaling
 from analysis.plots.slopes import slopes
+from analysis.plots.training import parts
 from analysis.plots.waterfall import waterfall
 from analysis.series import Series
 from analysis.tables import Table
@@ -49,6 +60,8 @@ OF_SECTION = (
          "latencies with their intervals and tails, a row per mode"),
     Kind("overhead", "Where the time of a call goes", overhead, readings.overhead,
          plotted.overheads, "bars of dispatch and work, a row per mode"),
+    Kind("parts", "Parts of a training step", parts, training_reading.reading,
+         plotted_training.parts, "bars of forward, backward and optimizer over the undivided step"),
     Kind("waterfall", "From eager to the floor", waterfall, steps.reading, plotted.waterfalls,
          "what each mode takes off a call, down to the floor"),
     Kind("fusion", "Device work and kernels", fusion, fusion_reading.reading, plotted.fusions,
@@ -63,6 +76,8 @@ OF_FAMILY = (
 OF_SERIES = (
     Kind("scaling", "Latency and overhead over a size", scaling, readings.bounds, plotted.sizes,
          "latency and overhead over a size, a line per mode"),
+    Kind("saved", "Saved for backward over a size", activations, saved.reading,
+         plotted_training.saved_activations, "bytes saved over a size, a line per mode"),
 )  # fmt: skip
 OF_CHAIN = (
     Kind("slope", "Overhead per operator", slopes, readings.slopes, plotted.slopes,

@@ -100,23 +100,35 @@ def _fusion(pair: Pair) -> tuple[str, ...]:
     )
 
 
+_BARS = ("peak", "between two steps")
+
+
 def memories(section: pd.DataFrame) -> Table:
-    """The parts of each peak."""
+    """The parts of each peak, and of training those of what is held between two steps."""
     rows = made_of.charted(section)
-    stacks = [dict(made_of.stack(row)) for row in rows]
-    used = [name for name in style.SOURCES if any(name in stack for stack in stacks)]
+    bars = [
+        (row, name, dict(lane))
+        for row in rows
+        for name, lane in zip(_BARS, made_of.lanes(row), strict=False)
+    ]
+    used = [name for name in style.SOURCES if any(name in parts for _, _, parts in bars)]
+    two = len(bars) > len(rows)
     lines = tuple(
         (
             *(column.cell(row) for column in NAMING),
-            *(numbers.size(stack.get(name, 0)) for name in used),
-            numbers.size(row["peak_bytes"]),
-            numbers.size(row["setup_peak_bytes"]),
+            *((name,) if two else ()),
+            *(
+                numbers.size(parts.get(part, made_of.without(row, part, name == _BARS[0])))
+                for part in used
+            ),
+            numbers.size(sum(parts.values())),
+            numbers.size(row["setup_peak_bytes"] if name == _BARS[0] else None),
         )
-        for row, stack in zip(rows, stacks, strict=True)
+        for row, name, parts in bars
     )
-    parts = (style.SOURCES[name].name for name in used)
-    titles = (*(c.title for c in NAMING), *parts, "peak in all", "setup peak")
-    return Table("Memory", titles, len(NAMING), lines)
+    naming = (*(c.title for c in NAMING), *(("when",) if two else ()))
+    named = (style.SOURCES[part].name for part in used)
+    return Table("Memory", (*naming, *named, "in all", "setup peak"), len(naming), lines)
 
 
 def speedup_grid(family: pd.DataFrame) -> Table:
@@ -140,8 +152,9 @@ def sizes(found: Series) -> Table:
     for line in sorted(found.lines, key=lambda line: style.order(line.rows[0])):
         at = dict(zip(line.sizes, line.rows, strict=True))
         for clock in ("latency", found.overhead.clock):
-            told = (_at(at.get(size), clock) for size in every)
-            lines.append((line.name, clock, *told))
+            told = [_at(at.get(size), clock) for size in every]
+            if set(told) != {numbers.UNKNOWN}:
+                lines.append((line.name, clock, *told))
     titles = ("mode", "clock", *(f"{found.size} {size}" for size in every))
     return Table(f"Times over {found.size}", titles, 2, tuple(lines))
 

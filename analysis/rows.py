@@ -11,10 +11,12 @@ import pandas as pd
 
 # One case, in one place, from a cold or a warm cache: what replicate processes are combined in.
 CASE = ("case_id", "environment", "device", "compile_cache")
+# What a call does besides its model: a training step by its optimizer and options.
+STEP = ("phase", "optimizer", "training")
 # The same work on the same machine, at any size ...
-FAMILY = ("environment", "device", "threads", "model", "model_args", "phase")
+FAMILY = ("environment", "device", "threads", "model", "model_args", *STEP)
 # ... at one size: what a reader compares modes within.
-SECTION = ("environment", "device", "threads", "model", "model_args", "shape", "phase")
+SECTION = ("environment", "device", "threads", "model", "model_args", "shape", *STEP)
 # ... at one output precision against one baseline: what speedups may be ranked within.
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 
@@ -65,12 +67,17 @@ def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
 
 
 def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key: shapes by their numbers, batch 8 before batch 64, and what is null last."""
+    """A sorting key: shapes by their numbers, batch 8 before batch 64, and what is null last.
+
+    Training with fewer options comes first, so that without any leads.
+    """
     named = zip(by, values, strict=True)
     return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)
 
 
 def _order(name: str, value: Any) -> Any:
+    if name == "training":
+        return len(json.loads(value)), value
     return tuple(json.loads(value).items()) if name == "shape" else value
 
 

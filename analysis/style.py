@@ -95,14 +95,25 @@ LOOKS = {
 }
 # What tensors hold between calls is quiet, what backward needs stands out, the rest is empty.
 ACTIVATIONS = "#9a7b1e"
+OPTIMIZER = "#6a6fc9"
 SOURCES = {
     "weights": Look("weights", FADED),
     "inputs": Look("inputs", FADED, "////"),
+    "state": Look("optimizer state", OPTIMIZER),
+    "gradients": Look("gradients", OPTIMIZER, "////"),
     "kept": Look("kept besides", FADED, "||||"),  # on CUDA largely the workspace of cuBLAS
     "pool": Look("graph pool, free parts kept", None, "xxxx"),
     "saved": Look("saved for backward", ACTIVATIONS),
     "copies": Look("casted weights", ACTIVATIONS, "////"),
     "step": Look("rest of a call", None),
+}
+# The parts of a training step have the colours of the memory that they need.
+PARTS = {
+    "forward": Look("forward and loss", FADED),
+    "backward": Look("backward", ACTIVATIONS),
+    "optimizer": Look("optimizer", OPTIMIZER),
+    "scaler": Look("GradScaler", OPTIMIZER, "////"),
+    "undivided": Look("the step, undivided", None),
 }
 
 RC: dict[Any, Any] = {

@@ -78,6 +78,14 @@ def residual(row: Row) -> str:
     return f"{told} ({numbers.share(abs(seconds), row['work_s'])})"
 
 
+def loss_scale(row: Row) -> str:
+    """`65,536, overflow skipped`: GradScaler's factor, and what it did about an overflow."""
+    if row["loss_scale"] is None:
+        return UNKNOWN
+    told = f"{row['loss_scale']:,.10g}"
+    return f"{told}, overflow skipped" if row["overflow_skipped"] else told
+
+
 def launches(row: Row) -> str:
     """`42 launches`, `1 graph launch`: what the host hands to a GPU for a call."""
     kinds = (("launch", row["launches"]), ("graph launch", row["graph_launches"]))
@@ -141,15 +149,28 @@ def sizes(shape: str) -> str:
 
 
 def work(row: Row) -> str:
-    """`transformer, batch 4, seq 64, inference`: what is computed."""
+    """`transformer, batch 4, seq 64, train with sgd`: what is computed."""
     return work_at(row, row["shape"])
 
 
 def work_at(row: Row, shape: str) -> str:
     """The same with the sizes of `shape` alone, canonical JSON."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
-    parts = (row["model"], arguments, sizes(shape), row["phase"])
+    parts = (row["model"], arguments, sizes(shape), phase(row))
     return ", ".join(part for part in parts if part)
+
+
+def phase(row: Row) -> str:
+    """`inference`, or `train with adamw, checkpoint model`: options that differ from defaults."""
+    options = json.loads(row["training"] or "{}")
+    optimizer = row["optimizer"] or options.get("optimizer")
+    named = [f"{row['phase']} with {optimizer}" if optimizer else row["phase"]]
+    named += [
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in options.items()
+        if name != "optimizer"
+    ]
+    return ", ".join(named)
 
 
 def place(row: Row, letter: bool) -> str:

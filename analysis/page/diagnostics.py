@@ -11,8 +11,8 @@ from analysis.page.study import Study
 from analysis.words import Row
 
 _NEEDED = (
-    "run_id", "flags", "mode", "dtype", "model", "model_args", "shape", "phase", "device",
-    "device_name", "threads", "environment", "autocast", "compile", "graph",
+    "run_id", "flags", "mode", "dtype", "model", "model_args", "shape", "phase", "optimizer",
+    "training", "device", "device_name", "threads", "environment", "autocast", "compile", "graph",
 )  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def _naming(study: Study, rows: Sequence[Row]) -> tuple[list[Column], str]:
         Column("model", lambda row: row["model"]),
         Column("arguments", lambda row: "" if row["model_args"] == "{}" else row["model_args"]),
         Column("shape", lambda row: words.sizes(row["shape"])),
-        Column("phase", lambda row: row["phase"]),
+        Column("phase", words.phase),
         Column("where", study.place),
         AGAINST,
         BUDGET,

@@ -17,7 +17,7 @@ from analysis.words import Row
 
 
 def memory(section: pd.DataFrame) -> Figure | None:
-    """Stacked bars of a SECTION up to each peak.
+    """Stacked bars of a SECTION up to each peak, and of training what is held between two steps.
 
     A vertical line marks the peak of the first call, where it is known to lie above that of a
     steady one. None where no trusted row has a known peak.
@@ -26,7 +26,7 @@ def memory(section: pd.DataFrame) -> Figure | None:
     if not rows:
         return None
     shown = rows[:MOST_ROWS]
-    drawn = [(_entry(row), [made_of.stack(row)]) for row in shown]
+    drawn = [(_entry(row), made_of.lanes(row)) for row in shown]
     used = {name for _, lanes in drawn for lane in lanes for name, _ in lane}
     foot = and_more(_foot(shown, used), len(rows) - len(shown))
     with matplotlib.rc_context(style.RC):
@@ -41,7 +41,12 @@ def memory(section: pd.DataFrame) -> Figure | None:
 
 def _foot(rows: Sequence[Row], used: Collection[str]) -> str:
     marked = any(made_of.setup_bytes(row) is not None for row in rows)
+    two = any(made_of.drops_gradients(row) for row in rows)
     told = (
+        "upper bar: the peak, with activations at their most and gradients in the rest; lower "
+        "bar: between two steps"
+        if two
+        else "",
         "line: the first call peaked there or higher" if marked else "",
         "kept besides: largely the workspace of cuBLAS"
         if "kept" in used and words.on_cuda(rows[0])

@@ -37,6 +37,8 @@ class Question:
     model: str
     model_args: str | None
     phase: str
+    optimizer: str | None  # of training, as are its options
+    training: str | None  # canonical JSON
     shape: str  # canonical JSON
     dtype: str
     baseline_mode: str | None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.records import Record
-from tests.analysis.studies import cpu_clocks, cuda_clocks, record
+from tests.analysis.studies import cpu_clocks, cuda_clocks, not_measured, record, training
 
 MIB = 2**20
 
@@ -136,3 +136,72 @@ def cuda_passes(**columns: Any) -> Sequence[Record]:
         in planted.items()
         for live in [2 * MIB if held else 0]
     ]  # fmt: skip
+
+
+def trained(weights: int, step: int, saved: int, state: int = 0, **columns: Any) -> dict[str, Any]:
+    """Memory of a training step in bytes: gradients as large as the weights, held between steps."""
+    kept = memory(weights, step, saved)
+    held = {"resident_bytes": kept["resident_bytes"] + weights + state}
+    return kept | held | {"gradient_bytes": weights, "optimizer_state_bytes": state} | columns
+
+
+def cpu_training(batch: int = 4, **columns: Any) -> Sequence[Record]:
+    """Modes on a CPU: compile helps forward and backward, and nothing helps the optimizer.
+
+    Gradients (12 MiB) are more than a step saves and takes besides, up to a batch of some 16.
+    """
+    planted = {  # latency, forward, backward, optimizer, saved per row of the batch, rest
+        "eager": (1200e-6, 400e-6, 650e-6, 190e-6, 640 * 1024, MIB // 2),
+        "amp": (1500e-6, 560e-6, 820e-6, 192e-6, 320 * 1024, MIB),
+        "compile": (960e-6, 270e-6, 510e-6, 189e-6, 384 * 1024, MIB // 4),
+        "amp-compile": (1310e-6, 440e-6, 700e-6, 191e-6, 200 * 1024, MIB // 4),
+    }
+    shape: dict[str, Any] = {"shape": json.dumps({"batch": batch, "seq": 64}), "batch": batch}
+    rows = []
+    for mode, (latency_s, *parts_s, per_row, rest) in planted.items():
+        saved = per_row * batch + (6 * MIB if mode.startswith("amp") else 0)
+        step = max(0, saved + rest - 12 * MIB)
+        pace = batch / 4
+        rows.append(training(
+            mode, latency_s * pace, 1200e-6 / latency_s, [part_s * pace for part_s in parts_s],
+            first_call_s=15.2 if "compile" in mode else 0.004, spread=0.004,
+            **(trained(12 * MIB, step, saved, setup_peak_bytes=90 * MIB,
+                       setup_peak_note="growth of the resident set") | shape | columns),
+        ))  # fmt: skip
+    twice = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"
+    needs = "graph=true captures a CUDA graph and device=cpu has none; use device=cuda"
+    usual: dict[str, Any] = {
+        "phase": "train",
+        "optimizer": "sgd",
+        "training": "{}",
+        "grad": "enabled",
+    }
+    return [
+        *rows,
+        training("reduce-overhead", in_effect=False, in_effect_note=twice, **(shape | columns)),
+        not_measured("cuda-graph", "skipped", needs, **(usual | shape | columns)),
+    ]
+
+
+def cuda_training(**columns: Any) -> Sequence[Record]:
+    """Modes on a GPU with AdamW; a step in a graph cannot be taken apart, fp16 has a scaler."""
+    planted: dict[str, Any] = {  # latency, host, device, parts, saved, taken beyond the gradients
+        "eager": (610e-6, 590e-6, 240e-6, (170e-6, 260e-6, 210e-6), 90 * MIB, 30 * MIB),
+        "amp": (930e-6, 900e-6, 180e-6, (290e-6, 350e-6, 215e-6, 120e-6), 60 * MIB, 4 * MIB),
+        "compile": (420e-6, 400e-6, 190e-6, (90e-6, 150e-6, 208e-6), 50 * MIB, 0),
+        "reduce-overhead": (330e-6, 300e-6, 192e-6, (50e-6, 80e-6, 209e-6), 50 * MIB, 0),
+        "cuda-graph": (246e-6, 9e-6, 238e-6, None, 90 * MIB, 0),
+    }
+    rows = []
+    for mode, (latency_s, host_s, device_s, parts_s, saved, step) in planted.items():
+        graphs = mode in ("reduce-overhead", "cuda-graph")
+        options = {"dtype": "fp16"} if mode == "amp" else {}
+        rows.append(training(
+            mode, latency_s, 610e-6 / latency_s, parts_s,
+            **(cuda_clocks(host_s, device_s) | options
+               | profiled(120, device_s * 0.95, launches=1 if graphs else 120)
+               | trained(64 * MIB, step, saved, state=128 * MIB)
+               | pool(160 * MIB if graphs else 0, 64 * MIB if graphs else 0)
+               | {"optimizer": "adamw", "training": '{"optimizer":"adamw"}'} | columns),
+        ))  # fmt: skip
+    return rows

@@ -150,6 +150,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "sizes that are no numbers": (
         _with(shape='{"batch":"four"}'), "has a shape that means nothing",
     ),
+    "options that are none": (_with(training='"lr"'), "has a training that means nothing"),
     "kernels that are none": (
         _with(heaviest_kernels='["addmm"]'), "has a heaviest_kernels that means nothing",
     ),

@@ -76,7 +76,7 @@ def record(
         **_ENVIRONMENT,
         "schema_version": SCHEMA_VERSION,
         "run_id": f"run-{number:06d}",
-        "case_id": f"{model}-{shape}-{columns.get('phase', 'inference')}-{dtype}-{mode}",
+        "case_id": f"{model}-{shape}-{_step(columns)}-{dtype}-{mode}",
         "study": "main",
         "started_at": f"2026-03-01T{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z",
         "budget": "standard",
@@ -120,6 +120,40 @@ def record(
         "latency_calls_s": case * 5,
     }
     return _assemble(values | columns)
+
+
+def _step(columns: dict[str, Any]) -> str:
+    """What is done besides the model, as far as it makes another case."""
+    named = (("phase", "inference"), ("optimizer", None), ("training", None))
+    return "-".join(str(columns.get(name, usual)) for name, usual in named)
+
+
+def training(
+    mode: str = "compile",
+    latency_s: float = 1200e-6,
+    speedup: float = 1.25,
+    parts_s: Sequence[float] | None = (400e-6, 600e-6, 200e-6),
+    part_spread: float = 0.002,
+    **columns: Any,
+) -> Record:
+    """A step of training by its parts: forward, backward, optimizer and, where given, scaler.
+
+    `parts_s` None: a step that cannot be taken apart.
+    """
+    names = ("forward", "backward", "optimizer", "scaler")
+    known = dict(zip(names, parts_s or (), strict=False))
+    times = {f"{name}_rounds_s": blocks(known_s, spread=part_spread)
+             for name, known_s in known.items()}  # fmt: skip
+    usual: dict[str, Any] = {
+        "phase": "train",
+        "optimizer": "sgd",
+        "training": "{}",
+        "grad": "enabled",
+        "loss_scale": 65536.0 if "scaler" in known else None,
+        "overflow_skipped": True if "scaler" in known else None,
+        "parts_note": None if parts_s else "the whole step is one CUDA graph",
+    }
+    return record(mode, latency_s, speedup, **(usual | times | columns))
 
 
 def blocks(middle_s: float, count: int = 12, spread: float = 0.01) -> tuple[float, ...]:

@@ -22,7 +22,14 @@ from analysis.plots.canvas import inline, on_paper, svg, text_width, wrapped
 from analysis.rows import SECTION, parts
 from analysis.series import families, series
 from bench.records import Record
-from tests.analysis.passes import cpu_passes, cuda_passes, memory, profiled
+from tests.analysis.passes import (
+    cpu_passes,
+    cpu_training,
+    cuda_passes,
+    cuda_training,
+    memory,
+    profiled,
+)
 from tests.analysis.studies import (
     MODES,
     batch_series,
@@ -54,6 +61,10 @@ STUDIES: dict[str, Callable[[], Iterable[Record]]] = {
     "cpu": lambda: [*cpu_passes(), *dispatch_series()],
     "cuda": lambda: [*cuda_passes(), *cuda_series("ops")],
     "batches": batch_series,
+    "training": lambda: [
+        *(one for batch in (1, 8, 64) for one in cpu_training(batch)),
+        *cuda_training(),
+    ],
     "many batches": lambda: batch_series([2**power for power in range(13)]),
     "long": lambda: list(_long_names()),
 }

@@ -58,6 +58,9 @@ def test_both_rows_are_flagged_where_their_device_times_are_apart(
         {"budget": "smoke"},
         {"status": "wrong_result", "reason": "why"},
         {"device_rounds_s": None},
+        {"phase": "train"},
+        {"optimizer": "sgd"},
+        {"training": '{"checkpoint":"model"}'},
     ],
     ids=lambda differs: next(iter(differs)),
 )
@@ -68,6 +71,15 @@ def test_only_trusted_rows_of_the_same_kernels_are_compared(
     assert _flagged(tmp_path / "eager", _eager("inference_mode", **differs), graph) == set()
     other = _eager("cuda-graph", 60e-6, **differs)
     assert _flagged(tmp_path / "graph", _eager("inference_mode"), other) == set()
+
+
+@pytest.mark.parametrize(("optimizer", "contradicts"), [("sgd", True), ("adamw", False)])
+def test_steps_are_compared_where_the_optimizer_runs_the_same_kernels_in_a_graph(
+    tmp_path: Path, optimizer: str, contradicts: bool
+) -> None:
+    step: dict[str, Any] = {"phase": "train", "optimizer": optimizer, "grad": "enabled"}
+    found = _flagged(tmp_path, _eager("eager", **step), _eager("cuda-graph", 60e-6, **step))
+    assert found == ({"eager", "cuda-graph"} if contradicts else set())
 
 
 def test_what_was_raised_before_is_kept(tmp_path: Path) -> None:

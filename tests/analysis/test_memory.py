@@ -9,8 +9,8 @@ import pytest
 from analysis import memory as made_of
 from analysis.metrics import derived
 from bench.records import Record
-from tests.analysis.passes import cpu_passes, cuda_passes, memory, pool
-from tests.analysis.studies import record, save
+from tests.analysis.passes import cpu_passes, cuda_passes, memory, pool, trained
+from tests.analysis.studies import record, save, training
 
 NOTE = "growth of the resident set"
 
@@ -33,6 +33,40 @@ def test_the_parts_add_up_to_the_peak(tmp_path: Path) -> None:
     assert (saved["saved"], saved["step"]) == (200, 100)
     casted = _stack(tmp_path / "casted", autocast_copy_bytes=120)
     assert (casted["copies"], casted["step"]) == (120, 180)
+
+
+def _trained(folder: Path, **columns: Any) -> tuple[dict[str, float], ...]:
+    (row,) = _charted(folder, training("eager", **(trained(1000, 300, 1100, 500) | columns)))
+    stacks = made_of.lanes(row)
+    totals = [sum(size for _, size in stack) for stack in stacks]
+    assert totals == [row["peak_bytes"], row["resident_bytes"]][: len(totals)]
+    return tuple(dict(stack) for stack in stacks)
+
+
+def test_a_step_s_sources_add_up_to_its_peak_and_to_what_is_held(tmp_path: Path) -> None:
+    held = {"weights": 1000, "inputs": 10, "state": 500}
+    peak, between = _trained(tmp_path / "plain")
+    assert peak == held | {"saved": 1100, "step": 200}
+    assert between == held | {"gradients": 1000}
+    peak, between = _trained(tmp_path / "kept", resident_bytes=2600)
+    assert (peak["kept"], between["kept"]) == (90, 90)
+    peak, _ = _trained(tmp_path / "low", step_peak_bytes=0, saved_activation_bytes=400)
+    assert (peak["saved"], peak["step"]) == (400, 600)  # gradients are back by the end
+    (only,) = _trained(tmp_path / "unseen", gradient_bytes=None)
+    assert (only["kept"], only["saved"]) == (1000, 300)
+
+
+def test_what_training_holds_between_steps_is_told(tmp_path: Path) -> None:
+    def told(folder: str, *records: Record) -> str:
+        return str(made_of.reading(derived(save(records, tmp_path / folder))))
+
+    steps = [training(mode, **trained(4096, 300, 100, 8192)) for mode in ("eager", "compile")]
+    same = told("same", *steps)
+    assert "held between two steps: gradients (4.00 KiB) and optimizer state (8.00 KiB)." in same
+    sgd = [training("eager", **trained(4096, 300, 100)), training("compile", **trained(2048, 9, 9))]
+    each = told("each", *sgd)
+    assert "two steps: gradients (eager fp32 4.00 KiB, compile fp32 2.00 KiB)." in each
+    assert "held between" not in told("inference", record("eager", **memory(1000, 300)))
 
 
 def test_casts_that_backward_needs_are_not_counted_twice(tmp_path: Path) -> None:

@@ -220,6 +220,13 @@ def test_a_line_per_mode_with_a_cross_where_dispatch_is_half(tmp_path: Path) -> 
     assert np.ravel(crosses[0].get_xdata())[0] == found.lines[0].crossing.size
 
 
+def test_without_any_overhead_the_latency_is_alone(tmp_path: Path) -> None:
+    unread = [record(shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
+    (found,) = series(derived(save(unread, tmp_path)))
+    (axes,) = scaling(found).axes
+    assert len(axes.lines) == 1
+
+
 def test_lines_exclude_what_does_not_count(tmp_path: Path) -> None:
     spoiled = batch_series(in_effect=False)[:5]  # all of eager
     (found,) = series(derived(save([*batch_series()[5:], *spoiled], tmp_path)))

@@ -11,7 +11,8 @@ import pytest
 
 from analysis import pictures, report
 from analysis.page import figures, study
-from tests.analysis.passes import cpu_passes, cuda_passes
+from bench.records import Record
+from tests.analysis.passes import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.analysis.reading_pages import Page
 from tests.analysis.studies import (
     batch_series,
@@ -23,6 +24,7 @@ from tests.analysis.studies import (
     record,
     replicates,
     save,
+    training,
 )
 
 SCRIPT = "custom:net:build<script>alert(1)</script>"
@@ -96,7 +98,13 @@ def test_the_page_has_landmarks_and_headings_in_order(page: Page) -> None:
     assert page.unscoped == 0
 
 
-@pytest.mark.parametrize("records", [cpu_passes, dispatch_series], ids=["sections", "series"])
+def _steps() -> list[Record]:
+    return [one for batch in (1, 8, 64) for one in cpu_training(batch)[:2]]
+
+
+@pytest.mark.parametrize(
+    "records", [cpu_passes, dispatch_series, _steps], ids=["sections", "series", "training"]
+)
 def test_each_figure_has_a_text_and_its_numbers_beside_it(tmp_path: Path, records: Any) -> None:
     folder = save(records(), tmp_path)
     page = Page(report.write(folder).read_text())
@@ -269,7 +277,8 @@ def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> N
     folder = save([*cpu_passes(), *cuda_passes()], tmp_path)
     page = report.write(folder).read_text()
     markdown = (folder / "report" / "report.md").read_text()
-    assert len(_figures(folder)) == 2 * len(pictures.OF_SECTION)
+    of_calls = [kind for kind in pictures.OF_SECTION if kind.name != "parts"]  # those are a step's
+    assert len(_figures(folder)) == 2 * len(of_calls)
     for text in (page, markdown):
         assert "../traces/compile.json.gz" in text
         assert "From eager (468 µs)" in text
@@ -282,6 +291,24 @@ def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> N
     assert "<td>aten::addmm</td>" in page
     assert "| compile fp32 | aten::addmm | 9 | 293 µs | 100 % |" in markdown
     assert "| compile fp32 | aten::linear | 9 | 293 µs | 50 % |" in markdown
+
+
+def test_training_has_figures_of_its_own_and_options_sections(tmp_path: Path) -> None:
+    other = training("compile", training='{"lr":0.1}', part_spread=0.01)
+    series = [one for batch in (1, 8, 64) for one in cpu_training(batch)[:1]]
+    folder = save([*series, *cuda_training(), other], tmp_path)
+    told = _texts(folder)
+    assert "saved-1-1.svg" in _figures(folder)
+    assert [name for name in _figures(folder) if name.startswith("parts-")] == [
+        f"parts-{n}.svg" for n in range(1, 6)
+    ]
+    for text in told:
+        assert "transformer, seq 64, train with sgd: over batch" in text
+        assert "transformer, batch 4, seq 64, train with sgd, lr 0.1" in text
+        assert "transformer, batch 4, seq 64, train with adamw" in text
+        assert "Saved for a backward per unit of batch: eager 640 KiB" in text
+        assert "Not taken apart: cuda-graph fp32" in text
+        assert "65,536, overflow skipped" in text
 
 
 def test_without_passes_there_is_nothing_of_them(html_text: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from analysis.load import load
 from analysis.metrics import derived
-from analysis.rows import SECTION, latest, parts, trusted
-from tests.analysis.studies import cpu_sweep, not_measured, record, save
+from analysis.rows import FAMILY, GROUP, SECTION, latest, parts, trusted
+from tests.analysis.studies import cpu_sweep, not_measured, record, save, training
 
 
 def test_the_newest_run_counts_even_if_it_failed(tmp_path: Path) -> None:
@@ -96,6 +96,30 @@ def test_shapes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     rows = derived(save([*batches, record(shape='{"batch":8}', baseline_mode=None)], tmp_path))
     assert [part["shape"].iloc[0] for part in parts(rows, SECTION)] == [
         '{"batch":8}', '{"batch":64}', '{"batch":256}',
+    ]  # fmt: skip
+
+
+OTHER_STEPS: list[dict[str, Any]] = [
+    {"phase": "inference", "optimizer": None, "training": None},
+    {"optimizer": "adamw", "training": '{"optimizer":"adamw"}'},
+    {"training": '{"checkpoint":"model"}'},
+]
+
+
+@pytest.mark.parametrize("other", OTHER_STEPS, ids=str)
+@pytest.mark.parametrize("by", [FAMILY, SECTION, GROUP])
+def test_steps_of_other_options_are_never_beside_each_other(
+    tmp_path: Path, by: tuple[str, ...], other: dict[str, Any]
+) -> None:
+    rows = derived(save([training(), training("eager"), training(**other)], tmp_path))
+    assert sorted(len(part) for part in parts(rows, by)) == [1, 2]
+
+
+def test_training_without_options_comes_first(tmp_path: Path) -> None:
+    options = ['{"checkpoint":"model"}', "{}", '{"checkpoint":"model","lr":0.1}', '{"lr":0.1}']
+    rows = derived(save([training(training=each) for each in options], tmp_path))
+    assert [part["training"].iloc[0] for part in parts(rows, SECTION)] == [
+        "{}", '{"checkpoint":"model"}', '{"lr":0.1}', '{"checkpoint":"model","lr":0.1}',
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from analysis import table
 from analysis.load import load
 from analysis.metrics import CONTRACT, derived
 from analysis.terminal import WIDTH
-from tests.analysis.passes import cpu_passes, cuda_passes
+from tests.analysis.passes import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.analysis.studies import (
     cpu_clocks,
     cpu_sweep,
@@ -20,6 +20,7 @@ from tests.analysis.studies import (
     not_measured,
     record,
     save,
+    training,
 )
 
 
@@ -137,6 +138,26 @@ def test_kernels_and_fusion_are_shown_where_they_are_known(tmp_path: Path) -> No
     assert cells[_titles(text).index("fusion")] == "1.43×"
     unknown = table.text(derived(save(cpu_sweep(), tmp_path / "unknown")))
     assert not {"fusion", "kernels", "peak"} & set(_titles(unknown))
+
+
+def test_parts_are_shown_of_training_alone(tmp_path: Path) -> None:
+    text = table.text(derived(save(cpu_training(), tmp_path / "train")))
+    heading, line = text.splitlines()[1], re.split(" {2,}", text.splitlines()[3].strip())
+    assert "seq 64, train with sgd · AMD" in heading
+    assert line[0] == "compile"
+    assert [line[_titles(text).index(name)] for name in ("forward", "backward", "optimizer")] == [
+        "270 µs", "510 µs", "189 µs",
+    ]  # fmt: skip
+    inference = table.text(derived(save(cpu_passes(), tmp_path / "inference")))
+    assert not {"forward", "backward", "optimizer", "scaler"} & set(_titles(inference))
+
+
+def test_a_table_of_training_keeps_to_its_width_and_to_its_parts(tmp_path: Path) -> None:
+    mode = "max-autotune-no-cudagraphs"
+    studied = [*cuda_training(), training(mode, in_effect=False, flags=("drift", "contended"))]
+    text = table.text(derived(save(studied, tmp_path)))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert {"forward", "backward"} <= set(_titles(text))
 
 
 def test_csv_has_what_the_passes_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,37 @@ def test_sizes_name_batch_and_sequence_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("phase", "optimizer", "training", "expected"),
+    [
+        ("inference", None, None, "inference"),
+        ("train", "sgd", "{}", "train with sgd"),
+        ("train", "adamw", '{"optimizer":"adamw"}', "train with adamw"),
+        ("train", "sgd", '{"checkpoint":"model","lr":0.01,"scaler":false}',
+         "train with sgd, checkpoint model, lr 0.01, scaler false"),
+        ("train", "sgd", '{"activation_memory_budget":0.5}',
+         "train with sgd, activation memory budget 0.5"),
+        ("train", None, None, "train"),
+    ],
+)  # fmt: skip
+def test_training_is_named_with_its_optimizer_and_options(
+    phase: str, optimizer: str | None, training: str | None, expected: str
+) -> None:
+    row = {"phase": phase, "optimizer": optimizer, "training": training}
+    assert words.phase(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("scale", "skipped", "expected"),
+    [(65536.0, True, "65,536, overflow skipped"), (0.5, None, "0.5"), (None, None, "–")],
+)
+def test_the_loss_scale_says_what_happened_to_an_overflow(
+    scale: float | None, skipped: bool | None, expected: str
+) -> None:
+    row = {"loss_scale": scale, "overflow_skipped": skipped}
+    assert words.loss_scale(row) == expected
+
+
+@pytest.mark.parametrize(
     ("launches", "graphs", "expected"),
     [
         (None, None, "–"),

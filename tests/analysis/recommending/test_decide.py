@@ -375,6 +375,8 @@ def test_precisions_are_asked_about_one_by_one(tmp_path: Path) -> None:
     ("column", "values"),
     [
         ("phase", ("inference", "train")),
+        ("optimizer", ("sgd", "adamw")),
+        ("training", ('{"checkpoint":"model"}', '{"lr":0.1}')),
         ("shape", ('{"batch":1}', '{"batch":8}')),
         ("model", ("mlp", "transformer")),
         ("model_args", ("{}", '{"depth":2}')),
