@@ -32,14 +32,14 @@ class Faster:
 
 
 def parts_of(row: Row) -> tuple[str, ...]:
-    """The parts that a step of `row` has: without a GradScaler one less."""
-    scaled = row["loss_scale"] is not None or row["scaler_rounds_s"] is not None
-    return PARTS if scaled else PARTS[:-1]
+    """The parts of a derived row's step, of which a GradScaler's is not always one."""
+    return tuple(name for name in PARTS if row[f"{name}_s"] is not None)
 
 
 def _parts(run: Row) -> Estimate | None:
     """Which share of the undivided step do its parts add up to? `run` is one process."""
-    known = [run[f"_{name}"] for name in parts_of(run)]
+    scaled = run["loss_scale"] is not None or run["_scaler"] is not None
+    known = [run[f"_{name}"] for name in (PARTS if scaled else PARTS[:-1])]
     if run["_latency"] is None or None in known:
         return None
     return Estimate(sum(part.value for part in known) / run["_latency"].value, None, None)
