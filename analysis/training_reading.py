@@ -40,14 +40,14 @@ def reading(section: pd.DataFrame) -> str | None:
 
 def _longest(rows: Sequence[Row]) -> str:
     """`backward in eager fp32 (52 %) and amp bf16 (50 %); optimizer in compile fp32 (46 %)`."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {name: [] for name in (*PARTS, _OPEN)}
     for row in rows:
         longest, told = _longest_of(row), words.variant(row)
         if longest is not None:
             every_s = sum(row[f"{name}_s"] for name in parts_of(row))
             told += f" ({numbers.share(row[f'{longest}_s'], every_s)})"
-        found.setdefault(longest or _OPEN, []).append(told)
-    return _listed({name: words.listed(modes) for name, modes in found.items()}, " in ")
+        found[longest or _OPEN].append(told)
+    return _listed({name: words.listed(modes) for name, modes in found.items() if modes}, " in ")
 
 
 def _longest_of(row: Row) -> str | None:

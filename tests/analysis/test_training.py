@@ -212,6 +212,13 @@ def test_which_part_is_longest_is_decided_on_intervals(
     assert f"share of all parts: {expected}. Each" in told
 
 
+def test_what_is_left_open_comes_last(tmp_path: Path) -> None:
+    close = training("eager", 1200 * US, 1.0, (600 * US, 600 * US, 100 * US))
+    told = reading(_rows(tmp_path, close, training("compile")))
+    assert told is not None
+    assert "backward in compile fp32 (50 %); left open by the intervals in eager fp32." in told
+
+
 def test_nothing_is_said_where_no_step_was_taken_apart(tmp_path: Path) -> None:
     assert reading(_rows(tmp_path / "a", training("cuda-graph", parts_s=None))) is None
     wrong = not_measured("compile", "wrong_result", "why", phase="train")
