@@ -17,6 +17,7 @@ from bench.isolation import Progress
 from bench.records import Environment, Host, Model
 from bench.sources import ROOT, model_id, suite_id
 from bench.subject import build
+from bench.training import losses
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -51,13 +52,16 @@ def read(progress: Progress, device_name: str) -> Host:
     )
 
 
-def try_model(progress: Progress, model: Model, shape_json: str) -> str:
+def try_model(progress: Progress, model: Model, shape_json: str, loss: str | None = None) -> str:
     """Builds the model once, so that a mistake shows before anything is measured.
 
-    Returns the hash of its source; raises UsageError.
+    `loss` is what it is trained with, if it is. Returns the hash of their source; raises
+    UsageError.
     """
     before = set(sys.modules)
-    build(model, json.loads(shape_json))
+    subject = build(model, json.loads(shape_json))
+    if loss:
+        losses.check(subject.module, loss)
     return model_id(model.target, before)
 
 

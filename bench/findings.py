@@ -161,11 +161,13 @@ class Trained:
     """What only a training step has; null for inference."""
 
     loss_scale: float | None = column(
-        "factor of the loss at which GradScaler overflowed no more; null without one", default=None
+        "factor of the loss in the first of the steps, for GradScaler: a quarter of the largest at "
+        "which no gradient overflowed; null without one",
+        default=None,
     )
     overflow_skipped: bool | None = column(
         "whether GradScaler skipped a step whose gradients were made to overflow, and that alone; "
-        "null without one",
+        "null without one, and where no gradient can be made to",
         default=None,
     )
     forward_rounds_s: tuple[float, ...] | None = column(
@@ -288,7 +290,8 @@ class Memory:
     )
     saved_activation_bytes: int | None = column(
         "most that one call keeps for a backward: storages counted once, without weights, buffers "
-        "and inputs; casted copies of weights that backward needs are in it",
+        "and inputs; casted copies of weights that backward needs are in it; null where forward "
+        "and backward are captured graphs",
         default=None,
     )
     autocast_copy_bytes: int | None = column(
@@ -298,7 +301,8 @@ class Memory:
     )
     step_peak_bytes: int | None = column(
         "most memory that a steady call takes above what is held between calls; on a CPU as "
-        "requested, on CUDA in blocks of 512 bytes",
+        "requested, on CUDA in blocks of 512 bytes. Gradients are held between the steps of "
+        "training, and dropped first: activations show as far as they take more than these",
         default=None,
     )
     step_requested_bytes: int | None = column(
@@ -355,11 +359,14 @@ class Bounds:
     """How much work one call is, and the highest rates seen on the device."""
 
     flops: int | None = column(
-        "of matrix products, convolutions and attention in one call; a multiply-add is two",
+        "of matrix products, convolutions and attention in one call; a multiply-add is two; what "
+        "activation checkpointing computes again counts again",
         default=None,
     )
     least_bytes: int | None = column(
-        "weights and inputs read once, outputs written once", default=None
+        "weights and inputs read once, outputs written once; in training what is trained and the "
+        "optimizer's state, too",
+        default=None,
     )
     eager_bytes: int | None = column(
         "arguments and results of all operators of plain eager added up, views excepted: what it "

@@ -93,8 +93,9 @@ def _job(request: Request) -> Job:
         raise UsageError(
             f"threads={case.threads}: this process may use {environment.cpu_cores} cores"
         )
-    source = _model_source(case.model, case.shape_json, plan.timeout_s)
-    if case.model.name.startswith("custom:"):  # the others' source is part of source_id
+    loss = case.training.loss if case.training else None
+    source = _model_source(case.model, case.shape_json, loss, plan.timeout_s)
+    if case.model.name.startswith("custom:") or ":" in (loss or ""):  # ours is in source_id
         environment = replace(environment, model_source_id=source)
     environment = replace(environment, variables=_variables())
     return Job(
@@ -122,13 +123,14 @@ def host(device: str) -> Host:
 
 
 @cache
-def _model_source(model: Model, shape_json: str, timeout_s: float) -> str | None:
+def _model_source(model: Model, shape_json: str, loss: str | None, timeout_s: float) -> str | None:
     """Hash of the model's source, after building it once; None where that came to nothing.
 
     Only a mistake of the user's raises UsageError. A model that crashes or hangs while it is built
     is left to its own run, which records that.
     """
-    outcome = isolation.call("bench.environment:try_model", model, shape_json, timeout_s=timeout_s)
+    asked = (model, shape_json, loss)
+    outcome = isolation.call("bench.environment:try_model", *asked, timeout_s=timeout_s)
     if outcome.kind == "usage":
         raise UsageError(outcome.reason or "the model cannot be built")
     found: str | None = outcome.value

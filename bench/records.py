@@ -339,7 +339,9 @@ class Environment:
     git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
     variables: str | None = column("environment variables that change how torch runs, JSON")
     source_id: str | None = column("hash of the source of bench/ and models/", default=None)
-    model_source_id: str | None = column("hash of a custom model's source file", default=None)
+    model_source_id: str | None = column(
+        "hash of the source of a custom model, or a loss of its own", default=None
+    )
 
 
 @dataclass(frozen=True)

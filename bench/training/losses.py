@@ -61,15 +61,21 @@ def loss_of(name: str) -> Loss:
     return theirs
 
 
+def check(module: torch.nn.Module, loss: str) -> None:
+    """Raises UsageError where nothing can be trained, or there is no such loss."""
+    loss_of(loss)
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise UsageError(NOTHING_TO_TRAIN)
+
+
 def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     """`subject` in train mode, with a target for each output where the loss wants targets.
 
     Targets are standard normal numbers of the outputs' shapes, drawn from `seed`. Raises UsageError
-    where the model has nothing to train.
+    as `check` does, and where there is no output that could be compared with a target.
     """
     module = subject.module.train()
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        raise UsageError(NOTHING_TO_TRAIN)
+    check(module, loss)
     if loss != "mse":
         return subject
     with torch.no_grad(), state_kept(module):
