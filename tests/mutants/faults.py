@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.mutants.in_captures import CAPTURES
 from tests.mutants.in_checks import CORRECTNESS
 from tests.mutants.in_conditions import CONDITIONS
 from tests.mutants.in_modes import MODE
@@ -10,4 +11,4 @@ from tests.mutants.in_rounds import ROUNDS
 from tests.mutants.in_statements import STATED
 from tests.mutants.in_timers import READING_TIME
 
-FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES)
+FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES, *CAPTURES)
