@@ -212,7 +212,7 @@ def opaque_but_whole(seen: Opaque) -> Verdict:
         add.register_fake(torch.empty_like)
         for op in (add, lambda x: x + 1):
             f = torch.compile(lambda x, op=op: op(x.sin()).cos(), fullgraph=True)
-            print(run_and_get_code(f, torch.ones(64))[1][0].count("cpp_pybinding("), "kernels")
+            print("kernels:", run_and_get_code(f, torch.ones(64))[1][0].count("cpp_pybinding("))
     """,
 )
 def custom_op_opaque(device: Hardware) -> Opaque:

@@ -114,7 +114,7 @@ def trains_both_ways(seen: Trained) -> Verdict:
     if seen.without is not None:
         told += "; without a backward it is an error"
     limits = [
-        f"the backward given for {op} is not its derivative, and nothing says so"
+        f"the backward that the document gives for {op} is not its derivative: torch takes it"
         for op, exact in seen.exact.items()
         if not exact
     ]
