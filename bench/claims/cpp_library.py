@@ -42,7 +42,8 @@ def load() -> None:
     command = _command()
     recipe = "\n".join((SOURCE, *command, torch.__version__, str(torch.version.git_version)))
     name = f"{NAMESPACE}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
-    library = Path(cpp_extension.get_default_build_root(), name, "scale.so")
+    root = os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root()
+    library = Path(root, name, "scale.so")
     if not library.exists():
         _build(command, library)
     torch.ops.load_library(library)

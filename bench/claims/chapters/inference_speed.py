@@ -22,6 +22,8 @@ from bench.modes import GRAD
 from bench.records import UsageError
 from bench.stats import Estimate
 
+TIMED_S = 2.0  # for a comparison, at most
+
 GAIN = (0.05, 0.15)
 DOMINATES = 0.5  # share of the time that tensors of two elements take, too: from here on
 LARGE = 0.1  # and up to here operators are large
@@ -149,7 +151,7 @@ def faster_where_dispatch_dominates(seen: Gains) -> Verdict:
     needs=("cpu",),
     decide=faster_where_dispatch_dominates,
     timed=True,
-    limit_s=300,  # most of it for importing torch under valgrind
+    limit_s=600,  # most of it for importing torch under valgrind
     snippet="""
         import torch
         from torch.utils.benchmark import Timer
@@ -173,10 +175,10 @@ def inference_vs_no_grad(device: Hardware) -> Gains:
     for name, (build, build_tiny) in REQUESTS.items():
         (step, tensors), (tiny, few) = build(), build_tiny()
         slow, fast = _within("no_grad", step), _within("inference_mode", step)
-        gain = speedup(fast, slow, device, tensors)
+        gain = speedup(fast, slow, device, tensors, timed_max_s=TIMED_S)
         saved[name] = ranges.converted(gain, lambda ratio: 1 - 1 / ratio)
         overhead[name] = speedup(
-            slow, _within("no_grad", tiny), device, [*tensors, *few], timed_max_s=0.5
+            slow, _within("no_grad", tiny), device, [*tensors, *few], timed_max_s=TIMED_S / 4
         )
     return Gains(saved, overhead, _instructions())
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
 from bench.claims import measuring
 from bench.claims.chapters import strided_kernels
@@ -40,15 +38,6 @@ MOST_LINES = 10
 
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread")
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """As in the process of a claim."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_no_two_claims_share_an_id() -> None:

@@ -1,0 +1,86 @@
+"""Experiments that wait for clocks, made short; and their snippets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from bench import isolation
+from bench.claims import measuring
+from bench.claims.chapters import inference_speed, launches
+from bench.claims.chapters.inference_speed import Gains, chain, product
+from bench.claims.claim import HOLDS, WITHIN_LIMITS
+from bench.claims.needs import lacking
+from bench.claims.table import CLAIMS
+from bench.devices import Cpu, Step
+from bench.instructions import callgrind
+from bench.modes import GRAD
+from bench.records import UsageError
+
+pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread")
+
+SMALL, LARGE = "50 pointwise", "a product"
+
+
+@pytest.fixture
+def gains(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Gains]:
+    """What is observed of two requests, without valgrind."""
+
+    def absent() -> str:
+        raise UsageError("no valgrind")
+
+    requests = {
+        SMALL: (partial(chain, 64), partial(chain, 2)),
+        LARGE: (partial(product, 256, 128), partial(product, 2, 1)),
+    }
+    monkeypatch.setattr(callgrind, "available", absent)
+    monkeypatch.setattr(inference_speed, "REQUESTS", requests)
+    monkeypatch.setattr(inference_speed, "TIMED_S", 0.2)
+    return lambda: CLAIMS["inference-vs-no-grad"].observe(Cpu())
+
+
+def test_what_inference_mode_saves_is_told_apart_by_size(gains: Callable[[], Gains]) -> None:
+    seen = gains()
+    assert seen.saved[SMALL].value > 0.03  # 0.18 where nothing else runs
+    assert seen.overhead[SMALL].value > 0.5 > 0.1 > seen.overhead[LARGE].value
+    assert set(seen.instructions.values()) == {None}
+
+
+def test_a_mode_that_saves_nothing_is_not_found_to(
+    gains: Callable[[], Gains], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GRAD, "inference_mode", torch.no_grad)
+    verdict = CLAIMS["inference-vs-no-grad"].decide(gains())
+    assert verdict.answer not in (HOLDS, WITHIN_LIMITS)
+
+
+class Pretending(Cpu):
+    """A CPU that says it captures."""
+
+    def capture(self, step: Step) -> Step:
+        return step
+
+
+def test_marks_are_read_from_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no GPU, there is no time on it, and a graph saves nothing."""
+    monkeypatch.setattr(launches, "SIDES", (4, 16))
+    monkeypatch.setattr(launches, "speedup", partial(measuring.speedup, timed_max_s=0.02))
+    seen: Any = CLAIMS["profiler-launch-bound"].observe(Pretending())
+    assert list(seen.speedups) == ["4 wide", "16 wide"]
+    assert all(seconds > 0 for seconds in seen.self_cpu_s.values())
+    assert set(seen.self_cuda_s.values()) == set(seen.kernel_s.values()) == {0.0}
+
+
+@pytest.mark.parametrize("id", ["dispatch-cost", "inference-vs-no-grad", "cpp-op"])
+def test_a_snippet_says_what_does_not_differ_from_run_to_run(id: str) -> None:
+    missing = lacking(CLAIMS[id], ["cpu"])
+    if missing:
+        pytest.skip(missing)
+    outcome = isolation.call("bench.claims.inside:run_snippet", id, timeout_s=120)
+    lines = outcome.value.splitlines()
+    assert lines
+    assert all(line.endswith(("True", "False")) for line in lines)
