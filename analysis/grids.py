@@ -85,11 +85,8 @@ def _name(row: Row, caches: bool) -> str:
     return f"{row['mode']}, {row['compile_cache']} cache" if caches else str(row["mode"])
 
 
-def reading(family: pd.DataFrame) -> str | None:
-    """Which mode is fastest at which size? None where no size varies."""
-    found = grids(family)
-    if not found:
-        return None
+def reading(found: Sequence[Grid]) -> str:
+    """Which mode is fastest at which size?"""
     return " ".join(_sentence(grid, len({g.others for g in found}) > 1) for grid in found)
 
 

@@ -40,7 +40,7 @@ from analysis.tables import Table
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of figure. Each function takes a SECTION, a FAMILY or a series, as `KINDS` says.
+    """A kind of figure. Each function takes a SECTION, the grids of a FAMILY or a series.
 
     `draw` returns None where there is nothing to show; only then may the others fail.
     """
@@ -105,7 +105,7 @@ def of_section(section: pd.DataFrame, name: str) -> Iterator[Picture]:
 
 def of_family(family: pd.DataFrame, name: str) -> Iterator[Picture]:
     """The figures of one FAMILY as a whole."""
-    return _drawn(OF_FAMILY, family, name)
+    return _drawn(OF_FAMILY, grids.grids(family), name)
 
 
 def of_series(found: Series, name: str) -> Iterator[Picture]:

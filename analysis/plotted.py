@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
@@ -11,6 +11,7 @@ from analysis import memory as made_of
 from analysis import waterfall as steps
 from analysis.columns import AGAINST, FUSION, KERNELS, NAMING, SPEEDUP, VERDICT, Column, apart
 from analysis.gains import Pair, pairs
+from analysis.grids import Grid
 from analysis.rows import trusted
 from analysis.series import Series, by_slope
 from analysis.tables import Table, of_columns
@@ -131,9 +132,8 @@ def memories(section: pd.DataFrame) -> Table:
     return Table("Memory", (*naming, *named, "in all", "setup peak"), len(naming), lines)
 
 
-def speedup_grid(family: pd.DataFrame) -> Table:
-    """Speedups by mode and size, of all grids beneath each other."""
-    found = grids.grids(family)
+def speedup_grid(found: Sequence[Grid]) -> Table:
+    """Speedups by mode and size, of all grids of one work beneath each other."""
     sizes = sorted({size for grid in found for size in grid.sizes})
     lines = []
     for grid in found:

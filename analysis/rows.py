@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from string import ascii_uppercase
 from typing import Any
 
 import pandas as pd
+
+from analysis.words import Row
 
 # One case, in one place, from a cold or a warm cache: what replicate processes are combined in.
 CASE = ("case_id", "environment", "device", "compile_cache")
@@ -64,6 +66,14 @@ def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     found = rows.groupby(list(by), dropna=False, sort=False)
     for _, part in sorted(found, key=lambda item: _natural(by, item[0])):
         yield part
+
+
+def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
+    """The same of rows; of many parts it is the quicker way."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(row)
+    return [found[values] for values in sorted(found, key=lambda values: _natural(by, values))]
 
 
 def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import words
 from analysis.columns import AGAINST, MEASURED, Column, apart, wanted
-from analysis.rows import SECTION, ordered, parts
+from analysis.rows import SECTION, ordered, row_parts
 from analysis.words import Row
 
 WIDTH = 132  # spare columns are left out to keep to it; numbers never are
@@ -20,7 +20,7 @@ _INDENT = " " * 4
 
 def lines(frame: pd.DataFrame) -> list[str]:
     """Titles, then a block per section (same work, same machine), then a line per note."""
-    blocks = [words.as_rows(block) for block in parts(ordered(frame), SECTION)]
+    blocks = row_parts(words.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
     shared = len({words.baseline(row) for row in every}) == 1

@@ -17,19 +17,8 @@ Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 def as_rows(frame: pd.DataFrame) -> list[Row]:
     """The table as mappings in which everything unknown (NaN, NA) is None."""
     names = [str(name) for name in frame.columns]
-    columns = [_known(column) for _, column in frame.items()]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _known(column: pd.Series) -> list[Any]:
-    values: list[Any] = column.tolist()
-    if column.dtype.kind in "iub":
-        return values
-    return [None if _is_unknown(value) else value for value in values]
-
-
-def _is_unknown(value: Any) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
+    cells = frame.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
+    return [dict(zip(names, values, strict=True)) for values in cells]
 
 
 def on_cuda(row: Row) -> bool:

@@ -70,7 +70,8 @@ def drift(values: Samples) -> Finding | None:
     n, third = len(logs), len(logs) // 3
     ties = np.unique(logs, return_counts=True)[1]
     pairs, tied_pairs = n * (n - 1) / 2, float(np.sum(ties * (ties - 1))) / 2
-    rising = int(np.triu(logs > logs[:, None]).sum())
+    place = np.arange(n)
+    rising = np.count_nonzero((logs > logs[:, None]) & (place > place[:, None]))
     score = 2 * rising - (pairs - tied_pairs)  # pairs that rise less those that fall
     tied = float(np.sum(ties * (ties - 1) * (2 * ties + 5)))
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)

@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis import flags, words
-from analysis.page.names import named
+from analysis.page.names import NEEDED, named
 from analysis.page.study import Study
 from analysis.words import Row
-
-_NEEDED = (
-    "run_id", "flags", "mode", "dtype", "model", "model_args", "shape", "phase", "optimizer",
-    "training", "device", "device_name", "threads", "environment", "autocast", "compile", "graph",
-)  # fmt: skip
 
 
 def diagnostics(study: Study) -> dict[str, list[dict[str, Any]]]:
     """`raised`: a dict per raised flag, in the order of FLAGS and then of appearance."""
     raised: dict[str, list[Row]] = {}
-    for row in words.as_rows(study.rows[list(_NEEDED)]):
+    for row in words.as_rows(study.rows[[*NEEDED, "flags"]]):
         for flag in words.flags(row):
             raised.setdefault(flag, []).append(row)
     known = [flag for flag in flags.FLAGS if flag in raised]

@@ -18,7 +18,7 @@ from analysis.series import Series, by_slope, families, series
 from analysis.tables import Table
 
 MOST_SHAPES = 4  # of one work: of more, the single shapes have no figures of their own
-MOST_FIGURES = 48  # of a report: drawing them takes seconds
+MOST_FIGURES = 32  # of a report: drawing them takes seconds
 
 _NOTHING = (
     "No figure: no run of these ended ok, in effect, with more than a smoke budget and with an "
@@ -107,13 +107,13 @@ def _bound_lines(found: Series) -> Iterator[tuple[str, ...]]:
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
-    shapes = list(parts(family, SECTION))
-    if len(shapes) > MOST_SHAPES:
+    shapes = family["shape"].nunique()
+    if shapes > MOST_SHAPES:
         row = words.as_rows(family.head(1))[0]
         title = f"{words.work_at(row, '{}')}: single shapes"
-        yield _Plan(title, study.place(row), iter(()), (), _many(len(shapes)))
+        yield _Plan(title, study.place(row), iter(()), (), _many(shapes))
         return
-    for shape in shapes:
+    for shape in parts(family, SECTION):
         rows = words.as_rows(shape)
         tables = tuple(details(rows, (*NAMING, *apart(rows))))
         shown = pictures.of_section(shape, f"{next(numbered)}")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from analysis import words
-from analysis.page.names import named
+from analysis.page.names import NEEDED, named
 from analysis.page.study import Study
 from analysis.words import Row
 
+_ASKED = (
+    "status", "reason", "in_effect", "in_effect_note", "budget", "budget_rank", "speedup_ci_low",
+)  # fmt: skip
 MOST_FILES = 50  # that could not be read are listed
 
 # what is wrong comes before what was only skipped
@@ -18,7 +21,7 @@ _ORDER = ("wrong_result", "crashed", "oom", "timeout", "failed", "ok", "skipped"
 def left_out(study: Study) -> dict[str, Any]:
     """`reasons`: a dict for each with the rows it is about, faults first; `unread`: files."""
     reasons: dict[str, list[Row]] = {}
-    for row in words.as_rows(study.rows):
+    for row in words.as_rows(study.rows[[*NEEDED, *_ASKED]]):
         if why := words.why_left_out(row):
             reasons.setdefault(why, []).append(row)
     found = sorted(reasons.items(), key=lambda item: _rank(item[1][0]))

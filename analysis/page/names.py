@@ -10,6 +10,11 @@ from analysis.page.glyphs import Glyph, glyph
 from analysis.page.study import Study
 from analysis.words import Row
 
+NEEDED = (
+    "run_id", "mode", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
+    "phase", "optimizer", "training", "device", "device_name", "threads", "environment",
+)  # fmt: skip
+"""Columns of a row that is named here."""
 MOST_NAMES, MOST_WORKS = 24, 12  # of one work; of one list
 
 

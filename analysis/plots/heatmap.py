@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import matplotlib
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from analysis import numbers, style, words
-from analysis.grids import Grid, grids
+from analysis.grids import Grid
 from analysis.plots.canvas import Entry, Panel, and_more, stacked
 from analysis.words import Row
 
@@ -25,9 +25,8 @@ _FOOT = (
 )
 
 
-def heatmap(family: pd.DataFrame) -> Figure | None:
-    """A panel for each grid of a FAMILY; None where no size varies in it."""
-    found = grids(family)
+def heatmap(found: Sequence[Grid]) -> Figure | None:
+    """A panel for each grid of one work; None without any."""
     if not found:
         return None
     shown = found[:MOST_PANELS]

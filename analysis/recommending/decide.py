@@ -14,7 +14,7 @@ from analysis.recommending.gains import gain
 from analysis.recommending.records import Question, Recommendation, Refusal
 from analysis.recommending.refusals import refusal
 from analysis.recommending.wishes import ANYTHING, Wishes
-from analysis.rows import GROUP, SECTION, parts
+from analysis.rows import GROUP, SECTION, row_parts
 from analysis.words import Row
 
 ASKED = (*GROUP, "compile_cache")
@@ -44,21 +44,11 @@ def recommend(
     to fit into `memory_limit_bytes` is left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
-    frame = table[list(_COLUMNS)]
-    told = dict(zip(frame.index, words.as_rows(frame), strict=True))
-    by_section: dict[tuple[object, ...], list[Row]] = {}
-    for row in told.values():
-        by_section.setdefault(_section(row), []).append(row)
-    answers = []
-    for part in parts(frame, ASKED):
-        rows = [told[place] for place in part.index]
-        baseline = _baseline(by_section[_section(rows[0])], rows[0])
-        answers.append(_answer(rows, baseline, wishes))
-    return tuple(answers)
-
-
-def _section(row: Row) -> tuple[object, ...]:
-    return tuple(row[name] for name in SECTION)
+    return tuple(
+        _answer(asked, _baseline(section, asked[0]), wishes)
+        for section in row_parts(words.as_rows(table[list(_COLUMNS)]), SECTION)
+        for asked in row_parts(section, ASKED)
+    )
 
 
 def _baseline(section: Sequence[Row], asked: Row) -> Row | None:
