@@ -17,7 +17,7 @@ from analysis.series import Line, Series
 def scaling(found: Series) -> Figure:
     """Latency and overhead over the size, both logarithmic, a line per mode on a common scale.
 
-    The overhead is host time on CUDA and dispatch on a CPU; where no row knows it, the latency
+    The overhead is host time on CUDA and dispatch on a CPU; where no row has it, the latency
     is alone. A cross on a line of the latency marks the size at which overhead is as long as device
     time, or half of the latency.
     """
