@@ -25,7 +25,7 @@ from tests.probes import variant
 WIDTH, ROWS = 8, 16
 
 Build = Callable[..., probes.Built]
-EAGER = variant()
+EAGER, GRAPH = variant(), variant(graph=True)
 
 
 def small_mlp() -> probes.Built:
@@ -122,6 +122,27 @@ def with_step(made: modes.Built, step: Callable[[Trainer], Tensor]) -> modes.Bui
     trainer = made.trainer
     replaced: Step = lambda: step(trainer)  # noqa: E731
     return replace(made, live=replaced, step=replaced)
+
+
+class Graphs(Cpu):
+    """Remembers what was captured or graphed, and goes on without."""
+
+    def __init__(self) -> None:
+        self.captured: list[Step] = []
+        self.graphed_modules: list[nn.Module] = []
+        self.autocast: list[tuple[bool, bool]] = []
+
+    def capture(self, step: Step) -> Step:
+        self.captured.append(step)
+        step()
+        return lambda: step()
+
+    def graphed(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
+        self.graphed_modules.append(module)
+        self.autocast.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
+        forward = module.forward
+        module.forward = lambda *args: forward(*args)
+        return module
 
 
 def case(of: Build, asked: Variant = EAGER, **options: Any) -> Case:

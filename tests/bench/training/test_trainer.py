@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bench import modes, placement, race
-from bench.devices import Cpu, Step
+from bench.devices import Cpu
 from bench.entrant import Entrant, enter
 from bench.records import COUNTING, Training, UsageError, Variant
 from bench.subject import Inputs, Subject
@@ -23,7 +23,9 @@ from models import mlp
 from tests import learners
 from tests.learners import (
     EAGER,
+    GRAPH,
     LEARNERS,
+    Graphs,
     built,
     equal,
     everything,
@@ -35,7 +37,6 @@ from tests.probes import EAGER as EAGER_MODE
 from tests.probes import Applies, smoke, variant
 
 HALF_AMP = variant("fp16", autocast=True)
-GRAPH = variant(graph=True)
 
 
 # Optimizers
@@ -254,27 +255,6 @@ def test_without_a_scaler_there_is_nothing_to_settle() -> None:
 
 
 # Steps of modes
-
-
-class Graphs(Cpu):
-    """Remembers what was captured or graphed, and goes on without."""
-
-    def __init__(self) -> None:
-        self.captured: list[Step] = []
-        self.graphed_modules: list[nn.Module] = []
-        self.autocast: list[tuple[bool, bool]] = []
-
-    def capture(self, step: Step) -> Step:
-        self.captured.append(step)
-        step()
-        return lambda: step()
-
-    def graphed(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
-        self.graphed_modules.append(module)
-        self.autocast.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
-        forward = module.forward
-        module.forward = lambda *args: forward(*args)
-        return module
 
 
 def test_the_whole_step_is_captured_and_its_gradients_are_known() -> None:
