@@ -21,6 +21,7 @@ from bench.records import DeviceFacts, UsageError
 
 Step = Callable[[], object]
 Activities = tuple[torch.profiler.ProfilerActivity, ...]
+CudaStream = torch.cuda.Stream
 
 
 class Mark(Protocol):
@@ -242,11 +243,11 @@ class Cuda:
         assert isinstance(made, torch.nn.Module)
         return made
 
-    def stream(self) -> torch.cuda.Stream:
+    def stream(self) -> CudaStream:
         """Another queue of work beside the current one, for `on`."""
         return torch.cuda.Stream(self.torch_device)
 
-    def on(self, stream: torch.cuda.Stream) -> AbstractContextManager[None]:
+    def on(self, stream: CudaStream) -> AbstractContextManager[None]:
         """Within it, work is queued on `stream`, and the allocator takes memory for it."""
         return torch.cuda.stream(stream)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bench.claims.chapters.caching import MIB, allocator_of, reserved, taken
 from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
-from bench.devices import Cuda, Hardware
+from bench.devices import Cuda, CudaStream, Hardware
 
 BLOCK = 32 * MIB
 BUSY_S = 0.3  # far longer than the few calls that are made meanwhile
@@ -86,42 +86,49 @@ def stream_reuse(device: Hardware) -> Reused:
     record_stream was told of.
     """
     assert isinstance(device, Cuda)
-    one, other = device.stream(), device.stream()
     allocator_of(device).release_unused()
+    one, other = device.stream(), device.stream()
+    return Reused(*_freed(device, one, other), *_recorded(device, one, other))
+
+
+def _freed(device: Cuda, one: CudaStream, other: CudaStream) -> tuple[bool, bool, bool, bool]:
+    """Reused by its own stream; still busy, reused by another meanwhile, and once that is over."""
     with device.on(one):
         address = taken(BLOCK, device).data_ptr()
         own = taken(BLOCK, device).data_ptr() == address
         device.hold(BUSY_S)
         end = device.mark()
     with device.on(other):
-        while_busy = taken(BLOCK, device)
-    own_busy, other_busy = not end.reached(), while_busy.data_ptr() == address
+        meanwhile = taken(BLOCK, device)
+    busy = not end.reached()
     device.synchronize()
-    with device.on(other):  # beside the block that this stream has already
-        other_idle = taken(BLOCK, device).data_ptr() == address
+    with device.on(other):  # beside the block that this stream has by now
+        afterwards = taken(BLOCK, device)
+    return own, busy, meanwhile.data_ptr() == address, afterwards.data_ptr() == address
+
+
+def _recorded(device: Cuda, one: CudaStream, other: CudaStream) -> tuple[bool, bool, bool]:
+    """The stream that was recorded still busy; reused by its own meanwhile, and once it is over."""
     with device.on(one):
         used = taken(BLOCK, device)
+    address = used.data_ptr()
     with device.on(other):
         device.hold(BUSY_S)
         used.record_stream(other)
         end = device.mark()
-    address = used.data_ptr()
     del used
     with device.on(one):
         meanwhile = taken(BLOCK, device)
-    user_busy, recorded_busy = not end.reached(), meanwhile.data_ptr() == address
-    device.synchronize()
-    with device.on(one):
-        recorded_idle = taken(BLOCK, device).data_ptr() == address
-    return Reused(own, own_busy, other_busy, other_idle, user_busy, recorded_busy, recorded_idle)
+        busy = not end.reached()
+        device.synchronize()
+        afterwards = taken(BLOCK, device)
+    return busy, meanwhile.data_ptr() == address, afterwards.data_ptr() == address
 
 
 WHOLE = 200 * MIB
 WHOLES = 5
-COARSE, FINE = (
-    40 * MIB,
-    5 * MIB,
-)  # pieces above and below the 20 MiB of an expandable segment's page
+COARSE = 40 * MIB
+FINE = 5 * MIB  # below the 20 MiB of a page of an expandable segment
 REQUEST = 400 * MIB
 SLACK = 2 * MIB
 
