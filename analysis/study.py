@@ -25,6 +25,7 @@ from analysis.load import copies, in_order, warn
 from bench.store import SCHEMA
 
 WORTH_KEEPING = 50  # files read anew; fewer are read again before they have been noticed
+_THREADS = min(4, os.cpu_count() or 1)  # more would wait for the interpreter
 _AT_ONCE = 40  # files that a thread reads before their runs are asked
 
 _KEY = {"_file": pa.string(), "_size": pa.int64(), "_mtime_ns": pa.int64()}
@@ -83,7 +84,7 @@ def _read(new: Sequence[Found], runs: Path) -> tuple[pa.Table, dict[str, str]]:
         tqdm(
             total=len(new), desc="reading runs", unit="run", delay=2, leave=False, disable=None
         ) as bar,
-        ThreadPoolExecutor(os.cpu_count()) as pool,
+        ThreadPoolExecutor(_THREADS) as pool,
     ):
         for batch, (table, why) in zip(
             batches, pool.map(lambda batch: _of_batch(batch, runs), batches), strict=True

@@ -119,7 +119,7 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterable[Span]:
 
 def _answer(one: Recommendation) -> tuple[object, ...]:
     mode = one.choice.mode if one.choice and one.outcome == MODE else None
-    return one.outcome, mode, one.baseline_too_big
+    return one.outcome, mode, one.baseline_fits
 
 
 def _label(size: str, measured: Sequence[int], count: int) -> str:
