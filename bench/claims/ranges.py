@@ -52,9 +52,10 @@ def verdict(found: Placed, bounds: tuple[str, str], told: Callable[[float], str]
     `bounds` and `told` put the range and a value into words.
     """
     low, high = bounds
-    inside = f"within {low} to {high}: {_listed(found.within, told)}"
+    count = sum(map(len, vars(found).values()))
+    inside = f"{len(found.within)} of {count} within {low} to {high}: {_listed(found.within, told)}"
     outside = [
-        f"{where}: {_listed(some, told)}"
+        f"{len(some)} {where}: {_listed(some, told)}"
         for where, some in ((f"below {low}", found.below), (f"above {high}", found.above))
         if some
     ]
@@ -69,12 +70,12 @@ def verdict(found: Placed, bounds: tuple[str, str], told: Callable[[float], str]
 
 
 def _listed(some: Named, told: Callable[[float], str]) -> str:
-    """All of a few; of many their number and the extremes."""
+    """All of a few; of many the extremes."""
     each = sorted(some, key=lambda name: some[name].value)
     named = [f"{name} ({told(some[name].value)})" for name in each]
     if len(named) <= MOST_NAMED:
         return ", ".join(named)
-    return f"{len(named)}, from {named[0]} to {named[-1]}"
+    return f"from {named[0]} to {named[-1]}"
 
 
 def converted(estimate: Estimate, function: Callable[[float], float]) -> Estimate:

@@ -13,7 +13,7 @@ from bench.devices import Hardware
 from bench.modes import Built
 from bench.outputs import Outputs, double
 from bench.records import Mode, Training, Variant
-from bench.subject import Inputs, Subject, redraw
+from bench.subject import Inputs, Subject, redraw, state_kept
 from bench.training.answers import EXACT, Answers, answers, errors, jump, ruler
 from bench.training.recomputing import trained
 
@@ -38,8 +38,9 @@ STOCHASTIC = (
 class Exam:
     """A batch for each step, and what float64 makes of them."""
 
+    subject: Subject  # a copy on the host, for other batches
     inputs: tuple[Inputs, ...]
-    answers: Answers
+    answers: Answers  # on the host, like all that is compared: float64 takes no memory of a GPU
     training: Training
     device: Hardware
     seed: int
@@ -53,12 +54,18 @@ def prepare(subject: Subject, training: Training, device: Hardware, seed: int) -
     with default_dtype(torch.float64):
         own = subject.cast(torch.float64)
         built = modes.build(own, REFERENCE, True, device, plain)
+        with state_kept(own.module):
+            records = built.trainer is not None and built.trainer.forward().requires_grad
+        if not records:
+            return Exam(subject, inputs, {}, training, device, seed, NO_GRADIENT)
         outcome, again = (_outcome(built, inputs, each) for each in (seed, seed + 1))
     if not any(place.startswith("gradient") for place in outcome):
-        return Exam(inputs, {}, training, device, seed, NO_GRADIENT)
+        return Exam(subject, inputs, {}, training, device, seed, NO_GRADIENT)
     expected = answers(outcome, own.module, training.optimizer)
     stochastic = worst(errors(again, expected, EXACT)).error > REPEATABLE
-    return Exam(inputs, expected, training, device, seed, STOCHASTIC if stochastic else None)
+    kept = subject.cast(torch.float32).to(torch.device("cpu"))
+    unfit = STOCHASTIC if stochastic else None
+    return Exam(kept, inputs, expected, training, device, seed, unfit)
 
 
 def examine(exam: Exam, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
@@ -72,7 +79,8 @@ def examine(exam: Exam, built: Built, variant: Variant, limit: float = math.inf)
         if not limit < found.error <= jump(variant.dtype):
             break
         seed = exam.seed + number * STEPS
-        other = prepare(built.subject, exam.training, exam.device, seed)
+        again = exam.subject.cast(torch.float32).to(exam.device.torch_device)
+        other = prepare(again, exam.training, exam.device, seed)
         found = min(found, _deviation(other, built, variant), key=lambda each: each.error)
     return found
 
@@ -91,22 +99,24 @@ def _outcome(built: Built, inputs: tuple[Inputs, ...], seed: int) -> Outputs:
     with built.kept():
         trainer.restore()
         named = trained(built.subject.module)
-        before = {name: double(parameter) for name, parameter in named.items()}
+        before = {name: _kept(parameter) for name, parameter in named.items()}
         for number, fresh in enumerate(inputs, 1):
             with torch.no_grad():
                 built.subject.inputs.assign(fresh)
             torch.manual_seed(seed)
-            found[f"loss of step {number}"] = double(_loss(built))
+            found[f"loss of step {number}"] = _kept(_loss(built))
             for name, parameter in named.items():
                 if parameter.grad is not None:
-                    found[f"gradient of {name} in step {number}"] = double(
-                        parameter.grad.to_dense()
-                    )
+                    found[f"gradient of {name} in step {number}"] = _kept(parameter.grad.to_dense())
         for name, parameter in named.items():
-            found[f"update of {name}"] = double(parameter) - before[name]
+            found[f"update of {name}"] = _kept(parameter) - before[name]
     with torch.no_grad():
         built.subject.inputs.assign(own)
     return found
+
+
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    return double(tensor.detach().to("cpu"))
 
 
 def _loss(built: Built) -> torch.Tensor:

@@ -59,7 +59,7 @@ def one_to_five(seen: Costs) -> Verdict:
     leaves it open.
     """
     found = ranges.placed(seen.seconds, *COST_S)
-    return ranges.verdict(found, ("1 µs", "5 µs"), lambda s: f"{1e6 * s:.2f}")
+    return ranges.verdict(found, ("1 µs", "5 µs"), lambda s: f"{1e6 * s:.2f} µs")
 
 
 @claim(

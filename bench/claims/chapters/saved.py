@@ -37,7 +37,10 @@ def four_to_eight_times(seen: Saved) -> Verdict:
     outside = {batch: each for batch, each in seen.factors.items() if batch not in inside}
     if not inside:
         return refuted("no factor lies within 4 to 8", _listed(outside))
-    told = f"{_listed(inside)}, for transformer layers {WIDTH} wide"
+    told = (
+        f"{len(inside)} of {len(seen.factors)} batches, for transformer layers {WIDTH} wide: "
+        f"{_listed(inside)}"
+    )
     if not outside:
         return holds(told)
     of_width = " to ".join(f"{each:.1f}" for each in seen.tokens.values())

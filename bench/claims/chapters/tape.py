@@ -53,8 +53,8 @@ def paths_add_up(seen: Sums) -> Verdict:
         )
     parts = " and ".join(f"{each:g}" for each in seen.hooked)
     return holds(
-        f"as worked out by hand for {len(seen.gradients)} expressions; in the example a hook on a "
-        f"got {parts}" + (", added up before" if len(seen.hooked) == 1 else "")
+        f"as worked out by hand for {len(seen.gradients)} expressions; a hook on the example's a "
+        f"got {parts}" + (" at once, added up before" if len(seen.hooked) == 1 else "")
     )
 
 

@@ -40,12 +40,6 @@ def costs(*microseconds: Bounds) -> Costs:
 
 
 WITH = "AutogradCPU → CPU"
-WALKED = {
-    f"torch.add(x, w) {GRADIENTS}": WITH,
-    f"torch.add(x, w) {NO_GRAD}": WITH,
-    f"torch.add(x, w) {INFERENCE}": "CPU",
-    f"torch.add(x, w) {MADE_IN_INFERENCE}": WITH,
-}
 
 
 def paths(no_grad: int, inference: int, made: int, gradients: int = 1, agree: bool = True) -> Paths:

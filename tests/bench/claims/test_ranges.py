@@ -60,13 +60,13 @@ def test_a_range_decides(values: list[float], answer: str) -> None:
 
 def test_limits_say_on_which_side() -> None:
     verdict = decided(2.0, 0.5, 9.0)
-    assert verdict.because == "within 1 s to 5 s: op 2 (2.0 s)"
-    assert verdict.limits == ("below 1 s: op 0.5 (0.5 s)", "above 5 s: op 9 (9.0 s)")
+    assert verdict.because == "1 of 3 within 1 s to 5 s: op 2 (2.0 s)"
+    assert verdict.limits == ("1 below 1 s: op 0.5 (0.5 s)", "1 above 5 s: op 9 (9.0 s)")
 
 
 def test_of_many_the_extremes_are_named() -> None:
     verdict = decided(2.5, 2.0, 3.0, 4.0, 3.5)
-    assert verdict.because == "within 1 s to 5 s: 5, from op 2 (2.0 s) to op 4 (4.0 s)"
+    assert verdict.because == "5 of 5 within 1 s to 5 s: from op 2 (2.0 s) to op 4 (4.0 s)"
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 3.0), (None, None)])
