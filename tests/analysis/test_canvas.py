@@ -15,7 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis import grids, pictures
+from analysis import pictures
+from analysis.grids import grids
 from analysis.metrics import derived
 from analysis.plots import canvas
 from analysis.plots.canvas import inline, on_paper, svg, text_width, wrapped
@@ -74,7 +75,7 @@ def _figures(rows: pd.DataFrame) -> Iterator[Figure]:
     sections = list(parts(rows, SECTION))[:3]
     drawn: list[tuple[Iterable[pictures.Kind], Any]] = [
         *((pictures.OF_SECTION, section) for section in sections),
-        *((pictures.OF_FAMILY, grids.grids(family)) for family in families(rows)),
+        *((pictures.OF_FAMILY, grids(family)) for family in families(rows)),
         *(
             ((*pictures.OF_SERIES, *(pictures.OF_CHAIN if found.is_chain else ())), found)
             for family in families(rows)
