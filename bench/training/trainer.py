@@ -125,8 +125,8 @@ class Trainer:
     def settle_scale(self, step: Callable[[], object]) -> None:
         """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
 
-        From then on training starts with it and some room, so that timed steps are not ones that are
-        skipped, which would be shorter. Blocks of thousands of steps may still raise it.
+        From then on training starts with it and some room, so that no timed step is skipped, which
+        would be shorter. Blocks of thousands of steps may still raise it.
         """
         if self.scaler is None:
             return
