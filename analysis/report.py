@@ -59,7 +59,7 @@ def _context(
         "study": told.name,
         "folder": told.folder,
         "places": places(told),
-        "counts": ", ".join(f"{count} {status}" for status, count in counts.items()),
+        "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "rows": len(rows),
         "cases": numbers.counted(len(rows), "case", "cases"),
         "unread": numbers.counted(len(unread), "file", "files") if unread else "",

@@ -18,15 +18,12 @@ from analysis.series import Series, by_slope, families, series
 from analysis.tables import Table
 
 MOST_SHAPES = 4  # of one work: of more, the single shapes have no figures of their own
-MOST_FIGURES = 32  # of a report: drawing them takes seconds
+# Of a report, as drawing takes a tenth of a second each; of one that does not list all its rows.
+MOST_FIGURES, MOST_OF_LARGE = 60, 24
 
 _NOTHING = (
     "No figure: no run of these ended ok, in effect, with more than a smoke budget and with an "
     "interval."
-)
-_FULL = (
-    f"No figure: a report draws {MOST_FIGURES} at most. One of a part of the study has others: "
-    "--where chooses the rows."
 )
 
 
@@ -35,7 +32,7 @@ class Chapter:
     """Figures that belong together under one heading; `note` says why there is none."""
 
     title: str
-    place: str
+    place: str | None
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]  # folded away
     note: str | None
@@ -54,13 +51,17 @@ class _Plan:
 
 def chapters(study: Study) -> list[Chapter]:
     """What varies over sizes comes first, for every work; then the works at each size."""
-    found, left = [], MOST_FIGURES
+    most = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
+    found, left, silent = [], most, 0
     for plan in _plans(study):
         shown = tuple(islice(plan.pictures, left))
-        note = None if shown else plan.note if left else plan.note and _FULL
+        silent += not left and plan.note is None
+        note = None if shown else plan.note if left else plan.note and _full(most)
         if shown or note:
             found.append(Chapter(plan.title, plan.place, shown, plan.tables, note))
         left -= len(shown)
+    if silent:
+        found.append(Chapter("further sizes", None, (), (), _full(most)))
     return found
 
 
@@ -118,6 +119,13 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
         tables = tuple(details(rows, (*NAMING, *apart(rows))))
         shown = pictures.of_section(shape, f"{next(numbered)}")
         yield _Plan(words.work(rows[0]), study.place(rows[0]), shown, tables, _NOTHING)
+
+
+def _full(most: int) -> str:
+    return (
+        f"No figure: this report draws {most} at most. One of a part of the study has others: "
+        "--where chooses the rows."
+    )
 
 
 def _many(shapes: int) -> str:

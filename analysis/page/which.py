@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any
 
 from analysis import numbers, replicates, words
@@ -55,14 +54,16 @@ def which(study: Study) -> dict[str, Any]:
     several = len({_place(one) for one in advice}) > 1
     rows = {row["run_id"]: row for row in words.as_rows(study.rows[list(_NEEDED)])}
     processes = _processes(study)
+    by_title: dict[str, list[Advice]] = {}
+    for one in advice:
+        by_title.setdefault(_title(study, one, several), []).append(one)
     found = [
         Work(
             title,
             tuple(_precision(study, one, rows) for one in members),
             _facts(members, processes),
         )
-        for title, part in groupby(advice, key=lambda one: _title(study, one, several))
-        for members in [list(part)]
+        for title, members in by_title.items()
     ]
     return {
         "works": found[:MOST_WORKS],
@@ -71,7 +72,7 @@ def which(study: Study) -> dict[str, Any]:
     }
 
 
-_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error")
+_NEEDED = ("run_id", "mode", "autocast", "compile", "graph")
 
 
 def _wishes(study: Study) -> str:

@@ -232,8 +232,17 @@ def test_a_report_draws_a_limited_number_of_figures_and_says_so(
     monkeypatch.setattr(figures, "MOST_FIGURES", 3)
     folder = save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path)
     for text in _texts(folder):
-        assert text.count("No figure: a report draws") == 1
+        assert text.count("No figure: this report draws 3") == 1
     assert _figures(folder) == ["latency-1.svg", "speedup-1.svg", "waterfall-1.svg"]
+
+
+def test_sizes_that_are_not_drawn_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "MOST_FIGURES", 1)
+    for text in _texts(save([*dispatch_series(), *batch_series()], tmp_path)):
+        assert "further sizes No figure: this report draws 1" in " ".join(text.split())
+    assert _figures(tmp_path) == ["heatmap-1.svg"]
 
 
 def test_a_large_study_lists_the_best_of_each_work_and_says_how_to_see_the_rest(
@@ -258,6 +267,20 @@ def test_figures_of_an_earlier_report_are_removed_and_other_files_kept(tmp_path:
         (folder / "report" / name).touch()
     report.write(folder)
     assert _figures(folder) == ["latency-1.svg", "mine.svg", "overhead-1.svg", "speedup-1.svg"]
+
+
+def test_what_is_advised_for_one_work_is_in_one_place(tmp_path: Path) -> None:
+    sizes = [f'{{"batch":{batch},"seq":{seq}}}' for batch in (1, 8) for seq in (64, 128)]
+    records = [
+        record(mode, speedup=1.5, dtype=dtype, shape=shape)
+        for shape in sizes
+        for mode, dtype in (("amp", "bf16"), ("compile", "fp32"))
+    ]
+    markdown = _texts(save(records, tmp_path))[1]
+    first = markdown.partition("## All rows")[0]
+    assert re.findall("### (.*)", first) == [
+        "transformer, seq 64, inference", "transformer, seq 128, inference",
+    ]  # fmt: skip
 
 
 def test_flags_are_explained_with_the_rows_that_raise_them(tmp_path: Path) -> None:
@@ -356,7 +379,7 @@ def test_files_that_could_not_be_read_are_named(tmp_path: Path) -> None:
     (folder / "runs" / "torn.parquet").write_bytes(b"PAR1 and no more")
     for text in _texts(folder):
         assert "1 file could not be read" in text
-        assert "torn.parquet: it is truncated" in text
+        assert "torn.parquet: is truncated" in text
 
 
 def test_a_missing_study_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
