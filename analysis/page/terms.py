@@ -34,6 +34,9 @@ TERMS = {
     "on to launch, while the device works beside it.",
     "host, device, pipelined": "how long the host is busy issuing a call, how long the device "
     "works on it, and what a further call adds when none is waited for.",
+    "forward, backward, optimizer, scaler": "parts of a training step, each waited for, in a pass "
+    "of their own; forward has the loss, optimizer drops the gradients. of the step: what they add "
+    "up to, over the undivided step: more than 100 % where waiting costs or parts overlap.",
     "kernels": "of one call, under the profiler. On a CPU an operator that does work of its own, "
     "or a fused C++ kernel. launches: what the host hands to a GPU; idle: the part of the latency "
     "in which nothing ran there.",
@@ -52,6 +55,9 @@ TERMS = {
     "inputs is kept besides, on CUDA largely the workspace of cuBLAS. setup peak: of the first "
     "call, above what was held before; on a CPU it is the growth of the process, with "
     "the compiler in it, and does not compare.",
+    "gradients, optimizer state": "held between two steps of training. A step drops its gradients "
+    "before it begins, so their room is free for what forward saves; a graph's pool keeps it. "
+    "saved activations: what forward saves for backward, casted weights included.",
     "operators, leaves": "operators of one call, from Python, autograd or compiled code, and those "
     "that call no further one. launch delay: from the start of a launch to that of its kernel. "
     "with profiler: latency under it ÷ latency without. generated, extern: calls of generated "
@@ -63,6 +69,8 @@ TERMS = {
     "for it.",
     "error": "relative RMS error against float64. Compare it before you trade fp32 for a smaller "
     "dtype.",
+    "error of, loss scale": "which output, gradient or update has that error. The "
+    "factor of a GradScaler, and whether it skipped a step that was made to overflow.",
     numbers.UNKNOWN: "unknown.",
 }
 
