@@ -127,8 +127,6 @@ def _label(size: str, measured: Sequence[int], count: int) -> str:
     least, most = measured[0], measured[-1]
     if least == most:
         return f"{size} {least}"
-    return (
-        f"{size} ≤ {most}"
-        if least == 1 and len(set(measured)) < count
-        else (f"{size} {least} to {most}")
-    )
+    if least == 1 and len(set(measured)) < count:
+        return f"{size} ≤ {most}"
+    return f"{size} {least} to {most}"
