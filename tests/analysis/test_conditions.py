@@ -49,7 +49,7 @@ def raised(folder: Path, **columns: Any) -> set[str]:
         ({"cpu_wait_s": 0.05, "throttle_reasons": ("hw_thermal",), "device_calls": 3},
          {"contended", "throttled", "queue_full"}),
     ],
-    ids=str,
+    ids=lambda names: ",".join(sorted(names)) or "nothing",
 )  # fmt: skip
 def test_what_a_run_was_under(tmp_path: Path, changes: dict[str, Any], expected: set[str]) -> None:
     assert raised(tmp_path, **(QUIET | changes)) == expected

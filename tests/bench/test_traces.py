@@ -468,7 +468,11 @@ def test_files_are_read_like_the_trace_itself(name: str, tmp_path: Path) -> None
     ("name", "content", "complaint"),
     [
         ("cut.json", b'{"traceEvents": [', "no complete JSON file"),
-        ("cut.json.gz", gzip.compress(b'{"traceEvents": []}')[:-9], "no complete JSON file"),
+        (
+            "cut.json.gz",
+            gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9],
+            "no complete JSON file",
+        ),
         ("list.json", b"[]", "list of traceEvents"),
         ("other.json", b"{}", "list of traceEvents"),
     ],
