@@ -71,7 +71,7 @@ def which(study: Study) -> dict[str, Any]:
     }
 
 
-_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error")
+_NEEDED = ("run_id", "mode", "autocast", "compile", "graph")
 
 
 def _wishes(study: Study) -> str:
