@@ -15,7 +15,9 @@ import json
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +30,9 @@ log = logging.getLogger(__name__)
 
 _SOURCES = ("analysis", "bench")  # any of their modules may change an answer
 _LIBRARIES = ("numpy", "pandas", "pyarrow")
+_SUFFIX = ".arrow"
+_PREFIX = ".runs-"  # of a file that is being written
+_LONGEST_WRITE_S = 3600.0  # takes seconds; who is at it for longer was killed
 
 
 def kept(study: Path) -> pa.Table | None:
@@ -49,8 +54,8 @@ def keep(study: Path, table: pa.Table) -> None:
     with pa.ipc.new_file(sink, table.schema, options=options) as file:
         file.write_table(table)
     content = sink.getvalue().to_pybytes()
-    path = _path(study)
     try:
+        path = _path(study)
         path.parent.mkdir(parents=True, exist_ok=True)
         _forget_lost(path.parent)
         _replace(path, (_first_line(study, content), b"\n", content))
@@ -59,14 +64,20 @@ def keep(study: Path, table: pa.Table) -> None:
 
 
 def folder() -> Path:
-    """Where caches lie: $XDG_CACHE_HOME/modescope, by default ~/.cache/modescope."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path("~/.cache").expanduser()) / "modescope"
+    """Where caches lie: $XDG_CACHE_HOME/modescope, by default ~/.cache/modescope.
+
+    Raises FileNotFoundError where the user has no home folder, as in many containers.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (base if base.is_absolute() else Path.home() / ".cache") / "modescope"
+    except RuntimeError as error:
+        raise FileNotFoundError(str(error)) from None
 
 
 def _path(study: Path) -> Path:
     name = hashlib.blake2b(str(study.resolve()).encode(), digest_size=12).hexdigest()
-    return folder() / f"runs-{name}.arrow"
+    return folder() / f"runs-{name}{_SUFFIX}"
 
 
 def _first_line(study: Path, content: bytes) -> bytes:
@@ -88,19 +99,33 @@ def reader(root: Path = Path(__file__).parent.parent) -> str:
 
 
 def _forget_lost(caches: Path) -> None:
-    """Removes the caches of studies that are gone; what cannot be read is left alone."""
-    for path in caches.glob("runs-*.arrow"):
-        try:
-            with path.open("rb") as file:
-                study = json.loads(file.readline(4096))["study"]
-            if not Path(study).exists():
-                path.unlink()
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
+    """Removes the caches of studies that are gone, and what killed writers left behind.
+
+    Others do the same at the same time, so any file may be gone before it is looked at.
+    """
+    for name, is_lost in ((f"runs-*{_SUFFIX}", _is_lost), (f"{_PREFIX}*", _is_abandoned)):
+        for path in caches.glob(name):
+            with suppress(OSError):
+                if is_lost(path):
+                    path.unlink()
+
+
+def _is_lost(path: Path) -> bool:
+    """Whether a cache's study is gone; what names none is left alone."""
+    with path.open("rb") as file:
+        first = file.readline(4096)
+    try:
+        return not Path(json.loads(first)["study"]).exists()
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _is_abandoned(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _LONGEST_WRITE_S
 
 
 def _replace(path: Path, parts: Sequence[bytes]) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_PREFIX, delete=False) as file:
         try:
             for part in parts:
                 file.write(part)

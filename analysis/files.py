@@ -21,7 +21,11 @@ _MAGIC = b"PAR1"  # begins and ends every Parquet file
 
 @dataclass(frozen=True)
 class Found:
-    """A file as it lies in the folder; two that are equal have the same content."""
+    """A file as it lies in the folder; two that are equal are taken to have the same content.
+
+    Assumed, not known: a file changed in place that keeps its size and its time of change goes
+    unnoticed. Run files are written once and never changed.
+    """
 
     name: str
     size: int

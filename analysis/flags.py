@@ -12,8 +12,8 @@ from bench.stats import Estimate
 
 TOLERANCE = 0.05  # of an invariant: what is left of noise once medians are taken
 
-# flag -> what it means and what helps
-FLAGS = {
+# flag -> what it means and what helps: those that bear on the speedup, which a recommendation tells
+ON_SPEEDUP = {
     "no_steady_state": "warm-up ended before times settled: give it longer (budget=thorough).",
     "drift": "from the first rounds to the last the latency moved by more than "
     f"{numbers.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
@@ -34,6 +34,8 @@ FLAGS = {
     "throttled": "the clock was lowered while the case was measured (device_clock_hz fell by more "
     f"than {numbers.whole_percent(pace.CLOCK_FALL)}, or throttle_reasons says why): let it cool "
     "down, or lock the clock at one that its limits allow, and measure again.",
+}
+FLAGS = ON_SPEEDUP | {
     "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
     "another baseline.mode or baseline.dtype.",
     "baseline_not_in_effect": "the baseline did not do what its name says, so there is no speedup "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,24 +28,36 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     `wanted` decides what it recommends, and `where` which rows it is about (pandas' query; all by
     default).
 
-    Returns the path of index.html. Raises UsageError where there is no study or no run in it, or
-    where `where` is no comparison of columns.
+    Returns the path of index.html. Raises UsageError where there is no study or no run in it, where
+    `where` is no comparison of columns, or where the report cannot be written.
     """
     rows, unread = cli.study(study)
     rows = cli.where(rows, where) if where else rows
     if rows.empty:
         raise UsageError(f"--where {where!r} keeps no row of {study}")
+    context = _context(study, rows, unread, wanted) | {"where": where}
+    drawn = figures.drawn(context["parts"][parts.FIGURES][1])
+    texts = {picture.file: picture.svg for picture in drawn}
+    texts |= {page: render.render(page, context) for page in render.PAGES}
     folder = study / "report"
+    try:
+        _put(folder, texts)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {folder} ({error.strerror or error}); make it a "
+            "folder that you may write to, with room on its disk, or copy the study to such a place"
+        ) from None
+    return folder / "index.html"
+
+
+def _put(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes the files of a report, in place of an earlier one's."""
     folder.mkdir(exist_ok=True)
     for kind in pictures.KINDS:
         for old in folder.glob(f"{kind.name}-*.svg"):  # a figure may be gone since
             old.unlink()
-    context = _context(study, rows, unread, wanted) | {"where": where}
-    for picture in figures.drawn(context["parts"][parts.FIGURES][1]):
-        (folder / picture.file).write_text(picture.svg, encoding="utf-8")
-    for page in render.PAGES:
-        (folder / page).write_text(render.render(page, context), encoding="utf-8")
-    return folder / "index.html"
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _context(

@@ -209,6 +209,7 @@ def remarks(row: Row) -> str:
     """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
     found = [f"budget={row['budget']}"] if is_smoke(row) else []
     found += flags(row)
+    found += ["fullgraph=false"] if row["compile"] != "none" and row["fullgraph"] is False else []
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
     found += [_REPLICATES.get(row["replicates"], f"{row['replicates']} replicates")]
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # else its status says it

@@ -74,7 +74,23 @@ TERMS = {
     numbers.UNKNOWN: "unknown.",
 }
 
+OF_TRAINING = {
+    "parts of a step": "forward (with the loss), backward, optimizer, and scaler where GradScaler "
+    "is used, each waited for, in a pass of their own. Waiting costs, and what one part leaves "
+    "running while the next begins is lost, so they need not add up to the step (of the step).",
+    "undivided step": "the training step that nobody takes apart: latency and speedup are its, and "
+    "the parts are held against it.",
+    "gradients": "held between two steps. A step drops them before it begins and makes them anew, "
+    "so they are away while forward saves activations.",
+    "loss scale": "the factor by which GradScaler multiplies the loss, so that small gradients of "
+    "fp16 do not vanish. overflow skipped: a step that was made to overflow was left out, as it "
+    "has to be.",
+    "saved activations": "what forward keeps for backward; it grows with the batch, and is what "
+    "checkpointing makes anew instead.",
+}
+
 
 def terms(study: Study) -> dict[str, str]:
-    """All of them, whatever the study."""
-    return TERMS
+    """Those that the pages of this study use: the words of training only where a step was timed."""
+    trained = "train" in set(study.rows["phase"])
+    return TERMS | OF_TRAINING if trained else TERMS

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import intervals, numbers, words
+from analysis.flags import ON_SPEEDUP
 from analysis.recommending.ends import high, hurdle, low
 from analysis.recommending.gains import paired
 from analysis.recommending.records import (
@@ -24,11 +25,6 @@ from analysis.recommending.ties import cheapest
 from analysis.recommending.wishes import ANYTHING, Wishes
 from analysis.words import Row
 from bench.stats import MARGIN, Estimate
-
-BEAR_ON_SPEEDUP = (
-    "no_steady_state", "drift", "autocorrelated", "bimodal", "order_effect", "contended",
-    "throttled",
-)  # fmt: skip
 
 _OPEN = "no difference that this data can show"
 
@@ -106,7 +102,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         peak_bytes=peaks[0],
         extra_bytes=None if None in peaks else peaks[0] - peaks[1],
         processes=row["replicates"],
-        flags=tuple(flag for flag in words.flags(row) if flag in BEAR_ON_SPEEDUP),
+        flags=tuple(flag for flag in words.flags(row) if flag in ON_SPEEDUP),
     )
 
 

@@ -87,7 +87,7 @@ def _remarks(size: str | None, answers: Sequence[Recommendation]) -> Iterable[st
     found: dict[str, list[str]] = {}
     for answer in answers:
         shape = json.loads(answer.question.shape)
-        for remark in answer.remarks:
+        for remark in dict.fromkeys(answer.remarks):  # it may be on two of its rows
             found.setdefault(remark, []).append(str(shape.get(size, "")))
     for remark, sizes in found.items():
         whole = len(sizes) == len(answers)

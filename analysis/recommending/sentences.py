@@ -109,7 +109,7 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
         if refused.kind in _ASKED_FOR:
             reasons.setdefault(refused.reason, []).append(refused.mode)
     for reason, modes in reasons.items():
-        yield f"Not {words.listed(modes)}: {reason}."
+        yield f"Not {words.listed(list(dict.fromkeys(modes)))}: {reason}."
     yield from _about_baseline(answer)
 
 

@@ -60,10 +60,10 @@ def size_bytes(text: str) -> int:
     """`8GiB`, `512 MiB`, `1.5gib`, `1000000B` or plain bytes, as bytes."""
     found = _SIZE.fullmatch(text)
     unit = _UNITS.get((found[2] or "B").upper()) if found else None
-    size = int(float(found[1]) * unit) if found and unit else 0
-    if size < 1:
+    size = float(found[1]) * unit if found and unit else 0.0
+    if not 1 <= size < math.inf:
         raise UsageError(
             f"--memory-limit {text}: must be a number above 0 with B, KiB, MiB, GiB or TiB, for "
             "example 8GiB (of 1024 MiB each)"
         )
-    return size
+    return int(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from tests.analysis import many
 from tests.analysis.passes import cpu_passes, cuda_passes
 from tests.analysis.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 from tests.commands import ROOT
+
+FOLDER = cache.folder  # that of a user, which no test writes to
 
 
 @pytest.fixture(autouse=True)
@@ -297,6 +300,49 @@ def test_caches_lie_where_a_user_keeps_caches(variable: str, expected: str) -> N
         env={**os.environ, "XDG_CACHE_HOME": variable},
     )  # fmt: skip
     assert done.stdout.strip() == str(Path(expected).expanduser())
+
+
+def test_a_user_without_a_home_folder_reads_everything(
+    folder: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_entry(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr(cache, "folder", FOLDER)
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    for variable in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    first = study.read(folder).table
+    same(study.read(folder).table, first)
+    assert len(opened) == 2 * len(first)
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_is_being_written_is_not(
+    folder: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", killed)
+        patched.setattr(os, "unlink", killed)
+        study.read(folder)
+    (left,) = caches.iterdir()
+    study.read(folder)
+    assert left.exists()
+    os.utime(left, (0, 0))
+    (next(path for path in caches.iterdir() if path != left)).unlink()
+    study.read(folder)
+    assert not left.exists()
+    assert len(list(caches.iterdir())) == 1
+
+
+def test_a_cache_that_vanishes_meanwhile_keeps_nothing_from_being_kept(
+    folder: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (caches / "runs-0.arrow").symlink_to("gone")  # found, and not there to be opened
+    study.read(folder)
+    assert [path.name for path in caches.glob("runs-*.arrow") if path.is_file()]
 
 
 def test_a_large_study_is_read_once(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -385,3 +386,30 @@ def test_files_that_could_not_be_read_are_named(tmp_path: Path) -> None:
 def test_a_missing_study_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report.main([str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def _file_in_place_of_the_folder(report_folder: Path) -> None:
+    report_folder.touch()
+
+
+def _folder_in_place_of_a_page(report_folder: Path) -> None:
+    (report_folder / "index.html").mkdir(parents=True)
+
+
+def _folder_in_place_of_a_figure(report_folder: Path) -> None:
+    (report_folder / "speedup-1.svg").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [_file_in_place_of_the_folder, _folder_in_place_of_a_page, _folder_in_place_of_a_figure],
+)
+def test_a_report_that_cannot_be_written_is_one_line_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], None]
+) -> None:
+    folder = save([record()], tmp_path)
+    spoil(folder / "report")
+    assert report.main([str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: the report cannot be written to {folder / 'report'} (")
+    assert error.count("\n") == 1

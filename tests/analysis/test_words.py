@@ -99,3 +99,22 @@ def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
     assert allocations(None, None) == "–"
     assert words.leaf_operators({"ops_leaf": 38, "leaf_ops_s": 210e-6}) == "38 (210 µs)"
     assert words.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "fullgraph", "expected"),
+    [
+        ("default", False, "fullgraph=false"),
+        ("default", True, ""),
+        ("default", None, ""),
+        ("none", False, ""),
+    ],
+)
+def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
+    compiled: str, fullgraph: bool | None, expected: str
+) -> None:
+    row = {
+        "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
+        "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
+    }  # fmt: skip
+    assert words.remarks(row) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,20 @@ def test_spans_hold_the_recommendations_they_are_made_of(tmp_path: Path) -> None
 
 def test_nothing_to_fold(tmp_path: Path) -> None:
     assert fold(()) == ()
+
+
+def test_a_mode_that_is_refused_twice_is_named_once(tmp_path: Path) -> None:
+    twice = [
+        record("compile", case_id=f"compile-{breaks}", fullgraph=breaks, **needs(90 * MIB))
+        for breaks in (True, False)
+    ]
+    asked = derived(save([control(**needs(10 * MIB)), *twice], tmp_path))
+    (advice,) = fold(recommend(asked, memory_limit_bytes=50 * MIB))
+    assert "Not compile: a call needs 90.0 MiB of the 50.0 MiB that are allowed." in advice.remarks
+
+
+def test_a_remark_that_an_answer_has_twice_is_told_once(tmp_path: Path) -> None:
+    answers = recommend(derived(save([*batch(1, "compile", 2.0)], tmp_path)))
+    twice = [replace(one, remarks=("It rained.", "It rained.")) for one in answers]
+    (advice,) = fold(twice)
+    assert advice.remarks == ("It rained.",)

@@ -26,8 +26,12 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "8GB", "8G", "GiB", "-1GiB", "0GiB", "0.1B", "1e9", "8 GiB of it", "nan"]
-)
+    "text",
+    [
+        "", "8GB", "8G", "GiB", "-1GiB", "0GiB", "0.1B", "1e9", "8 GiB of it", "nan",
+        "9" * 400, "9" * 308 + "TiB",
+    ],
+)  # fmt: skip
 def test_what_is_no_size_is_said_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"--memory-limit .*8GiB"):
         size_bytes(text)
