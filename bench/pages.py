@@ -46,6 +46,13 @@ def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
+def seconds(value: float) -> str:
+    """`31.4 µs`, `3.21 ms`, `1.25 s`: three digits."""
+    scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    scale, unit = next((each for each in scales if abs(value) >= 0.9995 * each[0]), scales[0])
+    return f"{value / scale:.3g} {unit}"
+
+
 def plain(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The same for a terminal, in columns."""
     columns = zip(headers, *rows, strict=True)

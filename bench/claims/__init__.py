@@ -7,9 +7,10 @@ its source, what it needs and a snippet that prints the same each time unless th
 The docstring of the experiment is the page's text on what is measured, that of the rule the page's
 rule. Put an observation that confirms and one that refutes beside the others in
 tests/bench/claims/, and, where a patched function can make the opposite true, that world. Nothing
-else has to be touched. A new chapter is a file and a line of `table.CHAPTERS`, and a file of the
-tests with a line of `test_rules.MADE_UP`. `measuring` has what experiments share: allocations of a
-call, ratios and durations with intervals, what was compiled.
+else has to be touched. A new file of `chapters/` is imported in `table` and put in its place in
+`CHAPTERS` there, under a new title or an old one; the tests of a new chapter are a file that
+`test_rules` imports and lists in `MADE_UP`. `measuring` has what experiments share: allocations of
+a call, ratios and durations with intervals, what was compiled.
 
 Which verdict: a statement is `refuted` where an ordinary case of what it speaks of (a dense tensor,
 a usual shape) contradicts it; it `holds_within_limits` where only what the document does not have

@@ -22,7 +22,7 @@ from bench.claims.claim import (
 from bench.claims.inside import Observed
 from bench.claims.needs import lacking, on
 from bench.claims.seen import Figure
-from bench.claims.table import chapter_of
+from bench.claims.table import CHAPTER_OF
 
 OK = "ok"
 SKIPPED = "skipped"  # this machine lacks what it needs
@@ -126,7 +126,7 @@ def _answer(
 ) -> Answer:
     return Answer(
         claim=claim.id,
-        chapter=chapter_of(claim.id),
+        chapter=CHAPTER_OF[claim.id],
         statement=claim.statement,
         source=claim.source,
         needs=claim.needs,

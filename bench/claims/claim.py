@@ -72,7 +72,7 @@ class Claim(Generic[Seen]):
     decide: Callable[[Seen], Verdict]
     snippet: str  # Python to paste, at most ten lines, which prints something
     timed: bool  # decided by durations, so that figures differ from run to run
-    compiles: bool  # waits for a compiler
+    compiles: bool  # waits for Inductor, or for a compiler that `needs` names
     limit_s: float  # for the observation on one device, and for the snippet
 
     @property
@@ -113,10 +113,16 @@ def claim(
     compiles: bool = False,
     limit_s: float = LIMIT_S,
 ) -> Callable[[Callable[[Hardware], Seen]], Claim[Seen]]:
-    """Turns the function that makes the experiment to a `Claim`, in a file of chapters/."""
+    """Turns the function that makes the experiment to a `Claim`, in a file of chapters/.
+
+    What `compiles` on a CPU needs "inductor", unless `needs` names another compiler.
+    """
+    named = set(needs) - set(DEVICES)
+    tools = ("inductor",) if compiles and "cpu" in needs and not named else ()
 
     def of(observe: Callable[[Hardware], Seen]) -> Claim[Seen]:
         told = inspect.cleandoc(snippet)
-        return Claim(id, statement, source, needs, observe, decide, told, timed, compiles, limit_s)
+        every = (*needs, *tools)
+        return Claim(id, statement, source, every, observe, decide, told, timed, compiles, limit_s)
 
     return of

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import subprocess
 from pathlib import Path
 
 import torch
 from torch.utils import cpp_extension
+
+from bench.claims.needs import compiler_command
 
 NAMESPACE = "modescope_cpp"
 
@@ -52,7 +53,7 @@ def load() -> None:
 def _command() -> list[str]:
     """The compiler as CXX names it, with what code that links to torch needs."""
     return [
-        *shlex.split(os.environ.get("CXX", "g++")),
+        *compiler_command(),
         *("-shared", "-fPIC", "-O2", "-std=c++20", "-x", "c++"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
         *(f"-I{path}" for path in cpp_extension.include_paths()),

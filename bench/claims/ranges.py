@@ -48,22 +48,26 @@ def _place(found: Placed, least: float, most: float, low: float, high: float) ->
 def verdict(found: Placed, bounds: tuple[str, str], told: Callable[[float], str]) -> Verdict:
     """Holds if all intervals lie within the range, within limits if some do and others outside.
 
-    Refuted if all lie outside. Else undecided: those that a bound cuts would turn the answer.
+    Refuted if all lie outside. Else undecided: those that a bound cuts would turn the answer; where
+    they cannot, they are a limit. Undecided, too, if there are no estimates.
     `bounds` and `told` put the range and a value into words.
     """
     low, high = bounds
     count = sum(map(len, vars(found).values()))
+    if not count:
+        return inconclusive(f"there is no figure to stand beside {low} to {high}")
     inside = f"{len(found.within)} of {count} within {low} to {high}: {_listed(found.within, told)}"
     outside = [
         f"{len(some)} {where}: {_listed(some, told)}"
         for where, some in ((f"below {low}", found.below), (f"above {high}", found.above))
         if some
     ]
+    cut = f"the interval has {low} or {high} inside, or there is none: "
+    cut += _listed(found.undecided, told)
     if found.within and outside:
-        return within_limits(inside, *outside)
+        return within_limits(inside, *outside, *([cut] if found.undecided else []))
     if found.undecided:
-        cut = _listed(found.undecided, told)
-        return inconclusive(f"the interval has {low} or {high} inside, or there is none: {cut}")
+        return inconclusive(cut)
     if outside:
         return refuted(f"no interval lies within {low} to {high}", "; ".join(outside))
     return holds(inside)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from bench.claims.asking import SKIPPED, Answer
 from bench.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.claims.seen import Figure
-from bench.pages import UNKNOWN
+from bench.pages import UNKNOWN, seconds
 
 NAMES = {
     HOLDS: "holds",
@@ -73,16 +73,10 @@ def _plain(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def _seconds(value: float) -> str:
-    scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-    scale, name = next((each for each in scales if abs(value) >= each[0]), scales[0])
-    return f"{value / scale:.3g} {name}"
-
-
 # unit -> how a number in it is written
 UNITS: dict[str, Callable[[float], str]] = {
     "": _plain,
-    "s": _seconds,
+    "s": seconds,
     "x": lambda value: f"{value:.3f}×",
     "share": lambda value: f"{100 * value:.3g} %",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from bench.pages import UNKNOWN, Section
+from bench.pages import UNKNOWN, Section, seconds
 from bench.peers.decisions import CHANGES, Comparison
 from bench.peers.figures import Figure
 from bench.peers.harness import Criterion, Harness
@@ -108,13 +108,6 @@ def descriptions(harnesses: Sequence[Harness]) -> Section:
     return Section("The harnesses", "", headers, rows)
 
 
-def _median(seconds: Iterable[float | None]) -> str:
-    known = [each for each in seconds if each is not None]
-    return duration(median(known)) if known else UNKNOWN
-
-
-def duration(seconds: float) -> str:
-    """`31.4 µs`, `3.21 ms`, `1.25 s`: three digits."""
-    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
-    unit, scale = next((each for each in units if seconds >= 0.9995 * each[1]), units[-1])
-    return f"{seconds / scale:.3g} {unit}"
+def _median(durations: Iterable[float | None]) -> str:
+    known = [each for each in durations if each is not None]
+    return seconds(median(known)) if known else UNKNOWN

@@ -58,3 +58,19 @@ def test_a_page_has_a_title_what_to_know_and_sections() -> None:
         table + "\n",
     ]
     assert pages.told(bare).startswith("Bare\n\nname")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.25, "1.25 s"),
+        (0.9996, "1 s"),
+        (3.214e-3, "3.21 ms"),
+        (-31.44e-6, "-31.4 µs"),
+        (0.9996e-6, "1 µs"),
+        (2e-9, "2 ns"),
+        (0.0, "0 s"),
+    ],
+)
+def test_durations_have_three_digits(value: float, text: str) -> None:
+    assert pages.seconds(value) == text

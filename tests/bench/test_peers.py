@@ -413,14 +413,6 @@ def test_figures_are_medians_of_alternations() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(1.25, "1.25 s"), (0.9996, "1 s"), (3.214e-3, "3.21 ms"), (31.44e-6, "31.4 µs")],
-)
-def test_durations_have_three_digits(seconds: float, text: str) -> None:
-    assert tables.duration(seconds) == text
-
-
 QUICK = ["--trials", "1", "--alternations", "1", "--reading-s", "0.01", "--budget-s", "0.02"]
 TWO = ["--only", "modescope,timeit", "--workload", "python_loop", "--device", "cpu"]
 

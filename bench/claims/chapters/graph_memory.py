@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from bench.claims.claim import Verdict, claim, holds, refuted, within_limits
+from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
 from bench.devices import Hardware
 
 COUNT = 2**20  # elements
@@ -38,9 +38,10 @@ class Captured:
 def inside_safe_outside_not(seen: Captured) -> Verdict:
     """Refuted if a replay is wrong or changes another tensor, or there is no pool for the graph.
 
-    Refuted, too, if no tensor gets the memory of an input that the user freed, or one does and the
-    replay still computes with the input's values: then nobody had to keep it. Within limits if an
-    output kept from one replay is overwritten by the next; else holds.
+    Refuted, too, if a tensor gets the memory of an input that the user freed and the replay still
+    computes with the input's values: then nobody had to keep it. Undecided if no tensor gets it, or
+    the replay computes with neither's values. Within limits if an output kept from one replay is
+    overwritten by the next; else holds.
     """
     if seen.right < seen.replays or seen.strangers_hurt:
         return refuted(
@@ -50,10 +51,17 @@ def inside_safe_outside_not(seen: Captured) -> Verdict:
         )
     if not 0 < seen.pool_live <= seen.pool:
         return refuted("there is no pool for it", f"{seen.pool:,} B are reserved for the graph")
-    if not seen.reused or seen.after != seen.of_the_other:
+    if not seen.reused:
+        return inconclusive("no other tensor got the memory of the freed input")
+    if seen.after == seen.before:
         return refuted(
             "the input was kept alive",
             f"freed by the user, and a replay still gave {seen.after:g} as before",
+        )
+    if seen.after != seen.of_the_other:
+        return inconclusive(
+            f"a replay gave {seen.after:g}, neither {seen.before:g} from the freed input nor "
+            f"{seen.of_the_other:g} from the tensor that got its memory"
         )
     told = (
         f"{seen.replays} replays were right among {STRANGERS} new tensors each, in a pool of "

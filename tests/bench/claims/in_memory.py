@@ -116,8 +116,11 @@ EXAMPLES: Examples = {
             replace(CAPTURED, right=4),
             replace(CAPTURED, strangers_hurt=1),
             replace(CAPTURED, pool=0, pool_live=0),
-            replace(CAPTURED, reused=False, after=6.0),
             replace(CAPTURED, after=6.0),
+        ],
+        UNDECIDED: [
+            replace(CAPTURED, reused=False, after=6.0),
+            replace(CAPTURED, after=0.0),
         ],
     },
 }

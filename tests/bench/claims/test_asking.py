@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,6 +86,44 @@ def test_what_is_lacking(
     monkeypatch.setenv("CXX", "nowhere/g++")
     found = needs.lacking(claim, devices)
     assert found is None if reason is None else re.match(reason, found)
+
+
+def _tools_lacking(id: str) -> bool:
+    return needs.lacking(CLAIMS[id], ["cpu", "cuda:0"]) is not None
+
+
+def test_what_inductor_compiles_on_a_cpu_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "nowhere/g++")
+    on_a_cpu = {id for id, each in CLAIMS.items() if each.compiles and "cpu" in each.needs}
+    assert on_a_cpu >= {"compile-speedup", "fused-pointwise", "custom-op-autograd", "cpp-op"}
+    assert {id for id in CLAIMS if _tools_lacking(id)} == on_a_cpu
+    assert "recompile-dynamic" not in on_a_cpu, "the backend eager generates no code"
+
+
+@pytest.mark.parametrize(
+    ("CXX", "command", "inductor"),
+    [
+        ("", ["g++"], r"there is no program ''"),
+        ("env g++", ["env", "g++"], r"there is no program 'env g\+\+'"),
+        ("env", ["env"], None),
+    ],
+)
+def test_how_a_compiler_is_named(
+    CXX: str, command: list[str], inductor: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", CXX)
+    monkeypatch.setattr(shutil, "which", lambda name: name in ("env", "g++") or None)
+    assert needs.compiler_command() == command
+    assert needs.lacking(replace(EXERCISE, needs=("cpu", "compiler")), ["cpu"]) is None
+    found = needs.lacking(replace(EXERCISE, needs=("cpu", "inductor")), ["cpu"])
+    assert found is None if inductor is None else re.search(inductor, found or "")
+
+
+def test_a_quote_that_is_not_closed_names_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "'g++")
+    missing = needs.lacking(replace(EXERCISE, needs=("cpu", "compiler")), ["cpu"])
+    assert missing is not None
+    assert "No closing quotation" in missing
 
 
 def test_a_claim_that_lacks_something_runs_nothing(

@@ -63,6 +63,19 @@ def test_another_source_torch_or_compiler_has_a_library_of_its_own(
     assert loaded[0] != loaded[1]
 
 
+@pytest.mark.parametrize(("CXX", "words"), [("", ["g++"]), ("ccache g++", ["ccache", "g++"])])
+def test_the_compiler_is_the_command_that_was_looked_for(
+    CXX: str,
+    words: list[str],
+    loaded: list[Path],
+    compiled: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CXX", CXX)
+    cpp_library.load()
+    assert compiled[0][: len(words) + 1] == [*words, "-shared"]
+
+
 def test_what_the_compiler_says_is_passed_on(
     loaded: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

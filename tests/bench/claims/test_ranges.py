@@ -46,6 +46,7 @@ def decided(*values: float) -> Verdict:
 @pytest.mark.parametrize(
     ("values", "answer"),
     [
+        ([], UNDECIDED),
         ([2.0, 4.0], HOLDS),
         ([2.0, 9.0], WITHIN_LIMITS),
         ([2.0, 9.0, 5.0], WITHIN_LIMITS),  # both sides are there, whatever the third is
@@ -62,6 +63,11 @@ def test_limits_say_on_which_side() -> None:
     verdict = decided(2.0, 0.5, 9.0)
     assert verdict.because == "1 of 3 within 1 s to 5 s: op 2 (2.0 s)"
     assert verdict.limits == ("1 below 1 s: op 0.5 (0.5 s)", "1 above 5 s: op 9 (9.0 s)")
+
+
+def test_what_a_bound_cuts_is_named_beside_the_rest() -> None:
+    cut = "the interval has 1 s or 5 s inside, or there is none: op 5 (5.0 s)"
+    assert decided(2.0, 9.0, 5.0).limits == ("above 5 s: op 9 (9.0 s)", cut)
 
 
 def test_of_many_the_extremes_are_named() -> None:
