@@ -88,16 +88,15 @@ def reader(root: Path = Path(__file__).parent.parent) -> str:
 
 
 def _forget_lost(caches: Path) -> None:
-    """Removes the caches of studies that are gone."""
+    """Removes the caches of studies that are gone; what cannot be read is left alone."""
     for path in caches.glob("runs-*.arrow"):
-        with path.open("rb") as file:
-            first = file.readline(4096)
         try:
-            lost = not Path(json.loads(first)["study"]).exists()
-        except (ValueError, KeyError, TypeError):
-            lost = True
-        if lost:
-            path.unlink(missing_ok=True)
+            with path.open("rb") as file:
+                study = json.loads(file.readline(4096))["study"]
+            if not Path(study).exists():
+                path.unlink()
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
 
 
 def _replace(path: Path, parts: Sequence[bytes]) -> None:

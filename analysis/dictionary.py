@@ -37,7 +37,7 @@ runs = load("results/main")  # the same, passing over files that cannot be read
 
 from analysis.metrics import derived
 
-rows = derived("results/main")  # the row that counts of each case, with the derived columns
+rows = derived("results/main")  # the row that counts of each case, derived columns for samples
 compiled = rows[rows["mode"] == "compile"]
 better = rows.query("mode == 'compile' and speedup > 1.1")
 ```
@@ -48,6 +48,11 @@ their own, and pandas hands those out without any error. Columns of lists hold o
 row of the column is null.
 
 From a shell: `python -m analysis.table results/main --csv`.
+
+A file that is truncated, empty, damaged, no run, a copy of one, or of a schema version that is not
+read is named in a warning and left out. `derived` and the command lines read a file once: what it
+says is kept in `~/.cache/modescope` (`$XDG_CACHE_HOME/modescope`), which may be deleted at any
+time. `load` reads the files themselves.
 """
 
 _WHICH = """\

@@ -10,7 +10,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from analysis.load import copies, in_order, warn
 from bench.store import SCHEMA
 
 WORTH_KEEPING = 50  # files read anew; fewer are read again before they have been noticed
+_THREADS = min(4, os.cpu_count() or 1)  # more would wait for the interpreter
 _AT_ONCE = 40  # files that a thread reads before their runs are asked
 
 _KEY = {"_file": pa.string(), "_size": pa.int64(), "_mtime_ns": pa.int64()}
@@ -74,23 +75,21 @@ def _still_true(known: pa.Table | None, there: Sequence[Found]) -> pa.Table:
 def _read(new: Sequence[Found], runs: Path) -> tuple[pa.Table, dict[str, str]]:
     """The runs in these files with their answers, and why the others are left out.
 
-    In threads, since Arrow reads beside the interpreter.
+    In threads, since Arrow reads beside the interpreter. Whoever stops it waits for one batch.
     """
     batches = [new[place : place + _AT_ONCE] for place in range(0, len(new), _AT_ONCE)]
     tables = [_nothing()]
     left_out: dict[str, str] = {}
-    with (
-        tqdm(
-            total=len(new), desc="reading runs", unit="run", delay=2, leave=False, disable=None
-        ) as bar,
-        ThreadPoolExecutor(os.cpu_count()) as pool,
-    ):
-        for batch, (table, why) in zip(
-            batches, pool.map(lambda batch: _of_batch(batch, runs), batches), strict=True
-        ):
+    bar = tqdm(total=len(new), desc="reading runs", unit="run", delay=2, leave=False, disable=None)
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        for table, why in pool.map(lambda batch: _of_batch(batch, runs), batches):
             tables.append(table)
             left_out |= why
-            bar.update(len(batch))
+            bar.update(table.num_rows + len(why))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        bar.close()
     return pa.concat_tables(tables), left_out
 
 
@@ -107,11 +106,10 @@ def _of_batch(batch: Sequence[Found], runs: Path) -> tuple[pa.Table, dict[str, s
 
 def _kept(stored: pa.Table, found: Sequence[Found], told: Sequence[Mapping[str, Any]]) -> pa.Table:
     """Stored rows without their samples, with the keys of their files and their answers."""
-    keys = [[one.name for one in found], [one.size for one in found]]
-    keys.append([one.mtime_ns for one in found])
+    keys = zip(*map(astuple, found), strict=True) if found else ([] for _ in _KEY)
     table = stored.drop_columns(list(answers.SAMPLES))
     for (name, kind), values in zip(_KEY.items(), keys, strict=True):
-        table = table.append_column(pa.field(name, kind), pa.array(values, kind))
+        table = table.append_column(name, pa.array(values, kind))
     for name, column in answers.encoded(told).items():
         table = table.append_column(name, column)
     return table

@@ -19,7 +19,7 @@ from analysis.recommending.records import (
     Refusal,
     Tie,
 )
-from analysis.recommending.refusals import is_over, refusal
+from analysis.recommending.refusals import fits_into, refusal
 from analysis.recommending.ties import cheapest
 from analysis.recommending.wishes import ANYTHING, Wishes
 from analysis.words import Row
@@ -49,20 +49,20 @@ def chosen(
     wishes: Wishes,
 ) -> Recommendation:
     """The answer, still without its words. `refused`: the rows that are no options."""
-    floor, too_big = _floor(baseline), is_over(baseline, wishes.memory_limit_bytes)
-    least_gain = 0.0 if too_big else hurdle(floor)
+    floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
+    least_gain = 0.0 if fits is False else hurdle(floor)  # what cannot be run is no alternative
     winners = [option for option in options if low(option.gain) > least_gain]
     best = max(winners, key=lambda option: low(option.gain), default=None)
     close = [option for option in winners if best and not _is_less(option.gain, best.gain)]
     lost = [_lost(one, one in winners, least_gain, wishes) for one in options if one not in close]
-    outcome = _outcome(winners, options, refused, too_big)
+    outcome = _outcome(winners, options, refused, fits)
     choice, tied = _preferred(close, baseline) if close else (None, ())
     if outcome == BASELINE and baseline is not None and floor is not None:
         choice = _choice(Option(baseline, floor), baseline)
     known = [option.row["mde"] for option in options if option.row["mde"] is not None]
     least = max(known, default=None) if len(known) == len(options) else None
     return Recommendation(
-        question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, too_big, "", ()
+        question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, fits, "", ()
     )
 
 
@@ -111,11 +111,14 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
 
 
 def _outcome(
-    winners: Sequence[Option], options: Sequence[Option], refused: Sequence[Refusal], too_big: bool
+    winners: Sequence[Option],
+    options: Sequence[Option],
+    refused: Sequence[Refusal],
+    baseline_fits: bool | None,
 ) -> str:
     if winners:
         return MODE
-    if too_big:
+    if baseline_fits is False:
         return NOTHING
     if options:
         equal = all(high(option.gain) <= 1 + MARGIN for option in options)

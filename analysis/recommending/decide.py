@@ -88,7 +88,10 @@ def _options(
         elif found := gain(row, wishes.calls, _first_call_s(row, baseline)):
             options.append(Option(row, found))
         else:
-            why = "first_call_unknown", "what its first call or the baseline's takes is not known"
+            why = (
+                "first_call_unknown",
+                "how long the first call takes, or the baseline's, is not known",
+            )
             refused.append(Refusal(row["run_id"], row["mode"], *why))
     return options, refused
 

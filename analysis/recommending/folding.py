@@ -119,7 +119,7 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterable[Span]:
 
 def _answer(one: Recommendation) -> tuple[object, ...]:
     mode = one.choice.mode if one.choice and one.outcome == MODE else None
-    return one.outcome, mode, one.baseline_too_big
+    return one.outcome, mode, one.baseline_fits
 
 
 def _label(size: str, measured: Sequence[int], count: int) -> str:
@@ -127,8 +127,6 @@ def _label(size: str, measured: Sequence[int], count: int) -> str:
     least, most = measured[0], measured[-1]
     if least == most:
         return f"{size} {least}"
-    return (
-        f"{size} ≤ {most}"
-        if least == 1 and len(set(measured)) < count
-        else (f"{size} {least} to {most}")
-    )
+    if least == 1 and len(set(measured)) < count:
+        return f"{size} ≤ {most}"
+    return f"{size} {least} to {most}"

@@ -98,7 +98,7 @@ class Recommendation:
     refused: tuple[Refusal, ...]
     floor: Estimate | None  # the baseline against itself
     mde: float | None  # the least certain row would have shown a true change of this size
-    baseline_too_big: bool  # it is known to need more memory than the limit
+    baseline_fits: bool | None  # into the memory that is allowed; None: unknown
     headline: str  # the answer, without naming the work
     remarks: tuple[str, ...]  # sentences on ties, on doubts, and on what was refused
 

@@ -79,22 +79,24 @@ def refusal(row: Row, wishes: Wishes) -> tuple[str, str] | None:
 
 def over_limit(row: Row, limit_bytes: int | None) -> tuple[str, str] | None:
     """Kind and reason where a row needs more than the limit, or is not known to need less."""
-    if limit_bytes is None:
+    if limit_bytes is None or (fits := fits_into(row, limit_bytes)):
         return None
     limit = f"the {numbers.size(limit_bytes)} that are allowed"
-    if is_over(row, limit_bytes):
-        needed, where = max(_needed_bytes(row))
-        return "memory", f"{where} needs {numbers.size(needed)} of {limit}"
-    if row["peak_bytes"] is None:
-        return "memory_unknown", f"what it needs of {limit} is not known"
-    return None
+    if fits is None:
+        return "memory_unknown", f"not known to fit into {limit}"
+    needed, where = max(_needed_bytes(row))
+    return "memory", f"{where} needs {numbers.size(needed)} of {limit}"
 
 
-def is_over(row: Row | None, limit_bytes: int | None) -> bool:
-    """Whether a row is known to need more than the limit."""
-    if row is None or limit_bytes is None:
+def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
+    """Whether a row needs no more than the limit; None where that is unknown."""
+    if limit_bytes is None:
+        return True
+    if row is None:
+        return None
+    if any(needed > limit_bytes for needed, _ in _needed_bytes(row)):
         return False
-    return any(needed > limit_bytes for needed, _ in _needed_bytes(row))
+    return None if row["peak_bytes"] is None else True
 
 
 def _needed_bytes(row: Row) -> list[tuple[float, str]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from analysis import numbers
+from analysis import numbers, words
 from analysis.recommending.ends import high, hurdle, low
 from analysis.recommending.records import (
     BASELINE,
@@ -42,7 +42,7 @@ def remarks(answer: Recommendation) -> tuple[str, ...]:
 def _mode(same: Sequence[Recommendation]) -> str:
     chosen, first = [one.choice for one in same if one.choice is not None], same[0]
     over = f"{_factors([one.speedup for one in chosen])} over {_baseline(first.question)}"
-    if first.baseline_too_big:
+    if first.baseline_fits is False:
         over += ", which needs more memory than allowed"
     return ", ".join((chosen[0].mode, over, _pays(chosen, first.wishes.calls), _memory(chosen)))
 
@@ -104,16 +104,21 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
         yield f"Not told apart from it: {', '.join(told)}."
     if answer.choice and answer.choice.flags:
         yield f"{answer.choice.mode} was flagged: {', '.join(answer.choice.flags)}."
+    reasons: dict[str, list[str]] = {}
     for refused in answer.refused:
         if refused.kind in _ASKED_FOR:
-            yield f"Not {refused.mode}: {refused.reason}."
-    yield from _about_floor(answer)
+            reasons.setdefault(refused.reason, []).append(refused.mode)
+    for reason, modes in reasons.items():
+        yield f"Not {words.listed(modes)}: {reason}."
+    yield from _about_baseline(answer)
 
 
-def _about_floor(answer: Recommendation) -> Iterator[str]:
+def _about_baseline(answer: Recommendation) -> Iterator[str]:
     named, floor = _baseline(answer.question), answer.floor
     if answer.outcome == NOTHING:
         return
+    if answer.baseline_fits is None and answer.outcome != MODE:
+        yield f"Whether {named} fits into the memory allowed is not known."
     if floor is None:
         yield f"The noise floor is unknown: no run of {named} against itself counts."
     elif hurdle(floor) > 1 + MARGIN:
@@ -149,7 +154,9 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
 
 def _memory(chosen: Sequence[Choice]) -> str:
     extra = [one.extra_bytes for one in chosen]
-    return "memory unknown" if None in extra else f"{_range(extra, _more)} memory"
+    if None in extra:
+        return "memory unknown"
+    return f"{_range(extra, _more)} memory" if any(extra) else "no more memory"
 
 
 def _more(size_bytes: float) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +20,7 @@ from analysis.load import load
 from tests.analysis import many
 from tests.analysis.passes import cpu_passes, cuda_passes
 from tests.analysis.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
+from tests.commands import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +29,21 @@ def every_run_is_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A study of all that rows can be."""
+def folder(template: Path, tmp_path: Path) -> Path:
+    """A study of all that rows can be, to be changed."""
+    return shutil.copytree(template, tmp_path / "study")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study that each test has a copy of."""
     records = (
         *cpu_sweep(), *cuda_sweep(model="mlp"), *cpu_passes(),
         *cuda_passes(), *replicates(3, model="other"),
         not_measured("amp", "oom", "no room", model="large"),
         record(budget="smoke", rounds=3, flags=("drift",), model="short"),
     )  # fmt: skip
-    return save(records, tmp_path / "study")
+    return save(records, tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture
@@ -282,11 +292,6 @@ def test_what_was_kept_of_a_study_that_is_gone_is_removed(
 )
 def test_caches_lie_where_a_user_keeps_caches(variable: str, expected: str) -> None:
     code = "from analysis import cache; print(cache.folder())"
-    import subprocess
-    import sys
-
-    from tests.commands import ROOT
-
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
         env={**os.environ, "XDG_CACHE_HOME": variable},

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from analysis.metrics import derived
@@ -296,9 +297,23 @@ CASES = (
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The rows of all CASES, each as the results of a model that is named after it."""
+    runs = ((case.name, one) for case in CASES for one in case.records)
+    named = [_of_model(one, model, f"run-{n:04d}") for n, (model, one) in enumerate(runs)]
+    return derived(save(named, tmp_path_factory.mktemp("study")))
+
+
+def _of_model(one: Record, model: str, run_id: str) -> Record:
+    case_id = f"{model} {one.attempt.case_id}"
+    attempt = replace(one.attempt, case_id=case_id, run_id=run_id)
+    return replace(one, attempt=attempt, work=replace(one.work, model=model))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_decisions(case: Decided, tmp_path: Path) -> None:
-    found = answer(tmp_path, case.records, **case.asked)
+def test_decisions(case: Decided, table: pd.DataFrame) -> None:
+    (found,) = recommend(table[table["model"] == case.name], **case.asked)
     assert found.outcome == case.outcome
     assert (found.choice.mode if found.choice else None) == case.mode
     assert [tie.row.mode for tie in found.tied] == list(case.tied)
@@ -413,6 +428,15 @@ def test_the_sweep_of_a_cpu(tmp_path: Path) -> None:
     bf16, fp32 = answers(tmp_path, cpu_sweep())
     assert (bf16.outcome, bf16.choice.mode, bf16.choice.dtype) == ("baseline", "eager", "fp32")
     assert (fp32.outcome, fp32.choice.mode) == ("mode", "compile")
+
+
+def test_modes_that_are_refused_for_one_reason_are_one_remark(tmp_path: Path) -> None:
+    sweep = [control(), record("compile"), record("no_grad")]
+    found = answer(tmp_path, sweep, memory_limit_bytes=MIB)
+    assert found.remarks == (
+        "Not compile and no_grad: not known to fit into the 1.00 MiB that are allowed.",
+        "Whether eager fits into the memory allowed is not known.",
+    )
 
 
 def test_an_empty_table_has_no_questions(tmp_path: Path) -> None:
