@@ -29,7 +29,8 @@ EAGER, GRAPH = variant(), variant(graph=True)
 
 
 def small_mlp() -> probes.Built:
-    return mlp.build(batch=4, width=16, depth=3)
+    """Two layers, as one compiles no sooner than three."""
+    return mlp.build(batch=4, width=16, depth=2)
 
 
 def small_transformer() -> probes.Built:

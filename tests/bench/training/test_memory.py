@@ -14,8 +14,9 @@ from bench.memory import reading
 from bench.memory.allocators import CpuAllocator, Pools
 from bench.records import Result, Training, Variant
 from bench.subject import Subject
+from models import mlp
 from tests import learners, probes
-from tests.learners import EAGER, GRAPH, Graphs, built, small_mlp, subject
+from tests.learners import EAGER, GRAPH, Graphs, built, subject
 from tests.probes import LAYERS_HIDDEN, LAYERS_ROWS, WIDTH, smoke, two_layers, variant
 
 FLOAT, HALF = 4, 2
@@ -79,8 +80,9 @@ def test_gradients_of_what_is_trained_alone() -> None:
 def test_recomputed_activations_are_not_kept() -> None:
     """Three layers: two with a GELU, each of them a child."""
     layer = FLOAT * 4 * 16
+    of = subject(lambda: mlp.build(batch=4, width=16, depth=3))
     saved = {
-        checkpoint: read(subject(small_mlp), checkpoint=checkpoint).saved_activation_bytes
+        checkpoint: read(of, checkpoint=checkpoint).saved_activation_bytes
         for checkpoint in ("none", "children", "model")
     }
     output = layer
