@@ -103,9 +103,9 @@ def built(
     own = of.cast(modes.weight_dtype(asked))
     own = Subject(RECOMPUTING[training.checkpoint](own.module), own.inputs)
     made = modes.build(own, asked, True, device or Cpu(), training)
-    made.step()
-    made.trainer.settle_scale(made.step)
-    made.restore()
+    with made.kept():
+        made.step()
+    made.settle()
     return made
 
 

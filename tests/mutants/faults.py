@@ -9,5 +9,6 @@ from tests.mutants.in_passes import PASSES
 from tests.mutants.in_rounds import ROUNDS
 from tests.mutants.in_statements import STATED
 from tests.mutants.in_timers import READING_TIME
+from tests.mutants.in_training import TRAINING
 
-FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES)
+FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES, *TRAINING)

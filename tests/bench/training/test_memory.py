@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from bench import isolation, modes
+from bench.devices import Cpu
+from bench.entrant import enter
 from bench.findings import Memory
 from bench.memory import reading
 from bench.memory.allocators import CpuAllocator, Pools
@@ -16,7 +18,7 @@ from bench.records import Result, Training, Variant
 from bench.subject import Subject
 from models import mlp
 from tests import learners, probes
-from tests.learners import EAGER, GRAPH, Graphs, built, subject
+from tests.learners import EAGER, GRAPH, Graphs, built, small_mlp, subject
 from tests.probes import LAYERS_HIDDEN, LAYERS_ROWS, WIDTH, smoke, two_layers, variant
 
 FLOAT, HALF = 4, 2
@@ -91,6 +93,14 @@ def test_recomputed_activations_are_not_kept() -> None:
         "children": 2 * layer + output,  # into each child but the first
         "model": output,
     }
+
+
+def test_an_entrant_recomputes_what_it_is_asked_to() -> None:
+    asked = learners.case(small_mlp, checkpoint="model")
+    of = subject(small_mlp)
+    for each in (asked.variant, asked.baseline):
+        own = enter(of, each, asked, Cpu(), smoke()).built
+        assert reading.saved_activation_bytes(own.live, own.subject) == FLOAT * 4 * 16
 
 
 def test_activations_show_as_far_as_they_take_more_than_gradients() -> None:
