@@ -61,9 +61,7 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
         device.synchronize()
         first_call_s = device.clock() - start
     compiled = evidence.compiled_so_far().since(before)
-    if built.trainer:
-        built.trainer.settle_scale(built.step)
-        built.restore()
+    built.settle()
     return Entrant(
         variant,
         built,

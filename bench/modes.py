@@ -58,8 +58,14 @@ class Built:
         ):
             yield
 
+    def settle(self) -> None:
+        """Training is at its start, with a loss scale that fits; nothing is to do for inference."""
+        if self.trainer:
+            with self.kept():
+                self.trainer.settle_scale(self.step)
+
     def restore(self) -> None:
-        """Training starts anew; there is nothing to do for inference."""
+        """Training starts anew; nothing is to do for inference."""
         if self.trainer:
             self.trainer.restore()
 

@@ -165,8 +165,7 @@ def _eager_error(exam: Exam, subject: Subject, case: Case, device: Hardware) -> 
     variant = replace(case.variant, mode=mode)
     own = subject.cast(modes.weight_dtype(variant))
     eager = modes.build(own, variant, case.model.fullgraph, device, case.training)
-    if eager.trainer:
-        eager.trainer.settle_scale(eager.step)
+    eager.settle()
     return examination.examine(exam, eager, variant).error
 
 

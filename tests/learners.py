@@ -29,7 +29,8 @@ EAGER, GRAPH = variant(), variant(graph=True)
 
 
 def small_mlp() -> probes.Built:
-    return mlp.build(batch=4, width=16, depth=3)
+    """Two layers, as one compiles no sooner than three."""
+    return mlp.build(batch=4, width=16, depth=2)
 
 
 def small_transformer() -> probes.Built:
@@ -102,9 +103,9 @@ def built(
     own = of.cast(modes.weight_dtype(asked))
     own = Subject(RECOMPUTING[training.checkpoint](own.module), own.inputs)
     made = modes.build(own, asked, True, device or Cpu(), training)
-    made.step()
-    made.trainer.settle_scale(made.step)
-    made.restore()
+    with made.kept():
+        made.step()
+    made.settle()
     return made
 
 

@@ -11,8 +11,9 @@ from tests.mutants.in_reading import READ
 from tests.mutants.in_rounds import ROUNDS
 from tests.mutants.in_statements import STATED
 from tests.mutants.in_timers import READING_TIME
+from tests.mutants.in_training import TRAINING
 
 FAULTS = (
     *(*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS),
-    *(*MODE, *CONDITIONS, *PASSES, *CAPTURES, *READ),
+    *(*MODE, *CONDITIONS, *PASSES, *TRAINING, *CAPTURES, *READ),
 )

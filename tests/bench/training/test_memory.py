@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from bench import isolation, modes
+from bench.devices import Cpu
+from bench.entrant import enter
 from bench.findings import Memory
 from bench.memory import reading
 from bench.memory.allocators import CpuAllocator, Pools
 from bench.records import Result, Training, Variant
 from bench.subject import Subject
+from models import mlp
 from tests import learners, probes
 from tests.learners import EAGER, GRAPH, Graphs, built, small_mlp, subject
 from tests.probes import LAYERS_HIDDEN, LAYERS_ROWS, WIDTH, smoke, two_layers, variant
@@ -79,8 +82,9 @@ def test_gradients_of_what_is_trained_alone() -> None:
 def test_recomputed_activations_are_not_kept() -> None:
     """Three layers: two with a GELU, each of them a child."""
     layer = FLOAT * 4 * 16
+    of = subject(lambda: mlp.build(batch=4, width=16, depth=3))
     saved = {
-        checkpoint: read(subject(small_mlp), checkpoint=checkpoint).saved_activation_bytes
+        checkpoint: read(of, checkpoint=checkpoint).saved_activation_bytes
         for checkpoint in ("none", "children", "model")
     }
     output = layer
@@ -89,6 +93,14 @@ def test_recomputed_activations_are_not_kept() -> None:
         "children": 2 * layer + output,  # into each child but the first
         "model": output,
     }
+
+
+def test_an_entrant_recomputes_what_it_is_asked_to() -> None:
+    asked = learners.case(small_mlp, checkpoint="model")
+    of = subject(small_mlp)
+    for each in (asked.variant, asked.baseline):
+        own = enter(of, each, asked, Cpu(), smoke()).built
+        assert reading.saved_activation_bytes(own.live, own.subject) == FLOAT * 4 * 16
 
 
 def test_activations_show_as_far_as_they_take_more_than_gradients() -> None:
