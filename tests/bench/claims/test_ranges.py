@@ -67,7 +67,7 @@ def test_limits_say_on_which_side() -> None:
 
 def test_what_a_bound_cuts_is_named_beside_the_rest() -> None:
     cut = "the interval has 1 s or 5 s inside, or there is none: op 5 (5.0 s)"
-    assert decided(2.0, 9.0, 5.0).limits == ("above 5 s: op 9 (9.0 s)", cut)
+    assert decided(2.0, 9.0, 5.0).limits == ("1 above 5 s: op 9 (9.0 s)", cut)
 
 
 def test_of_many_the_extremes_are_named() -> None:
