@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis import cli, numbers, pictures
 from analysis.page import figures, parts, render
-from analysis.page.study import Study, period, places
+from analysis.page.study import LARGE, Study, period, places
 from analysis.recommendation import ANYTHING, Wishes, recommend
 from analysis.recommending import wishes
 from analysis.rows import ordered
@@ -73,6 +73,7 @@ def _context(
         "places": places(told),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "rows": len(rows),
+        "large": LARGE,
         "cases": numbers.counted(len(rows), "case", "cases"),
         "unread": numbers.counted(len(unread), "file", "files") if unread else "",
         "period": period(rows),

@@ -14,6 +14,7 @@ from analysis.recommendation import Recommendation
 from analysis.rows import SECTION, parts
 from analysis.words import Row
 
+LARGE = 200  # rows: a page of more is laid out piece by piece
 MOST_PLACES = 3  # on one line
 MOST_LISTED = 1000  # rows of a page: more make a browser slow and help nobody
 

@@ -11,6 +11,7 @@ from analysis import numbers, replicates, words
 from analysis.page.glyphs import Glyph, glyph
 from analysis.page.study import Study
 from analysis.recommendation import Advice, Choice, Question, Recommendation, Span, fold
+from analysis.recommending.records import MODE
 from analysis.rows import SECTION, trusted
 from analysis.words import Row
 from bench.records import canonical_json
@@ -61,7 +62,7 @@ def which(study: Study) -> dict[str, Any]:
         Work(
             title,
             tuple(_precision(study, one, rows) for one in members),
-            _facts(members, processes),
+            _facts(members, rows, processes),
         )
         for title, members in by_title.items()
     ]
@@ -72,7 +73,7 @@ def which(study: Study) -> dict[str, Any]:
     }
 
 
-_NEEDED = ("run_id", "mode", "autocast", "compile", "graph")
+_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error")
 
 
 def _wishes(study: Study) -> str:
@@ -129,24 +130,24 @@ def _answer(study: Study, span: Span, rows: dict[str, Row]) -> Answer:
 
 
 def _facts(
-    members: Sequence[Advice], processes: dict[tuple[object, ...], list[Row]]
+    members: Sequence[Advice], rows: dict[str, Row], processes: dict[tuple[object, ...], list[Row]]
 ) -> tuple[tuple[str, str], ...]:
     answers = [one for advice in members for one in _recommendations(advice)]
     questions = dict.fromkeys(_section(one.question) for one in answers)
-    rows = [row for key in questions for row in processes.get(key, [])]
+    counting = [row for key in questions for row in processes.get(key, [])]
     told = (
         ("First call", _first_calls(answers)),
-        ("Error", _errors(answers)),
+        ("Error", _errors(answers, rows)),
         ("Noise floor", _floors(answers)),
         ("Smallest gain shown", _detectable(answers)),
-        ("Between processes", _between(rows)),
+        ("Between processes", _between(counting)),
     )
     return tuple((name, text) for name, text in told if text)
 
 
 def _chosen(answers: Sequence[Recommendation]) -> Iterator[tuple[Recommendation, Choice]]:
     for answer in answers:
-        if answer.choice is not None and answer.outcome == "mode":
+        if answer.choice is not None and answer.outcome == MODE:
             yield answer, answer.choice
 
 
@@ -156,11 +157,19 @@ def _first_calls(answers: Sequence[Recommendation]) -> str:
     )
 
 
-def _errors(answers: Sequence[Recommendation]) -> str:
-    told = _by_variant(
-        [(choice, numbers.scientific(choice.error)) for _, choice in _chosen(answers)]
+def _errors(answers: Sequence[Recommendation], rows: dict[str, Row]) -> str:
+    """What is recommended beside what it would replace."""
+    chosen = list(_chosen(answers))
+    told = _by_variant([(choice, numbers.scientific(choice.error)) for _, choice in chosen])
+    if not told:
+        return ""
+    replaced = dict.fromkeys(
+        f"{answer.question.baseline_mode} {answer.question.baseline_dtype} "
+        f"{numbers.scientific(rows[choice.run_id]['baseline_error'])}"
+        for answer, choice in chosen
     )
-    return f"{told} (relative, against float64)" if told else ""
+    beside = f"; {', '.join(replaced)}" if len(replaced) == 1 else ""
+    return f"{told}{beside} (relative, against float64)"
 
 
 def _by_variant(told: Sequence[tuple[Choice, str]]) -> str:

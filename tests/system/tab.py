@@ -62,7 +62,12 @@ class Tab:
 
     def shown(self, selector: str) -> list[WebElement]:
         """Those of `all` that a reader sees."""
-        return [element for element in self.all(selector) if element.is_displayed()]
+        found: list[WebElement] = self.js(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".filter((one) => one.checkVisibility() && one.getClientRects().length)",
+            selector,
+        )  # at once: asking each element takes a minute of a large page
+        return found
 
     def console(self) -> list[str]:
         """What the console said since it was last asked, from warnings on."""
