@@ -68,3 +68,29 @@ def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
     assert allocations(None, None) == "–"
     assert words.leaf_operators({"ops_leaf": 38, "leaf_ops_s": 210e-6}) == "38 (210 µs)"
     assert words.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "faster"),
+        ({"status": "oom"}, "oom"),
+        ({"in_effect": False}, "not in effect"),
+        ({"in_effect": None}, "faster"),
+        ({"verdict": None, "budget_rank": 0}, "smoke"),
+        ({"verdict": None}, "–"),
+    ],
+)
+def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: str) -> None:
+    row = {"status": "ok", "in_effect": True, "verdict": "faster", "budget_rank": 2}
+    assert words.outcome(row | changes) == expected
+
+
+def test_work_that_the_profiler_did_not_see_has_its_share() -> None:
+    assert words.residual({"residual_s": -20e-6, "work_s": 100e-6}) == "-20.0 µs (20 %)"
+    assert words.residual({"residual_s": None, "work_s": 100e-6}) == "–"
+
+
+def test_host_time_is_told_where_it_is_not_the_latency() -> None:
+    assert words.host_of_cuda({"device": "cuda:0", "host_s": 1e-3}) == "1.00 ms"
+    assert words.host_of_cuda({"device": "cpu", "host_s": 1e-3}) == "–"
