@@ -118,3 +118,29 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
     }  # fmt: skip
     assert words.remarks(row) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "faster"),
+        ({"status": "oom"}, "oom"),
+        ({"in_effect": False}, "not in effect"),
+        ({"in_effect": None}, "faster"),
+        ({"verdict": None, "budget_rank": 0}, "smoke"),
+        ({"verdict": None}, "–"),
+    ],
+)
+def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: str) -> None:
+    row = {"status": "ok", "in_effect": True, "verdict": "faster", "budget_rank": 2}
+    assert words.outcome(row | changes) == expected
+
+
+def test_work_that_the_profiler_did_not_see_has_its_share() -> None:
+    assert words.residual({"residual_s": -20e-6, "work_s": 100e-6}) == "-20.0 µs (20 %)"
+    assert words.residual({"residual_s": None, "work_s": 100e-6}) == "–"
+
+
+def test_host_time_is_told_where_it_is_not_the_latency() -> None:
+    assert words.host_of_cuda({"device": "cuda:0", "host_s": 1e-3}) == "1.00 ms"
+    assert words.host_of_cuda({"device": "cpu", "host_s": 1e-3}) == "–"
