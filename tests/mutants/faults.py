@@ -5,10 +5,13 @@ from __future__ import annotations
 from tests.mutants.in_checks import CORRECTNESS
 from tests.mutants.in_conditions import CONDITIONS
 from tests.mutants.in_modes import MODE
+from tests.mutants.in_pages import PAGES
 from tests.mutants.in_passes import PASSES
 from tests.mutants.in_reading import READ
 from tests.mutants.in_rounds import ROUNDS
 from tests.mutants.in_statements import STATED
 from tests.mutants.in_timers import READING_TIME
 
-FAULTS = (*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES, *READ)
+FAULTS = (
+    *READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS, *PASSES, *READ, *PAGES,
+)  # fmt: skip
