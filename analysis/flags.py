@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import combinations
 
 from analysis import conditions, limits, numbers, split, words
@@ -104,12 +104,6 @@ def _of_split(run: Row) -> list[str]:
 
 def _of_floor(run: Row) -> list[str]:
     return [limits.BEATEN] if limits.is_beaten(run) else []
-
-
-def meanings(flags: Iterable[str]) -> dict[str, str]:
-    """The explained ones among `flags`, in the order of FLAGS."""
-    seen = set(flags)
-    return {name: meaning for name, meaning in FLAGS.items() if name in seen}
 
 
 def _cpu_contradictions(run: Row) -> Iterator[bool]:

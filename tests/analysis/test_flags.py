@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import bench
 from analysis import crosscheck, flags, limits
 from analysis.conditions import CONDITIONS
-from analysis.flags import FLAGS, meanings
+from analysis.flags import FLAGS
 from analysis.metrics import derived
 from analysis.split import DOUBTS
 from bench.diagnostics import DIAGNOSTICS
@@ -182,7 +182,5 @@ def test_what_is_raised_is_explained_and_nothing_else() -> None:
     assert {*_stored(), *_derived()} == set(FLAGS)
 
 
-def test_meanings_are_one_sentence_each_and_pass_over_unknown_flags() -> None:
-    asked = ["of_tomorrow", "broken_invariant", "no_steady_state"]
-    assert list(meanings(asked)) == ["no_steady_state", "broken_invariant"]
+def test_meanings_are_one_sentence_each() -> None:
     assert all(meaning.endswith(".") and meaning.count(".") <= 3 for meaning in FLAGS.values())

@@ -85,7 +85,7 @@ def test_colours_are_equally_strong_for_twice_and_for_half(tmp_path: Path) -> No
     assert colours[1][0] > colours[1][2]  # orange: more red than blue
     told = [text for text in axes.texts if text.get_label() not in ("name", "numbers")]
     assert [text.get_text() for text in told] == ["2.00×", "0.50×"]
-    assert [text.get_weight() for text in told] == ["bold", "bold"]
+    assert [text.get_fontweight() for text in told] == ["bold", "bold"]
 
 
 def test_a_cell_that_is_empty_says_so_and_has_no_colour(tmp_path: Path) -> None:

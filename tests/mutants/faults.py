@@ -6,6 +6,7 @@ from tests.mutants.in_captures import CAPTURES
 from tests.mutants.in_checks import CORRECTNESS
 from tests.mutants.in_conditions import CONDITIONS
 from tests.mutants.in_modes import MODE
+from tests.mutants.in_pages import PAGES
 from tests.mutants.in_passes import PASSES
 from tests.mutants.in_reading import READ
 from tests.mutants.in_rounds import ROUNDS
@@ -14,6 +15,6 @@ from tests.mutants.in_timers import READING_TIME
 from tests.mutants.in_training import TRAINING
 
 FAULTS = (
-    *(*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS),
-    *(*MODE, *CONDITIONS, *PASSES, *TRAINING, *CAPTURES, *READ),
+    *(*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS),
+    *(*PASSES, *TRAINING, *CAPTURES, *READ, *PAGES),
 )
