@@ -31,7 +31,8 @@ class Timed:
     seen_weight_dtype: str | None = column("dtype of the weights seen there", default=None)
     error: float | None = column(
         "relative RMS error against float64 of the artifact that was timed: the worst output over "
-        "two fresh inputs, or the worst loss, gradient or update over three steps of training",
+        "two fresh inputs, or the worst loss, gradient or update over three steps of training; an "
+        "error that a ReLU can explain which rounding turned on is looked at on other batches",
         default=None,
     )
     error_place: str | None = column(
