@@ -45,7 +45,8 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
             name, function = _SHARED[metric.name]
             table[name] = function(table)
         table[metric.name] = metric.function(table)
-    return table.drop(columns=[name for name in table if str(name).startswith("_")])
+    asked = table.drop(columns=[name for name in table if str(name).startswith("_")])
+    return asked.copy()  # in one piece again, for those who add a column of their own
 
 
 def _clock(name: str, doc: str) -> tuple[Metric, ...]:

@@ -24,7 +24,10 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return derived(save(cuda_passes(), tmp_path_factory.mktemp("gpu")))
 
 
-@pytest.mark.parametrize("kind", pictures.OF_SECTION, ids=lambda kind: kind.name)
+OF_INFERENCE = [kind for kind in pictures.OF_SECTION if kind.name != "parts"]
+
+
+@pytest.mark.parametrize("kind", OF_INFERENCE, ids=lambda kind: kind.name)
 def test_a_table_has_the_rows_of_its_figure(kind: pictures.Kind, gpu: Any) -> None:
     figure, table = kind.draw(gpu), kind.numbers(gpu)
     assert figure is not None
@@ -48,7 +51,7 @@ def test_parts_of_a_call_on_a_gpu_are_told(gpu: Any) -> None:
 def test_parts_of_memory_add_up_to_the_peak(gpu: Any) -> None:
     cells = _cells(plotted.memories(gpu), "cuda-graph", "fp32")
     assert cells["graph pool, free parts kept"] == "20.0 MiB"
-    assert cells["peak in all"] == "86.6 MiB"
+    assert cells["in all"] == "86.6 MiB"
     assert cells["saved for backward"] == "0 B"
 
 

@@ -90,8 +90,9 @@ def test_every_parameter_gets_a_gradient(build: Build, shape: tuple[int, ...]) -
 
 def test_mlp_has_an_activation_between_layers_only() -> None:
     module, _ = mlp.build(batch=2, width=8, depth=3)
-    kinds = [type(layer).__name__ for layer in module.children()]
+    kinds = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
     assert kinds == ["Linear", "GELU", "Linear", "GELU", "Linear"]
+    assert len(list(module.children())) == 3, "a layer and its GELU are recomputed together"
 
 
 def test_transformer_is_causal() -> None:

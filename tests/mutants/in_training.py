@@ -56,15 +56,15 @@ TRAINING = (
     Fault(
         "gradients of a captured step forgotten",
         "bench/modes.py",
-        "        trained.is_captured()\n",
-        "        pass\n",
+        "    trained.is_captured()\n",
+        "",
         (f"{EXAM}::test_a_live_call_in_between_leaves_a_replay_right",),
     ),
     Fault(
         "the model itself is graphed",
         "bench/modes.py",
-        "device.graphed(_Around(target), subject.inputs.args)",
-        "device.graphed(target, subject.inputs.args)",
+        "device.graphed(_Around(model, variant, device.type), subject.inputs.args)",
+        "device.graphed(model, subject.inputs.args)",
         (f"{STEPS}::test_forward_and_backward_alone_can_be_graphed",),
     ),
     Fault(

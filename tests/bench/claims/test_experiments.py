@@ -18,7 +18,7 @@ from torch._library.custom_ops import CustomOpDef
 from bench.claims.chapters import autotuning, compile_speed, fusion, graph_memory, reduce_overhead
 from bench.claims.chapters.compile_speed import Size
 from bench.claims.chapters.reduce_overhead import Case
-from bench.claims.claim import REFUTED, WITHIN_LIMITS
+from bench.claims.claim import REFUTED, UNDECIDED, WITHIN_LIMITS
 from bench.claims.measuring import work_of
 from bench.claims.table import CLAIMS
 from bench.devices import Cpu, Step
@@ -136,10 +136,10 @@ class WithGraphs(Cpu):
         return lambda: output.copy_(call())
 
 
-def test_a_graph_that_keeps_its_inputs_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_whose_memory_nobody_took_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_memory, "COUNT", 64)
     claim = CLAIMS["capture-alloc-safe"]
     seen = claim.observe(WithGraphs())
     assert (seen.right, seen.strangers_hurt, seen.overwritten) == (seen.replays, 0, True)
-    assert (seen.before, seen.after) == (6.0, 6.0)
-    assert claim.decide(seen).answer == REFUTED
+    assert (seen.before, seen.after, seen.reused) == (6.0, 6.0, False)
+    assert claim.decide(seen).answer == UNDECIDED
