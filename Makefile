@@ -31,11 +31,9 @@ venv: $(READY) ## set up .venv and nothing else
 run: $(READY) ## measure every mode here, write a report, print a table
 	.venv/bin/python run.py -m experiment=modes $(ARGS)
 
-# By file, as the tests of one share what they compiled; sweeps that are killed at a moment alone.
-ALONE := tests/test_killed_sweeps.py
+# By file, as the tests of one share what they compiled.
 test: $(READY) ## run the test suite
-	.venv/bin/python -m pytest -q -n 2 --dist loadfile --ignore $(ALONE) $(ARGS)
-	.venv/bin/python -m pytest -q $(ALONE)
+	.venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 test-system: $(SYSTEM) ## tests in a browser, which root's apt-get installs; else they skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
@@ -44,8 +42,7 @@ check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/python -m pytest -q -n 2 --dist loadfile --ignore $(ALONE) $(ARGS)
-	.venv/bin/python -m pytest -q $(ALONE)
+	.venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 mutants: $(READY) ## plant faults in the harness and see that the tests kill them
 	.venv/bin/python -m tests.mutants $(ARGS)

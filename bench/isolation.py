@@ -13,6 +13,7 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -35,6 +36,9 @@ PRELOAD = [
 """Imported once in the forkserver. None of these starts a thread, a process or CUDA."""
 
 EXIT_TIMEOUT_S = 5.0
+
+SOCKET_PATH_MAX = 107
+"""Bytes in the path of a Unix socket, see unix(7)."""
 
 LONGEST_WAIT_S = 3600.0
 """poll(2) counts milliseconds in an int: longer waits are made of several."""
@@ -97,6 +101,11 @@ def call(
         ours.close()
 
 
+def get_ready() -> None:
+    """Starts the forkserver, which imports torch for seconds while the caller goes on."""
+    _context("forkserver")
+
+
 _contexts: dict[str, BaseContext] = {}
 
 
@@ -105,7 +114,7 @@ def _context(method: str) -> BaseContext:
         context = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
-            with _deaf_to_interrupts():
+            with _deaf_to_interrupts(), _room_for_a_socket():
                 forkserver.ensure_running()
         _contexts[method] = context
     return _contexts[method]
@@ -122,6 +131,24 @@ def _deaf_to_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _room_for_a_socket() -> Iterator[None]:
+    """Where TMPDIR is long, as a cluster's may be, the forkserver's socket lies in /tmp instead.
+
+    Python itself does so from 3.14 on; see https://github.com/python/cpython/issues/132124.
+    """
+    before = tempfile.tempdir
+    if (
+        len(os.fsencode(f"{tempfile.gettempdir()}/pymp-12345678/listener-12345678"))
+        > SOCKET_PATH_MAX
+    ):
+        tempfile.tempdir = "/tmp"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from bench.isolation import Progress
 from bench.records import UsageError
+from tests.processes import alive, soon
 
 AT_IMPORT = os.environ.get("MODESCOPE_TEST")
 
@@ -110,6 +111,7 @@ def talks(progress: Progress) -> None:
 def with_grandchild(progress: Progress, marker: str, ending: str) -> None:
     """Starts a `sleep` that carries the marker and ends in the way that is asked for."""
     subprocess.Popen(["sleep", marker])
+    assert soon(lambda: alive(marker))  # Popen returns before /proc shows the new command line
     progress("started")
     ENDINGS[ending](progress)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -31,11 +32,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What compile_cache=warm finds: empty at first, then shared by the whole session.
 
-    Set before the first test, because children inherit the environment of the forkserver, which
-    starts with the first of them.
+    By all its workers, too: what one has compiled, the other finds. Set before the first test,
+    because children inherit the environment of the forkserver, which starts with the first of them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("inductor")
+        own = tmp_path_factory.getbasetemp()
+        folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "inductor"
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
         patch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
         yield

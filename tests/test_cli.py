@@ -500,6 +500,19 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_start_goes_on(results: Path) -> 
     assert len({row["case_id"] for row in rows(results)}) == len(rows(results)) == 6
 
 
+def test_ctrl_c_as_hydra_opens_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its source then closes a file that it never opened, and that error hides the Ctrl-C."""
+    opened = Path.open
+
+    def interrupted(path: Path, *arguments: Any, **options: Any) -> Any:
+        if "hydra" in path.parts and path.suffix == ".yaml":
+            raise KeyboardInterrupt
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", interrupted)
+    assert cli("mode=eager") == Answer(130, "stopped\n", "")
+
+
 @pytest.mark.parametrize("later_s", [0.1, 0.7])
 def test_ctrl_c_while_torch_is_imported(results: Path, later_s: float) -> None:
     sweep = started(results, SWEEP)

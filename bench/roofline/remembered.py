@@ -64,7 +64,7 @@ def _measured(device: Hardware, dtype: str) -> Measured:
     return Measured(
         found,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        torch_version=torch.__version__,
+        torch_version=str(torch.__version__),
         contended=contention.contended(seen, most),
         seen={**asdict(seen), "gpu_processes": most},
     )

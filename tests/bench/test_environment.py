@@ -34,6 +34,11 @@ def test_what_is_read_here() -> None:
     assert unknown == (None, None, None)
 
 
+def test_a_parent_reads_it_without_torch() -> None:
+    values = [*vars(read().device).values(), *vars(read().environment).values()]
+    assert {type(value) for value in values} <= {str, int, float, bool, type(None)}
+
+
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="device=tpu"):
         environment.read(silent, "tpu")

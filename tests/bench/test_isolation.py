@@ -200,6 +200,20 @@ def test_the_main_program_is_not_run_again(tmp_path: Path, method: str) -> None:
     assert (done.stdout, done.stderr) == ("main\n3\n", "")
 
 
+def test_a_temporary_folder_with_a_long_path_will_do(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(NO_GUARD)
+    temporary = tmp_path / ("long" * 20)
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "script.py", "forkserver"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("main\n3\n", "")
+
+
 def test_the_main_program_stays_what_it_was() -> None:
     before = sys.modules["__main__"]
     assert call("adds", 1, 2).value == 3
