@@ -285,7 +285,7 @@ COMMANDS = [
     ["++resume=true", "mode=eager"],
     ["-m", "mode=eager,no_grad", "shape.batch=1,2"],
     ["-m", "experiment=modes", "model=pointwise", "mode=eager,amp"],
-    ["-m", "experiment=training", "model=mlp", "train.checkpoint=none,model"],
+    ["-m", "experiment=training", "model=mlp", "mode=eager,amp", "train.checkpoint=none,model"],
     ["-m", "experiment=activations", "model=mlp", "mode=eager,amp"],
     ["-m", "study='a b'", "mode=choice(eager,amp)", "shape.batch=range(1,3)"],
     ["mode=eager", "results_dir='a folder'"],
