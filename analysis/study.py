@@ -7,10 +7,10 @@ only those that are new or changed are read. `analysis.load` gives the samples a
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from tqdm import tqdm
 from analysis import answers, cache, files, words
 from analysis.files import Found
 from analysis.load import copies, in_order, warn
+from analysis.spreading import spread
 from bench.store import SCHEMA
 
 WORTH_KEEPING = 50  # files read anew; fewer are read again before they have been noticed
-_THREADS = min(4, os.cpu_count() or 1)  # more would wait for the interpreter
-_AT_ONCE = 40  # files that a thread reads before their runs are asked
+_WORTH_PROCESSES = 1000  # files, in about as many seconds as it takes to start processes
+_AT_ONCE = 40  # files that are read before their runs are asked
 
 _KEY = {"_file": pa.string(), "_size": pa.int64(), "_mtime_ns": pa.int64()}
 
@@ -73,33 +74,27 @@ def _still_true(known: pa.Table | None, there: Sequence[Found]) -> pa.Table:
 
 
 def _read(new: Sequence[Found], runs: Path) -> tuple[pa.Table, dict[str, str]]:
-    """The runs in these files with their answers, and why the others are left out.
-
-    In threads, since Arrow reads beside the interpreter. Whoever stops it waits for one batch.
-    """
+    """The runs in these files with their answers, and why the others are left out."""
     batches = [new[place : place + _AT_ONCE] for place in range(0, len(new), _AT_ONCE)]
     tables = [_nothing()]
     left_out: dict[str, str] = {}
+    worth_it = len(new) >= _WORTH_PROCESSES
     bar = tqdm(total=len(new), desc="reading runs", unit="run", delay=2, leave=False, disable=None)
-    pool = ThreadPoolExecutor(_THREADS)
-    try:
-        for table, why in pool.map(lambda batch: _of_batch(batch, runs), batches):
+    with bar, closing(spread(partial(_of_batch, runs), batches, worth_it)) as results:
+        for table, why in results:
             tables.append(table)
             left_out |= why
             bar.update(table.num_rows + len(why))
-    finally:
-        pool.shutdown(cancel_futures=True)
-        bar.close()
     return pa.concat_tables(tables), left_out
 
 
-def _of_batch(batch: Sequence[Found], runs: Path) -> tuple[pa.Table, dict[str, str]]:
+def _of_batch(runs: Path, batch: Sequence[Found]) -> tuple[pa.Table, dict[str, str]]:
     found = [(one, files.read(runs / one.name)) for one in batch]
     left_out = {one.name: table for one, table in found if isinstance(table, str)}
     good = [(one, table) for one, table in found if not isinstance(table, str)]
     if not good:
         return _nothing(), left_out
-    stored = pa.concat_tables([table for _, table in good])
+    stored = pa.concat_tables([table for _, table in good]).combine_chunks()
     told = [answers.ask(run) for run in words.as_rows(stored.to_pandas())]
     return _kept(stored, [one for one, _ in good], told), left_out
 

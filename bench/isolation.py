@@ -84,7 +84,7 @@ def call(
         target=_child, args=(theirs, function, arguments, log, variables or {})
     )
     kills_before = _oom_kills()
-    with _without_main():
+    with without_main():
         child.start()
     theirs.close()
     try:
@@ -114,14 +114,14 @@ def _context(method: str) -> BaseContext:
         context = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
-            with _deaf_to_interrupts(), _room_for_a_socket():
+            with deaf_to_interrupts(), _room_for_a_socket():
                 forkserver.ensure_running()
         _contexts[method] = context
     return _contexts[method]
 
 
 @contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def deaf_to_interrupts() -> Iterator[None]:
     """Processes started within ignore Ctrl-C, which reaches them too: this one ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change what signals do
@@ -152,7 +152,7 @@ def _room_for_a_socket() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_main() -> Iterator[None]:
+def without_main() -> Iterator[None]:
     """A child started within does not run this program's main module again, as it else would.
 
     It finds what it needs by name, so that would only cost time: 7 ms on top of 20.

@@ -27,8 +27,10 @@ ANALYSIS_MAY_USE = {
         f"bench.{name}"
         for name in (
             "contention",
+            "cores",
             "diagnostics",
             "findings",
+            "isolation",
             "pace",
             "ranks",
             "records",

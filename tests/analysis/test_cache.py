@@ -265,6 +265,17 @@ def test_readers_at_the_same_time_read_the_same(folder: Path, opened: list[str])
     assert opened == []
 
 
+def test_processes_read_what_this_one_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "runs" / "empty.parquet").touch()
+    monkeypatch.setattr(study, "_AT_ONCE", 20)
+    monkeypatch.setattr(cache, "kept", lambda study: None)
+    here = study.read(folder)
+    monkeypatch.setattr(study, "_WORTH_PROCESSES", 1)
+    there = study.read(folder)
+    same(there.table, here.table)
+    assert there.left_out == here.left_out == {"empty.parquet": "is empty"}
+
+
 def test_few_runs_are_not_kept(folder: Path, caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "WORTH_KEEPING", 1000)
     study.read(folder)

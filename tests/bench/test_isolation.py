@@ -256,7 +256,7 @@ def test_a_child_starts_fast() -> None:
 
 def test_ctrl_c_still_reaches_the_parent_and_no_helper() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with isolation._deaf_to_interrupts():
+    with isolation.deaf_to_interrupts():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

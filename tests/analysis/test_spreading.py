@@ -1,0 +1,58 @@
+"""Work in several processes gives what it gives in one, and leaves none behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.spreading import spread
+from tests.commands import ROOT
+
+
+def where(piece: int) -> tuple[int, int]:
+    return piece, os.getpid()
+
+
+@pytest.mark.parametrize("worth_it", [False, True])
+def test_results_come_in_order(worth_it: bool) -> None:
+    found = list(spread(where, range(9), worth_it))
+    assert [piece for piece, _ in found] == list(range(9))
+    assert (os.getpid() in {process for _, process in found}) is not worth_it
+
+
+def test_what_is_stopped_early_leaves_no_process() -> None:
+    results = spread(where, range(100), True)
+    assert next(results)[0] == 0
+    results.close()
+    assert multiprocessing.active_children() == []
+
+
+def failing(piece: int) -> int:
+    raise ValueError(f"not {piece}")
+
+
+def test_what_goes_wrong_in_a_process_is_raised_here() -> None:
+    with pytest.raises(ValueError, match="not 3"):
+        list(spread(failing, [3, 4], True))
+    assert multiprocessing.active_children() == []
+
+
+NO_GUARD = """
+from analysis.spreading import spread
+print("main")
+print(list(spread(abs, [-1, -2], True)))
+"""
+
+
+def test_a_script_that_reads_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(NO_GUARD)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("main\n[1, 2]\n", "")
