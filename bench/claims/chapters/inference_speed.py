@@ -22,7 +22,7 @@ from bench.modes import GRAD
 from bench.records import UsageError
 from bench.stats import Estimate
 
-TIMED_S = 2.0  # for a comparison, at most
+TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound of 5 %
 
 GAIN = (0.05, 0.15)
 DOMINATES = 0.5  # share of the time that tensors of two elements take, too: from here on
@@ -176,7 +176,7 @@ def inference_vs_no_grad(device: Hardware) -> Gains:
         gain = speedup(fast, slow, device, tensors, timed_max_s=TIMED_S)
         saved[name] = ranges.converted(gain, lambda ratio: 1 - 1 / ratio)
         overhead[name] = speedup(
-            slow, _within("no_grad", tiny), device, [*tensors, *few], timed_max_s=TIMED_S / 4
+            slow, _within("no_grad", tiny), device, [*tensors, *few], timed_max_s=0.5
         )
     return Gains(saved, overhead, _instructions())
 
