@@ -26,7 +26,7 @@ from analysis.spreading import spread
 from bench.store import SCHEMA
 
 WORTH_KEEPING = 50  # files read anew; fewer are read again before they have been noticed
-_WORTH_PROCESSES = 1000  # files, in about as many seconds as it takes to start processes
+_WORTH_PROCESSES = 1000  # files; fewer are read before processes have started
 _AT_ONCE = 40  # files that are read before their runs are asked
 
 _KEY = {"_file": pa.string(), "_size": pa.int64(), "_mtime_ns": pa.int64()}
@@ -94,9 +94,10 @@ def _of_batch(runs: Path, batch: Sequence[Found]) -> tuple[pa.Table, dict[str, s
     good = [(one, table) for one, table in found if not isinstance(table, str)]
     if not good:
         return _nothing(), left_out
-    stored = pa.concat_tables([table for _, table in good]).combine_chunks()
+    stored = pa.concat_tables([table for _, table in good])
     told = [answers.ask(run) for run in words.as_rows(stored.to_pandas())]
-    return _kept(stored, [one for one, _ in good], told), left_out
+    kept = _kept(stored, [one for one, _ in good], told)
+    return kept.combine_chunks(), left_out  # many pieces take longer to pickle than to read
 
 
 def _kept(stored: pa.Table, found: Sequence[Found], told: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -38,9 +38,8 @@ def read(progress: Progress, device_name: str) -> Host:
             cpu_cores=usable_cores(),
             memory_bytes=host_memory_bytes(),
             python_version=platform.python_version(),
-            torch_version=str(
-                torch.__version__
-            ),  # torch's own type would make a reader import torch
+            # its own type would make the parent import torch
+            torch_version=str(torch.__version__),
             triton_version=_version("triton"),
             cuda_version=torch.version.cuda,
             driver_version=driver,

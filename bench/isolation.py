@@ -37,8 +37,8 @@ PRELOAD = [
 
 EXIT_TIMEOUT_S = 5.0
 
-SOCKET_PATH_MAX = 107
-"""Bytes in the path of a Unix socket, see unix(7)."""
+SOCKET_PATH_MAX = 103
+"""Bytes in the path of a Unix socket on macOS; on Linux there are 107, see unix(7)."""
 
 LONGEST_WAIT_S = 3600.0
 """poll(2) counts milliseconds in an int: longer waits are made of several."""
@@ -101,11 +101,6 @@ def call(
         ours.close()
 
 
-def get_ready() -> None:
-    """Starts the forkserver, which imports torch for seconds while the caller goes on."""
-    _context("forkserver")
-
-
 _contexts: dict[str, BaseContext] = {}
 
 
@@ -155,7 +150,8 @@ def _room_for_a_socket() -> Iterator[None]:
 def without_main() -> Iterator[None]:
     """A child started within does not run this program's main module again, as it else would.
 
-    It finds what it needs by name, so that would only cost time: 7 ms on top of 20.
+    It finds what it needs by name. Running a script again would cost time at best, and start
+    children of its own where it has no guard against that.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis import cache, files, study, table
+from analysis import cache, files, spreading, study, table
 from analysis.answers import answered
 from analysis.load import load
 from tests.analysis import many
@@ -270,8 +270,17 @@ def test_processes_read_what_this_one_reads(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(study, "_AT_ONCE", 20)
     monkeypatch.setattr(cache, "kept", lambda study: None)
     here = study.read(folder)
+    asked: list[bool] = []
+
+    def spread(function: Any, pieces: Any, worth_it: bool) -> Any:
+        asked.append(worth_it)
+        return spreading.spread(function, pieces, worth_it)
+
+    monkeypatch.setattr(spreading, "usable_cores", lambda: 2)
     monkeypatch.setattr(study, "_WORTH_PROCESSES", 1)
+    monkeypatch.setattr(study, "spread", spread)
     there = study.read(folder)
+    assert asked == [True]
     same(there.table, here.table)
     assert there.left_out == here.left_out == {"empty.parquet": "is empty"}
 

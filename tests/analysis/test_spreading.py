@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from analysis import spreading
 from analysis.spreading import spread
 from tests.commands import ROOT
+from tests.processes import alive, marker, soon
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spreading, "usable_cores", lambda: 2)
 
 
 def where(piece: int) -> tuple[int, int]:
@@ -42,8 +50,48 @@ def test_what_goes_wrong_in_a_process_is_raised_here() -> None:
     assert multiprocessing.active_children() == []
 
 
+def dying_elsewhere(piece: tuple[int, int]) -> int:
+    number, parent = piece
+    if number == 2 and os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_what_a_killed_process_leaves_is_done_here() -> None:
+    pieces = [(number, os.getpid()) for number in range(5)]
+    assert list(spread(dying_elsewhere, pieces, True)) == [0, 1, 2, 3, 4]
+    assert multiprocessing.active_children() == []
+
+
+KILLED = """
+import time
+from analysis import spreading
+spreading.usable_cores = lambda: 2
+for result in spreading.spread(abs, range(4), True):
+    print(result, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_their_parent(number: int) -> None:
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", KILLED], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "MODESCOPE_TEST": sign},
+    )  # fmt: skip
+    with parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "0\n"
+        assert soon(lambda: len(alive(sign)) >= 3)  # and two that work
+        parent.send_signal(number)
+    assert soon(lambda: not alive(sign))
+
+
 NO_GUARD = """
+from analysis import spreading
 from analysis.spreading import spread
+spreading.usable_cores = lambda: 2
 print("main")
 print(list(spread(abs, [-1, -2], True)))
 """

@@ -173,7 +173,7 @@ def test_nothing_survives_a_killed_parent() -> None:
     )
     with parent:
         assert parent.stdout.readline() == "started\n"
-        assert len(alive(sign)) >= 4  # parent, forkserver, child, grandchild
+        assert soon(lambda: len(alive(sign)) >= 4)  # parent, forkserver, child, grandchild
         parent.kill()
     assert soon(lambda: not alive(sign))
 
