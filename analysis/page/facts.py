@@ -29,7 +29,7 @@ def facts(
         ("First call", _first_calls(answers)),
         ("Error", _errors(answers, rows)),
         ("Noise floor", _floors(answers)),
-        ("Smallest gain shown", _detectable(answers)),
+        ("May be missed", _detectable(answers)),
         ("Between processes", _between(behind)),
     )
     return tuple((name, text) for name, text in told if text)
@@ -105,7 +105,10 @@ def _detectable(answers: Sequence[Recommendation]) -> str:
     known = [one.detectable for one in answers if one.detectable is not None]
     if not known:
         return ""
-    return f"{numbers.percent(max(known))}, in 80 % of such runs, for the least certain row"
+    least = numbers.percent(max(known))
+    return (
+        f"gains below {least}; larger ones show in 80 % of such runs, even in the least certain row"
+    )
 
 
 def _between(rows: Sequence[Row]) -> str:

@@ -103,7 +103,7 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
         told = (f"{t.row.mode} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
         yield f"Not told apart from it: {', '.join(told)}."
     if answer.choice and answer.choice.flags:
-        yield f"{answer.choice.mode} was flagged: {', '.join(answer.choice.flags)}."
+        yield f"timings of {answer.choice.mode} are flagged: {', '.join(answer.choice.flags)}."
     reasons: dict[str, list[str]] = {}
     for refused in answer.refused:
         if refused.kind in _ASKED_FOR:

@@ -141,7 +141,7 @@ def test_a_remark_names_the_sizes_it_is_about(tmp_path: Path) -> None:
     flagged = batch(8, "compile", 2.0, flags=("drift",))
     sweep = [*batch(1, "compile", 2.0), *flagged, *batch(16, "compile", 2.0, flags=("drift",))]
     (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
-    assert advice.remarks == ("At batch 8 and 16: compile was flagged: drift.",)
+    assert advice.remarks == ("At batch 8 and 16: timings of compile are flagged: drift.",)
 
 
 def test_a_remark_on_every_size_names_none(tmp_path: Path) -> None:
