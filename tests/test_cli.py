@@ -283,7 +283,7 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:
     names = ("aborting", "aborting_while_built", "positional", "sleeping", "gigantic", "raising")
-    answer = cli("-m", *theirs(*names, "keyword"), "mode=eager", "timeout_s=8")
+    answer = cli("-m", *theirs(*names, "keyword"), "mode=eager", "timeout_s=6")
     assert answer.status == 1
     assert "Traceback" not in answer.err
     found = {row["model"].removeprefix("custom:net:"): row for row in rows(results)}
@@ -297,7 +297,7 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
         "raising": "failed",
     }
     assert "SIGABRT" in found["aborting"]["reason"]
-    assert found["sleeping"]["reason"] == "still running after timeout_s=8, during reference"
+    assert found["sleeping"]["reason"] == "still running after timeout_s=6, during reference"
     assert "allocate" in found["gigantic"]["reason"]
     assert found["raising"]["reason"] == "RuntimeError: not today"
     for name in ("sleeping", "aborting", "raising"):

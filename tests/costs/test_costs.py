@@ -19,7 +19,7 @@ from bench.timers import latency
 from tests.commands import ROOT, rows
 from tests.costs.conftest import Show
 
-FEW = 3
+FEW = 2
 CALLS = 1_000
 
 # What a quiet machine shows, and the most that `make bench` lets pass on a slower one.

@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from bench import isolation
 from bench.claims import __main__ as program
 from bench.claims.asking import SKIPPED, Answer
 from bench.claims.claim import UNDECIDED
+from bench.claims.needs import lacking
 from bench.claims.table import CLAIMS
 from tests.bench.claims.answers import answer
 
@@ -81,6 +83,19 @@ def test_snippets_print_what_the_page_says(
         [sys.executable, "-c", pasted], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "".join(f"{id}\n{text}" for id, text in shown.items())
+
+
+COMPILED = [id for id, each in CLAIMS.items() if each.compiles and not each.timed]
+
+
+@pytest.mark.parametrize("id", COMPILED)
+def test_what_compiles_prints_what_the_page_of_the_reference_machine_says(id: str) -> None:
+    if missing := lacking(CLAIMS[id], ["cpu"]):
+        pytest.skip(missing)
+    (page,) = (ROOT / "results/reference/amd-epyc-2-cores/claims").glob("*.md")
+    outcome = isolation.call("bench.claims.inside:run_snippet", id, timeout_s=120)
+    said = f"{CLAIMS[id].snippet}\n```\n\nIt printed:\n\n```\n{outcome.value}```"
+    assert said in page.read_text()
 
 
 def test_some_claims_alone(tmp_path: Path) -> None:
