@@ -31,9 +31,9 @@ venv: $(READY) ## set up .venv and nothing else
 run: $(READY) ## measure every mode here, write a report, print a table
 	.venv/bin/python run.py -m experiment=modes $(ARGS)
 
-# By file, as the tests of one share what they compiled.
+# By file, as the tests of one share what they compiled; a core, so a thread, for each process.
 test: $(READY) ## run the test suite
-	.venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 test-system: $(SYSTEM) ## tests in a browser, which root's apt-get installs; else they skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
@@ -42,7 +42,7 @@ check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 mutants: $(READY) ## plant faults in the harness and see that the tests kill them
 	.venv/bin/python -m tests.mutants $(ARGS)
