@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
 from bench import stats
+from bench.devices import Hardware
 from bench.records import Budget
 from bench.selfcheck.outcomes import Outcome, Setting, most, percent
 from bench.selfcheck.trials import Trial, adaptive, call_s, race, seeds
@@ -19,6 +21,8 @@ FALSE_FLAGS = 0.05
 SEEN = 0.95
 LATE = 1.1  # a round that is expected to end in time may end a little later
 OFF = 0.01
+AT_ITS_PACE = " while a third copy kept its pace"
+LEAST = 10  # trials; of fewer nothing is said
 STEP = "pointwise"  # about 50 µs
 
 
@@ -28,12 +32,20 @@ def equal_steps(setting: Setting) -> Iterator[Outcome]:
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
             found = [
-                race(built(name, device), built(name, device), device, adaptive(2.0), seed)
+                _equal_race(name, device, seed, watched=condition == "quiet")
                 for seed in seeds(setting, each, f"equal steps, {condition}")
                 for name in WORKLOADS
             ]
         yield from _equal_rows(found, condition)
-        yield _shared_row(found, condition)
+        if condition == "quiet":
+            yield _quiet_row([trial for trial in found if trial.kept_pace])
+        yield _flags_row(found, condition)
+
+
+def _equal_race(name: str, device: Hardware, seed: int, watched: bool) -> Trial:
+    case, baseline, witness = (built(name, device) for _ in range(3))
+    watch = witness if watched else None
+    return race(case, baseline, device, adaptive(2.0), seed, witness=watch)
 
 
 def _equal_rows(found: list[Trial], condition: str) -> Iterator[Outcome]:
@@ -42,9 +54,6 @@ def _equal_rows(found: list[Trial], condition: str) -> Iterator[Outcome]:
         "interval excludes 1": (FALSE_ALARMS, sum(trial.sign != 0 for trial in found)),
         "verdict beyond 1 %": (FALSE_VERDICTS, sum(trial.verdict_sign != 0 for trial in found)),
     }
-    if condition == "quiet":
-        own = sum(bool(trial.own_flags) for trial in found)
-        rates["any flag of one step alone"] = (FALSE_FLAGS, own)
     for what, (share, wrong) in rates.items():
         yield Outcome(
             check=f"equal steps: {what}",
@@ -57,20 +66,38 @@ def _equal_rows(found: list[Trial], condition: str) -> Iterator[Outcome]:
         )
 
 
-def _shared_row(found: list[Trial], condition: str) -> Outcome:
-    """What was raised in all. Of equal steps in turns, what both show is what the machine did."""
-    raised = [flag for trial in found for flag in trial.flags]
-    counts = sorted(((raised.count(flag), flag) for flag in set(raised)), reverse=True)
-    flagged = sum(bool(trial.flags) for trial in found)
+def _quiet_row(quiet: list[Trial]) -> Outcome:
+    n, flagged = len(quiet), sum(bool(trial.flags) for trial in quiet)
+    return Outcome(
+        check=f"equal steps{AT_ITS_PACE}: any flag",
+        condition="quiet",
+        found=_counted(quiet),
+        accepted=f"at most {most(n, FALSE_FLAGS)}",
+        holds=flagged <= most(n, FALSE_FLAGS) if n >= LEAST else None,
+        trials=n,
+        value=flagged / n if n else None,
+    )
+
+
+def _flags_row(found: list[Trial], condition: str) -> Outcome:
     return Outcome(
         check="equal steps: any flag, the machine's own drift and load included",
         condition=condition,
-        found=", ".join([f"{flagged} of {len(found)}", *(f"{f} {times}" for times, f in counts)]),
+        found=_counted(found),
         accepted="told, not judged",
         holds=None,
         trials=len(found),
-        value=flagged / len(found),
+        value=sum(bool(trial.flags) for trial in found) / len(found),
     )
+
+
+def _counted(found: list[Trial]) -> str:
+    """How many have a flag, and which: `3 of 90 (3.3 %), drift 2, bimodal 1`."""
+    flagged = sum(bool(trial.flags) for trial in found)
+    counts = Counter(flag for trial in found for flag in trial.flags)
+    share = f" ({percent(flagged / len(found))})" if found else ""
+    told = [f"{flag} {times}" for flag, times in counts.most_common()]
+    return ", ".join([f"{flagged} of {len(found)}{share}", *told])
 
 
 @dataclass(frozen=True)
@@ -136,7 +163,10 @@ def _planted_rows(each: Planted, found: list[Trial], condition: str) -> Iterator
 
 
 def flag_row(what: str, flag: str, found: list[Trial], condition: str) -> Outcome:
-    """Whether the flag is up in nearly all trials; undecided where the system does not count."""
+    """Whether the flag is up in nearly all trials.
+
+    Undecided with fewer than LEAST of them, and where the system does not count.
+    """
     n, flagged = len(found), sum(flag in trial.flags for trial in found)
     blind = flag == "contended" and not any(trial.watched for trial in found)
     needed = n - most(n, 1 - SEEN)
@@ -145,7 +175,7 @@ def flag_row(what: str, flag: str, found: list[Trial], condition: str) -> Outcom
         condition=condition,
         found="this system does not say what others do" if blind else f"{flagged} of {n}",
         accepted=f"{needed}",
-        holds=None if blind else flagged >= needed,
+        holds=None if blind or n < LEAST else flagged >= needed,
         trials=n,
-        value=None if blind else flagged / n,
+        value=None if blind or not n else flagged / n,
     )

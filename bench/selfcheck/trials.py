@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 from tqdm import tqdm
 
 from bench import contention, diagnostics, placement, stats
@@ -13,6 +12,7 @@ from bench.devices import Device
 from bench.records import Budget
 from bench.rounds import paired, warm_up
 from bench.selfcheck.outcomes import Setting
+from bench.selfcheck.witness import Witness
 from bench.stats import Estimate
 from bench.testbed.workloads import Workload
 from bench.timers import latency
@@ -55,9 +55,9 @@ class Trial:
 
     ratio: Estimate  # how many times as fast as the baseline the case is
     flags: tuple[str, ...]
-    own_flags: tuple[str, ...]  # those left when what both steps share is taken out
     timed_s: float
     watched: bool = True  # whether the system says what others do
+    kept_pace: bool | None = None  # whether the machine did; None where no witness was asked
 
     @property
     def sign(self) -> int:
@@ -79,12 +79,18 @@ def race(
     budget: Budget,
     seed: int,
     redraw: placement.Redraw | None = None,
+    witness: Workload | None = None,
 ) -> Trial:
-    """Warm-up and paired rounds of two steps, whose memory is placed anew unless said how."""
+    """Warm-up and paired rounds of two steps, whose memory is placed anew unless said how.
+
+    A `witness` is timed between their blocks, half as long.
+    """
     before = contention.read()
     warmth = warm_up([case, baseline], device, budget)
     elsewhere = redraw or placement.anew([*case.tensors, *baseline.tensors], device, seed)
-    rounds = paired(case, baseline, device, budget, seed, warmth.per_call_s, elsewhere)
+    watch = None if witness is None else Witness(witness, device, budget.block_s / 2, seed)
+    between = elsewhere if watch is None else watch.before(elsewhere)
+    rounds = paired(case, baseline, device, budget, seed, warmth.per_call_s, between)
     seen = contention.between(before, contention.read())
     ratio = stats.speedup(rounds.case_s, rounds.baseline_s)
     assert ratio is not None
@@ -92,21 +98,8 @@ def race(
     conditions = {"no_steady_state": not warmth.steady, "contended": contention.contended(seen)}
     up = tuple(name for name, is_up in conditions.items() if is_up)
     watched = seen.cpu_wait_s is not None or seen.others_cpu_s is not None
-    own = _own_flags(rounds.case_s, rounds.baseline_s, rounds.case_first)
-    return Trial(ratio, (*flags, *up), own, rounds.seconds, watched)
-
-
-def _own_flags(
-    case_s: Sequence[float], baseline_s: Sequence[float] | None, case_first: Sequence[bool] | None
-) -> tuple[str, ...]:
-    """Flags of the rounds divided by the geometric mean of both steps' durations.
-
-    Of equal steps that run in turns, what both share is what the machine did.
-    """
-    if baseline_s is None:
-        return ()
-    half = np.sqrt(np.asarray(case_s) / np.asarray(baseline_s))
-    return diagnostics.raised(half, 1 / half, case_first)
+    kept_pace = None if watch is None else watch.kept_pace()
+    return Trial(ratio, (*flags, *up), rounds.seconds, watched, kept_pace)
 
 
 def call_s(step: Workload, device: Device) -> float:

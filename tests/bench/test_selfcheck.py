@@ -13,7 +13,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -151,8 +150,8 @@ def test_an_interval_of_another_level_falls_short(
 
 
 def _trial(low: float, high: float, *flags: str, timed_s: float = 0.1) -> Trial:
-    own = tuple(flag for flag in flags if flag != "contended")
-    return Trial(Estimate((low * high) ** 0.5, low, high), flags, own, timed_s)
+    estimate = Estimate((low * high) ** 0.5, low, high)
+    return Trial(estimate, flags, timed_s, kept_pace=True)
 
 
 def _outcomes(check: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool | None]:
@@ -170,9 +169,10 @@ def _outcomes(check: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch) -> dict
         (_trial(0.995, 1.005), set()),
         (_trial(1.002, 1.005), {"interval excludes 1"}),
         (_trial(1.012, 1.015), {"interval excludes 1", "verdict beyond 1 %"}),
-        (_trial(0.995, 1.005, "drift"), {"any flag of one step alone"}),
+        (_trial(0.995, 1.005, "drift"), {"any flag"}),
+        (replace(_trial(0.995, 1.005, "drift"), kept_pace=False), set()),
     ],
-    ids=["sound", "alarms", "verdicts", "flags"],
+    ids=["sound", "alarms", "verdicts", "flags", "flags of the machine"],
 )
 def test_false_alarms_fall_short(
     trial: Trial, falls_short: set[str], monkeypatch: pytest.MonkeyPatch
@@ -239,14 +239,35 @@ def test_flags_that_are_raised_by_nothing_fall_short(monkeypatch: pytest.MonkeyP
     assert calm.holds is False
 
 
-def test_what_both_steps_show_is_no_flag_of_either() -> None:
-    rising = np.linspace(1.0, 1.05, 60)
-    ramp = (rising * (1 + 0.002 * np.cos(np.arange(60) * 2.4))).tolist()
-    other = (rising * (1 + 0.002 * np.sin(np.arange(60) * 1.9))).tolist()
-    first = [bool(i * 7 % 5 % 2) for i in range(60)]
-    assert "drift" in diagnostics.raised(ramp, other, first)
-    assert trials._own_flags(ramp, other, first) == ()
-    assert "drift" in trials._own_flags(ramp, [1.0] * 60, first)
+def test_disturbances_are_judged_where_nothing_else_disturbed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In every other trial the machine kept its pace; in those between a flag is missing."""
+    sound = _trial(0.999, 1.001, "drift", "order_effect")
+    drowned = replace(_trial(1.02, 1.03), kept_pace=False)
+    course = cycle([drowned, sound])
+    only = [each for each in disturbances.DISTURBANCES if each.watched]
+    monkeypatch.setattr(disturbances, "_disturbed_race", lambda *_: next(course))
+    monkeypatch.setattr(disturbances, "DISTURBANCES", only)
+    rows = list(disturbances.disturbances(QUICK))
+    assert {(row.trials, row.holds) for row in rows} == {(20, True)}
+    assert {row.found for row in rows if "ratio" in row.check} == {
+        "20 of 20, off by at most 5e-05 %; 20 more were played"
+    }
+
+
+def test_a_machine_that_never_keeps_its_pace_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    restless = replace(_trial(0.999, 1.001), kept_pace=False)
+    found = _outcomes(disturbances.disturbances, restless, monkeypatch)
+    assert [holds for check, holds in found.items() if "third copy" in check] == [None] * 6
+    (quiet,) = (
+        h
+        for c, h in _outcomes(races.equal_steps, restless, monkeypatch).items()
+        if "third copy" in c
+    )
+    assert quiet is None
 
 
 def test_where_the_system_does_not_count_nothing_is_decided(

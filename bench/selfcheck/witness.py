@@ -1,0 +1,75 @@
+"""Did the machine itself keep its pace while two steps were compared? A third step is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench import diagnostics, placement
+from bench.devices import Device
+from bench.stats import MIN_ROUNDS
+from bench.testbed.workloads import Workload
+from bench.timers import calls_for, latency, reading_cost
+
+WANDERS = diagnostics.DURATION_DRIFT / 2
+"""A machine that changes by less leaves a drift of the size that is flagged to what is planted."""
+
+FAR = 0.02
+FEW = 0.1
+"""Of the blocks; `diagnostics.MODE_SHARE` of a row's rounds make it bimodal."""
+
+THIRDS = 3  # of the blocks, as `diagnostics.drift` compares the first and the last
+CALLS = 200  # untimed ones, which also tell how long a call takes
+SETTLING_CALLS = 3  # after the memory was placed anew, as between other blocks
+
+
+class Witness:
+    """A copy of the compared steps that nothing disturbs, timed in a block before each of theirs.
+
+    What it shows, the machine did; what only the others show, it did not. Its rounds decide, not
+    those of the others, so choosing trials by it favours no answer.
+    """
+
+    def __init__(self, step: Workload, device: Device, block_s: float, seed: int) -> None:
+        self._step, self._device = step, device
+        self._elsewhere = placement.anew(step.tensors, device, seed)
+        expected_s = latency(step, device, CALLS).median_s
+        assert expected_s is not None
+        self._calls = calls_for(block_s, expected_s, reading_cost(device.clock))
+        self._blocks_s: list[float] = []
+
+    def before(self, redraw: placement.Redraw) -> placement.Redraw:
+        """`redraw`, and a block of the witness ahead of it."""
+
+        def both() -> object:
+            self._blocks_s.append(self._block_s())
+            return redraw()
+
+        return both
+
+    def kept_pace(self) -> bool:
+        """Whether its blocks say so (`kept_pace`)."""
+        return kept_pace(self._blocks_s)
+
+    def _block_s(self) -> float:
+        placement = self._elsewhere()
+        for _ in range(SETTLING_CALLS):
+            self._step()
+        seconds = latency(self._step, self._device, self._calls).median_s
+        assert seconds is not None
+        del placement
+        return seconds
+
+
+def kept_pace(blocks_s: Sequence[float]) -> bool:
+    """Whether they have one level: few far from it, and no third WANDERS away from another.
+
+    False below MIN_ROUNDS blocks, where nothing can be said.
+    """
+    if len(blocks_s) < MIN_ROUNDS:
+        return False
+    logs = np.log(blocks_s)
+    far = np.abs(logs - np.median(logs)) > FAR
+    levels = [float(np.median(third)) for third in np.array_split(logs, THIRDS)]
+    return bool(far.mean() < FEW and max(levels) - min(levels) <= WANDERS)
