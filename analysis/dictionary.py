@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.metrics import METRICS
 from analysis.replicates import ADDED
+from bench.markup import prose
 from bench.records import PARTS, SCHEMA_VERSION
 from bench.store import SCHEMA
 
@@ -91,11 +92,7 @@ def text() -> str:
 
 def _table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     cells = [titles, ["---"] * len(titles), *lines]
-    return "".join(f"| {' | '.join(_escaped(cell) for cell in line)} |\n" for line in cells)
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    return "".join(f"| {' | '.join(map(prose, line))} |\n" for line in cells)
 
 
 def main() -> int:

@@ -25,14 +25,12 @@ from bench.records import (
     canonical_json,
 )
 from bench.schema import MOST, check
+from bench.training.choices import LOSSES
 
 NOT_OF_A_CASE = ("experiment=", "resume=", "retry=", "order=")
 """Overrides that a command for a single case leaves out."""
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
-
-LOSSES = ("mse", "output")
-"""Losses that need no function: against a drawn target, and what forward returns."""
 
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
 
@@ -158,9 +156,9 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
 
 
 def _training(config: dict[str, Any]) -> Training | None:
-    options = config["train"]
+    options, loss = config["train"], _loss(config["model"]["loss"])
     if config["phase"] == "train":
-        return Training(loss=_loss(config["model"]["loss"]), **options)
+        return Training(loss=loss, **options)
     changed = [key for key, value in options.items() if value != getattr(Training(), key)]
     if changed:
         key = changed[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.records import CAPTURING, COUNTING, Case, DeviceFacts, Training, Variant
+from bench.records import CAPTURING, Case, DeviceFacts, Training, Variant
+from bench.training.choices import OPTIMIZERS
 
 TF32_CAPABILITY = (8, 0)
 """First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
@@ -61,7 +62,7 @@ TRAINING_RULES: tuple[tuple[TrainingRule, str], ...] = (
     ),
     (
         lambda variant, training, device: (
-            training.capturable is not None and training.optimizer not in COUNTING
+            training.capturable is not None and not OPTIMIZERS[training.optimizer].counts_steps
         ),
         "train.capturable is for optimizers that count their steps, and {optimizer} does not; "
         "leave it out, or use train.optimizer=adamw",

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.markup import prose
+
 UNKNOWN = "–"
 
 NUMBER = re.compile(rf"[-+]?\d[\d,]*(\.\d+)? ?%?|{UNKNOWN}")
@@ -37,12 +39,9 @@ def told(section: Section) -> str:
 
 
 def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table, numbers right; what would end a cell early is escaped."""
+    """A table, numbers right; cells are prose (`bench.markup`)."""
     ruler = ["--:" if right else "---" for right in _numeric(headers, rows)]
-    cells = (
-        [cell.replace("|", "\\|").replace("\n", " ") for cell in line]
-        for line in (headers, ruler, *rows)
-    )
+    cells = (list(map(prose, line)) for line in (headers, ruler, *rows))
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 

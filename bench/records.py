@@ -84,10 +84,6 @@ class Model:
     batch_dim: int | None = 0
 
 
-COUNTING = ("adamw",)
-"""Optimizers that count their steps, on the host unless they are capturable (torch.optim)."""
-
-
 @dataclass(frozen=True)
 class Training:
     """How a step trains; the same for a case and its baseline."""

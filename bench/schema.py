@@ -11,6 +11,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from bench.records import UsageError
+from bench.training.choices import IMPLEMENTATIONS, OPTIMIZERS
 
 
 @dataclass
@@ -121,8 +122,8 @@ CHOICES = {
     "baseline.dtype": (None, "fp32", "tf32", "bf16", "fp16"),
     "compile_cache": ("cold", "warm"),
     "order": ("random", "given"),
-    "train.optimizer": ("sgd", "adamw"),
-    "train.implementation": ("default", "for_loop", "foreach", "fused"),
+    "train.optimizer": tuple(OPTIMIZERS),
+    "train.implementation": tuple(IMPLEMENTATIONS),
     "train.capture": ("step", "forward_backward"),
     "train.checkpoint": ("none", "children", "model"),
 }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
+from bench import markup
 from bench.claims import telling
 from bench.claims.asking import Answer
 from bench.claims.seen import Figure
@@ -24,49 +23,21 @@ NOTE = (
 
 def html_page(heading: Sequence[str], answers: Sequence[Answer], found: Sequence[Figure]) -> str:
     """All of it, in one file."""
-    return _render("claims.html.j2", _engine(autoescape=True), heading, answers, found)
+    return _render("claims.html.j2", markup.html_engine("bench"), heading, answers, found)
 
 
 def markdown_page(
     heading: Sequence[str], answers: Sequence[Answer], found: Sequence[Figure]
 ) -> str:
     """The same as Markdown."""
-    engine = _engine(autoescape=False, finalize=_markdown)
+    engine = markup.markdown_engine("bench", markup.prose)
     return _render("claims.md.j2", engine, heading, answers, found)
-
-
-def _engine(**own: Any) -> jinja2.Environment:
-    engine = jinja2.Environment(
-        loader=jinja2.PackageLoader("bench"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        **own,
-    )
-    engine.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
-    engine.filters["as_is"] = Markup
-    engine.filters["code"] = _code
-    return engine
 
 
 def _code(text: str) -> Markup:
     """For HTML: what stands in backticks is code."""
     parts = str(escape(text)).split("`")
     return Markup("".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts)))
-
-
-def _markdown(value: Any) -> Any:
-    """Text that Markdown shows as it is, on one line; code in backticks stays code."""
-    if isinstance(value, Markup):
-        return value
-    parts = re.split(r"(`[^`]*`)", " ".join(str(value).split()))
-    return "".join(
-        part.replace("|", r"\|")
-        if part.startswith("`")
-        else re.sub(r"([|*_\\\[\]])", r"\\\1", html.escape(part, quote=False))
-        for part in parts
-    )
 
 
 def _render(
@@ -76,6 +47,9 @@ def _render(
     answers: Sequence[Answer],
     found: Sequence[Figure],
 ) -> str:
+    engine.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    engine.filters["as_is"] = Markup
+    engine.filters["code"] = _code
     return engine.get_template(template).render(
         title=TITLE,
         summary=telling.summary(answers),

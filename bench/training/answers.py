@@ -81,11 +81,11 @@ class Answer:
 Answers = dict[str, Answer]  # by names such as "gradient of 0.weight in step 2"
 
 
-def answers(outcome: Outputs, module: torch.nn.Module, optimizer: str) -> Answers:
+def answers(outcome: Outputs, module: torch.nn.Module, follows_size: bool) -> Answers:
     """From the losses, gradients and updates of `module` in float64.
 
-    Updates of sgd count in full. The first ones of adamw are as long for rounding errors as for any
-    other gradient, so they count where gradients are clear.
+    Where updates do not follow the size of gradients (`bench.training.choices`), those of rounding
+    errors are as long as any, so they count where gradients are clear.
     """
     typical = {kind: _root_mean_square(_those(kind, outcome)) for kind in ("gradient", "update")}
     weights = {f"update of {name}": _norm(weight) for name, weight in trained(module).items()}
@@ -93,7 +93,7 @@ def answers(outcome: Outputs, module: torch.nn.Module, optimizer: str) -> Answer
         place: Answer(value, typical.get(place.partition(" ")[0], 0.0), weights.get(place, 0.0))
         for place, value in outcome.items()
     }
-    return found if optimizer == "sgd" else _with_gradients(found)
+    return found if follows_size else _with_gradients(found)
 
 
 def errors(outcome: Outputs, expected: Answers, by: Ruler) -> Iterator[tuple[str, float]]:

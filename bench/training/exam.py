@@ -15,6 +15,7 @@ from bench.outputs import Outputs, double
 from bench.records import Mode, Training, Variant
 from bench.subject import Inputs, Subject, redraw, state_kept
 from bench.training.answers import EXACT, Answers, answers, errors, jump, ruler
+from bench.training.choices import OPTIMIZERS
 from bench.training.recomputing import trained
 
 STEPS = 3
@@ -61,7 +62,8 @@ def prepare(subject: Subject, training: Training, device: Hardware, seed: int) -
         outcome, again = (_outcome(built, inputs, each) for each in (seed, seed + 1))
     if not any(place.startswith("gradient") for place in outcome):
         return Exam(subject, inputs, {}, training, device, seed, NO_GRADIENT)
-    expected = answers(outcome, own.module, training.optimizer)
+    follows_size = OPTIMIZERS[training.optimizer].follows_size
+    expected = answers(outcome, own.module, follows_size)
     stochastic = worst(errors(again, expected, EXACT)).error > REPEATABLE
     kept = subject.cast(torch.float32).to(torch.device("cpu"))
     unfit = STOCHASTIC if stochastic else None

@@ -14,6 +14,7 @@ from torch.nn.functional import mse_loss
 from bench.outputs import floating
 from bench.records import UsageError
 from bench.subject import Inputs, Subject, find, state_kept
+from bench.training.choices import LOSSES
 
 Loss = Callable[[Any, Inputs], torch.Tensor]
 
@@ -39,9 +40,6 @@ def given(output: Any, inputs: Inputs) -> torch.Tensor:
     return loss
 
 
-LOSSES: dict[str, Loss] = {"mse": mse, "output": given}
-
-
 def loss_of(name: str) -> Loss:
     """The loss called `name`: one of LOSSES, or "module:function".
 
@@ -49,7 +47,7 @@ def loss_of(name: str) -> Loss:
     model gave them, and returns a tensor of one element. Raises UsageError where it is not found.
     """
     if name in LOSSES:
-        return LOSSES[name]
+        return find(LOSSES[name].target)
     function = find(name, key="model.loss")
 
     def theirs(output: Any, inputs: Inputs) -> torch.Tensor:
@@ -76,7 +74,7 @@ def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     """
     module = subject.module.train()
     check(module, loss)
-    if loss != "mse":
+    if loss not in LOSSES or not LOSSES[loss].compares:
         return subject
     with torch.no_grad(), state_kept(module):
         outputs = floating(module(*subject.inputs.args, **subject.inputs.kwargs))

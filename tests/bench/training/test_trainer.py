@@ -13,9 +13,10 @@ from torch import nn
 from bench import modes, placement, race
 from bench.devices import Cpu
 from bench.entrant import Entrant, enter
-from bench.records import COUNTING, Training, UsageError, Variant
+from bench.records import Training, UsageError, Variant
 from bench.subject import Inputs, Subject
 from bench.training import exam, optimizers
+from bench.training.choices import OPTIMIZERS
 from bench.training.losses import trainable
 from bench.training.recomputing import RECOMPUTING, trained
 from bench.training.trainer import FIRST_SCALE, HEADROOM, MOST_HALVINGS, Trainer, start_of
@@ -51,7 +52,7 @@ HALF_AMP = variant("fp16", autocast=True)
         ("fused", True, None),
     ],
 )
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
+@pytest.mark.parametrize("name", list(OPTIMIZERS))
 def test_the_implementation_is_asked_for(
     name: str, implementation: str, fused: bool | None, foreach: bool | None
 ) -> None:
@@ -81,16 +82,16 @@ def test_adamw_is_capturable_where_it_is_captured(
     assert made.param_groups[0]["capturable"] is capturable
 
 
-def test_those_that_count_their_steps_can_be_captured_only_when_told() -> None:
-    """So says torch, which has the option for them alone."""
-    assert (
-        tuple(
-            name
-            for name, make in optimizers.OPTIMIZERS.items()
-            if "capturable" in make([torch.zeros(1, requires_grad=True)]).param_groups[0]
-        )
-        == COUNTING
-    )
+@pytest.mark.parametrize("name", list(OPTIMIZERS))
+def test_what_is_said_of_an_optimizer_is_so(name: str) -> None:
+    """torch has the option to be capturable for those alone that count their steps."""
+    weight = nn.Parameter(torch.zeros(2))
+    made = optimizers.optimizer([weight], Training(name), EAGER_MODE)
+    assert OPTIMIZERS[name].counts_steps == ("capturable" in made.param_groups[0])
+    weight.grad = torch.tensor([1.0, 1e-4])
+    made.step()
+    large, small = weight.detach().abs().tolist()
+    assert OPTIMIZERS[name].follows_size == (small < 0.01 * large)
 
 
 def test_only_what_requires_a_gradient_is_optimised() -> None:
@@ -103,7 +104,7 @@ def test_only_what_requires_a_gradient_is_optimised() -> None:
 
 
 @pytest.mark.parametrize("asked", [EAGER, HALF_AMP], ids=["fp32", "fp16"])
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
 @pytest.mark.parametrize("implementation", ["default", "foreach", "fused"])
 def test_restored_training_is_the_same_again(
     optimizer: str, implementation: str, asked: Variant
@@ -125,10 +126,11 @@ def test_restored_training_is_the_same_again(
     assert first[3] < first[0]  # it learns
 
 
-def test_a_restored_adamw_is_as_good_as_new() -> None:
+@pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
+def test_a_restored_optimizer_is_as_good_as_new(optimizer: str) -> None:
     """Its state of zeros is what a new one begins with."""
     of = subject(small_mlp)
-    used, new = (built(of, optimizer="adamw") for _ in range(2))
+    used, new = (built(of, optimizer=optimizer) for _ in range(2))
     new.trainer.optimizer.state.clear()
     for _ in range(5):
         used.step()
