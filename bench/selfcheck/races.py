@@ -20,7 +20,6 @@ FALSE_VERDICTS = 0.005
 FALSE_FLAGS = 0.05
 SEEN = 0.95
 LATE = 1.1  # a round that is expected to end in time may end a little later
-OFF = 0.01
 AT_ITS_PACE = " while a third copy kept its pace"
 LEAST = 10  # trials; of fewer nothing is said
 STEP = "pointwise"  # about 50 µs
