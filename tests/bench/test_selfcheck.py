@@ -341,6 +341,7 @@ def test_a_disturbance_follows_the_rounds(played: list[Rounds]) -> None:
     trial = _disturbed(Disturbance("a ramp", "drift", lambda round_, _: round_ / FIXED_ROUNDS))
     assert trial.ratio.value == pytest.approx(1, abs=0.01)
     assert "drift" in trial.flags
+    assert trial.kept_pace
     (seen,) = played
     ramp = [SPIN_S * (1 + round_ / FIXED_ROUNDS) for round_ in range(FIXED_ROUNDS)]
     assert seen.case_s == pytest.approx(ramp)

@@ -116,4 +116,18 @@ CONDITIONS = (
         "    marks = [device.mark() for _ in range(MARKS)]\n    all_issued_ahead = True\n",
         ("tests/bench/test_calibration.py::test_marks_are_read_behind_a_held_device",),
     ),
+    Fault(
+        "every machine is said to keep its pace",
+        "bench/selfcheck/witness.py",
+        "return bool(far.mean() < FEW and max(levels) - min(levels) <= WANDERS)",
+        "return True",
+        ("tests/bench/test_witness.py",),
+    ),
+    Fault(
+        "what is injected reaches the witness, too",
+        "bench/selfcheck/disturbances.py",
+        "witness = planted(built(STEP, device), 0.0, device)",
+        "witness = disturbed(built(STEP, device), extra_s, device)",
+        ("tests/bench/test_selfcheck.py::test_a_disturbance_follows_the_rounds",),
+    ),
 )

@@ -12,16 +12,16 @@ FACTS = "tests/analysis/test_page_facts.py"
 PAGES = (
     Fault(
         "what users wrote is markup",
-        "analysis/page/render.py",
-        "_engine(autoescape=True)",
-        "_engine(autoescape=False)",
+        "bench/markup.py",
+        "_engine(package, autoescape=True)",
+        "_engine(package, autoescape=False)",
         (f"{REPORT}::test_a_script_in_a_name_is_text",),
     ),
     Fault(
         "what users wrote ends a cell of a Markdown table",
-        "analysis/page/render.py",
+        "bench/markup.py",
         "return _SPECIAL.sub(",
-        "return html.escape(line) or _SPECIAL.sub(",
+        "return html.escape(text) or _SPECIAL.sub(",
         (f"{REPORT}::test_a_script_in_a_name_is_text",),
     ),
     Fault(
