@@ -106,7 +106,7 @@ def _name(dtype: torch.dtype) -> str:
 def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
     """CUDA graph launches in one steady call; None where there is none to be proven.
 
-    Profiling may slow later work (CUPTI stays attached), so this comes after all timing.
+    Profiling may slow later work (CUPTI may stay attached), so this comes after all timing.
     """
     if device.type == "cpu":
         return 0

@@ -323,7 +323,9 @@ class Memory:
         default=None,
     )
     graph_pool_bytes: int | None = column(
-        "of it, reserved for CUDA graphs alone; null on a CPU", default=None
+        "of it, reserved for CUDA graphs alone, with what cuBLAS took while any was captured; null "
+        "on a CPU",
+        default=None,
     )
     graph_pool_live_bytes: int | None = column(
         "of graph_pool_bytes, held by tensors between two calls, so part of resident_bytes too; "

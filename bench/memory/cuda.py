@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,10 +113,11 @@ class CudaAllocator:
     def expandable_segments(self, on: bool) -> Iterator[None]:
         """Takes new segments as PYTORCH_ALLOC_CONF=expandable_segments would, within the block.
 
-        What is cached and unused is returned before and after, as it is of the other kind. Does
+        What is cached and unused is returned before and after, as it is of the other kind. After it
+        the settings are those of the environment: not every torch can be asked for its own. Does
         nothing where the platform has no such segments: `expandable_bytes` stays 0.
         """
-        before = torch._C._accelerator_getAllocatorSettings()
+        before = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
         self.release_unused()
         torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{on}")
         try:

@@ -119,9 +119,15 @@ def test_nvidia_smi_knows_the_device() -> None:
     assert found.power_limit_w is None or 10 < found.power_limit_w < 3000
 
 
+def clocks_up(device: Hardware) -> None:
+    """A GPU that had nothing to do wakes at a low clock; `hold` counts in the one read last."""
+    device.hold(0.3)
+    device.clock_hz()
+
+
 @pytest.mark.parametrize("seconds", [1e-3, 1e-2, 1e-1])
 def test_hold_keeps_the_stream_for_about_as_long(seconds: float, device: Hardware) -> None:
-    device.hold(0.3)  # brings the clocks up
+    clocks_up(device)
     begin = device.mark()
     device.hold(seconds)
     end = device.mark()
@@ -130,7 +136,7 @@ def test_hold_keeps_the_stream_for_about_as_long(seconds: float, device: Hardwar
 
 
 def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> None:
-    device.synchronize()
+    clocks_up(device)
     first = device.mark()
     device.hold(0.2)
     last = device.mark()
@@ -143,7 +149,7 @@ def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> 
 
 
 def test_the_clock_is_read_well_enough_to_see_it_fall(device: Hardware) -> None:
-    device.hold(0.3)  # brings the clocks up
+    clocks_up(device)
     readings_hz = [device.clock_hz() for _ in range(5)]
     assert min(readings_hz) > 2e8
     assert max(readings_hz) < 4e9
@@ -205,7 +211,7 @@ def check_launches(found: Findings, mode: Mode) -> None:
     if mode.uses_graphs:
         assert found.graph_launches >= 1
     else:
-        assert found.graph_launches == 0
+        assert not found.graph_launches  # None: nothing was to be proven
     assert (found.graphs > 0) == (mode.compile != "none")
     if mode.autotunes:
         assert found.autotuned > 0

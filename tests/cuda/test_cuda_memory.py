@@ -56,6 +56,7 @@ def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator)
     assert (found.peak_bytes, found.requested_peak_bytes) == (count * rounded, count * size)
 
 
+@pytest.mark.usefixtures("no_pools")
 def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
     asked = variant(grad="enabled")
     built = modes.build(subject, asked, True, device)

@@ -239,5 +239,5 @@ def _beside_freed(device: Hardware) -> tuple[int, bool]:
     address = tensors[1].data_ptr()
     tensors = [tensors[1]]
     allocator.release_unused()
-    intact = tensors[0].data_ptr() == address and bool((tensors[0] == PATTERN).all())
-    return reserved(device) - empty, intact
+    left = reserved(device) - empty  # before the comparison takes memory, too
+    return left, tensors[0].data_ptr() == address and bool((tensors[0] == PATTERN).all())

@@ -339,7 +339,6 @@ def pretend(rules: Rules, patch: pytest.MonkeyPatch) -> Hardware:
         "_sleep": sleep,
     }.items():
         patch.setattr(torch.cuda, name, value)
-    patch.setattr(torch._C, "_accelerator_getAllocatorSettings", lambda: memory.settings)
     patch.setattr(
         torch._C, "_accelerator_setAllocatorSettings", lambda to: setattr(memory, "settings", to)
     )
