@@ -158,6 +158,8 @@ def _outcomes(check: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setattr(races, "race", lambda *args, **kwargs: trial)
     monkeypatch.setattr(races, "CONDITIONS", dict.fromkeys(corunners.CONDITIONS, nullcontext))
     monkeypatch.setattr(disturbances, "race", lambda *args, **kwargs: trial)
+    for module in (races, disturbances):
+        monkeypatch.setattr(module, "call_s", lambda step, device: 50e-6)
     calm = [replace(each, condition=nullcontext) for each in disturbances.DISTURBANCES]
     monkeypatch.setattr(disturbances, "DISTURBANCES", calm)
     return {f"{o.check}, {o.condition}": o.holds for o in check(QUICK)}
