@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def ask(claim: Claim[Any], devices: Sequence[str], logs: Path) -> tuple[Answer, 
             seconds += outcome.value.seconds
         else:
             failures.append(_failure(f"on {device}", outcome))
-            verdicts[device] = inconclusive(failures[-1][1])
+            verdicts[device] = inconclusive(outcome.reason or failures[-1][0])
     printed = _call("run_snippet", claim, logs)
     if printed.kind != "returned":
         failures.append(_failure("the snippet", printed))
@@ -148,24 +148,29 @@ def _answer(
 def combined(verdicts: Mapping[str, Verdict]) -> Verdict:
     """One verdict from those of several devices: where they differ, the limits say on which.
 
-    A device that decided nothing leaves the answer to the others.
+    A device that decided nothing leaves the answer to the others and is named with its reason.
     """
-    decided = {device: each for device, each in verdicts.items() if each.answer != UNDECIDED}
-    chosen = decided or dict(verdicts)
-    if len(chosen) == 1:
-        return next(iter(chosen.values()))
-    because = _by_device({device: each.because for device, each in chosen.items()})
-    answers = {each.answer for each in chosen.values()}
-    if answers == {UNDECIDED}:
-        return inconclusive(because)
+    undecided = {d: each.because for d, each in verdicts.items() if each.answer == UNDECIDED}
+    if len(undecided) == len(verdicts):
+        return inconclusive(_by_device(undecided))
+    agreed = _of_decided({d: each for d, each in verdicts.items() if d not in undecided})
+    left_out = [f"on {device}: undecided, {why}" for device, why in undecided.items()]
+    return replace(agreed, because="; ".join([agreed.because, *left_out]))
+
+
+def _of_decided(verdicts: Mapping[str, Verdict]) -> Verdict:
+    if len(verdicts) == 1:
+        return next(iter(verdicts.values()))
+    because = _by_device({device: each.because for device, each in verdicts.items()})
+    answers = {each.answer for each in verdicts.values()}
     if answers == {HOLDS}:
         return holds(because)
     against = {
-        d: each.counter_example or "" for d, each in chosen.items() if each.answer == REFUTED
+        d: each.counter_example or "" for d, each in verdicts.items() if each.answer == REFUTED
     }
     if answers == {REFUTED}:
         return Verdict(REFUTED, because, counter_example=_by_device(against))
-    limits = [f"on {d}: {limit}" for d, each in chosen.items() for limit in each.limits]
+    limits = [f"on {d}: {limit}" for d, each in verdicts.items() for limit in each.limits]
     return within_limits(because, *limits, *(f"not on {d}: {why}" for d, why in against.items()))
 
 

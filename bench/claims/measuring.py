@@ -12,13 +12,12 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as aot_autograd
 from torch._inductor import config as inductor
 
-from bench import compiler_facts, evidence, placement, rounds, stats
+from bench import compiler_facts, evidence
 from bench.allocations import watch_allocations
 from bench.devices import Hardware, Step
 from bench.memory.allocators import Allocations, Watched
 from bench.profiling.capture import capture
 from bench.profiling.facts import StepFacts
-from bench.records import Budget
 from bench.selfcheck.trials import adaptive, race
 from bench.stats import Estimate
 from bench.testbed.workloads import Workload
@@ -72,21 +71,10 @@ def _workload(step: Step, tensors: Sequence[torch.Tensor]) -> Workload:
     return Workload(lambda *_: step(), tuple(tensors))
 
 
-def duration_s(
-    step: Step,
-    device: Hardware,
-    tensors: Sequence[torch.Tensor] = (),
-    timed_max_s: float = TIMED_MAX_S,
-    seed: int = 0,
-) -> Estimate:
-    """How long does a call take that is waited for? The median over rounds, with its interval."""
-    budget: Budget = adaptive(timed_max_s)
-    warmth = rounds.warm_up([step], device, budget)
-    elsewhere = placement.anew(tensors, device, seed)
-    played = rounds.paired(step, None, device, budget, seed, warmth.per_call_s, elsewhere)
-    found = stats.median_interval(played.case_s)
-    assert found is not None
-    return found
+def load_compiler(device: Hardware) -> None:
+    """Compiles next to nothing, with a backward: later first calls need not load what all share."""
+    compiled = torch.compile(lambda x: (x + 1).sum())
+    compiled(torch.ones(8, device=device.torch_device, requires_grad=True)).backward()
 
 
 def first_call_s(step: Step, device: Hardware) -> float:

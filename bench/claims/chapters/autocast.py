@@ -54,7 +54,7 @@ def cast_once(seen: Casts) -> Verdict:
     """Refuted if a parameter in training is cast more than once.
 
     Within limits if that is so for other weights or modes alone, or if a change of the weight
-    between its uses goes unnoticed; else holds.
+    between its uses goes unnoticed; undecided if it is not cast at all; else holds.
     """
     trained = seen.casts[TRAINED]
     if trained == 0:

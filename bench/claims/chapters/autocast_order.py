@@ -40,19 +40,26 @@ class Order:
 def autograd_first(seen: Order) -> Verdict:
     """Refuted if autocast's kernel runs before autograd's, or autograd has the cast on its tape.
 
-    Holds if neither is so for any operator; undecided if autocast did not cast at all.
+    Holds if neither is so for any operator; undecided if autocast did not cast for one, or if
+    autograd's kernel was not seen to run.
     """
     idle = [name for name, low in seen.lowered.items() if not low]
     if idle:
         return inconclusive(f"autocast did not cast for {', '.join(idle)}")
+    unseen = [name for name, order in seen.entered.items() if AUTOGRAD not in order]
+    if unseen:
+        return inconclusive(f"autograd's kernel was not seen to run for {', '.join(unseen)}")
     for name, order in seen.entered.items():
-        first = order.startswith(AUTOCAST) and AUTOGRAD in order
-        if first or seen.cast_recorded[name]:
+        recorded = seen.cast_recorded[name]
+        told = [
+            *(["autocast's kernel runs before autograd's"] if order.startswith(AUTOCAST) else []),
+            *(["autograd's tape has the cast"] if recorded else []),
+        ]
+        if told:
             return refuted(
-                "autocast stands above autograd, whose tape has the casts: what mm saves for the "
-                f"backward is {seen.saved_in}",
-                f"{name} went through {seen.walked[name]}, and its history "
-                + ("has the cast of w" if seen.cast_recorded[name] else "does not have the cast"),
+                f"{' and '.join(told)}; what mm saves for the backward is {seen.saved_in}",
+                f"{name} went through {order}, and its history "
+                + ("has the cast of w" if recorded else "does not have the cast"),
             )
     return holds(f"the casts of {', '.join(seen.entered)} came after autograd, in no history")
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from bench.claims.chapters.reduce_overhead import Case, Model, call, documented
 from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
-from bench.claims.measuring import STEADY_CALLS, first_call_s, speedup
+from bench.claims.measuring import STEADY_CALLS, first_call_s, load_compiler, speedup
 from bench.devices import Hardware
 from bench.stats import Estimate, verdict
 
@@ -46,9 +46,9 @@ TUNED = (
 class Tuned:
     """max-autotune beside the other modes, by model."""
 
-    default_s: Annotated[Mapping[str, float], "first call, default,", "s"]
-    graphs_s: Annotated[Mapping[str, float], "first call, reduce-overhead,", "s"]
-    tuned_s: Annotated[Mapping[str, float], "first call, max-autotune,", "s"]
+    default_s: Annotated[Mapping[str, float], "first call (one reading), default,", "s"]
+    graphs_s: Annotated[Mapping[str, float], "first call (one reading), reduce-overhead,", "s"]
+    tuned_s: Annotated[Mapping[str, float], "first call (one reading), max-autotune,", "s"]
     over_default: Annotated[Mapping[str, Estimate], "times as fast as default,", "x"]
     over_graphs: Annotated[Mapping[str, Estimate], "times as fast as reduce-overhead,", "x"]
 
@@ -56,9 +56,10 @@ class Tuned:
 def longest_and_often_best(seen: Tuned) -> Verdict:
     """Refuted if for no model max-autotune took longest to compile, or was best.
 
-    Best means more than 1 % faster than both other modes, intervals included. Holds if it took
-    longest for all models and was best for half of them ("often"); within limits if for fewer;
-    undecided where intervals leave open which of these it is.
+    How long compiling took is one reading each. Best means more than 1 % faster than both other
+    modes, intervals included. Holds if it took longest for all models and was best for half of them
+    ("often"); within limits if for fewer; undecided where intervals leave open which of these it
+    is.
     """
     shorter = [
         model
@@ -73,8 +74,8 @@ def longest_and_often_best(seen: Tuned) -> Verdict:
     best = [model for model, is_best in found.items() if is_best]
     unclear = [model for model, is_best in found.items() if is_best is None]
     told = (
-        f"took longest to compile for {len(found) - len(shorter)} of {len(found)} models, was best "
-        f"for {len(best)}"
+        f"took longest to compile, in one reading each, for {len(found) - len(shorter)} of "
+        f"{len(found)} models, was best for {len(best)}"
     )
     seldom = 2 * len(best) < len(found)
     if seldom and unclear:
@@ -138,8 +139,8 @@ def autotune_best(device: Hardware) -> Tuned:
     And the time of a call in the other modes ÷ that in max-autotune, in paired rounds, in bf16. One
     compilation each: what autotuning chooses may differ from one to the next.
     """
-    first = torch.compile(lambda x: x + 1)
-    _first_s(first, torch.ones(8, device=device.torch_device), device)
+    with fresh_cache():
+        load_compiler(device)
     seconds: dict[str, dict[str, float]] = {mode: {} for mode in MODES}
     gains: dict[str, dict[str, Estimate]] = {mode: {} for mode in MODES[:-1]}
     for case in TUNED:

@@ -16,7 +16,7 @@ from bench.claims.measuring import watched
 from bench.devices import Hardware
 from bench.memory.cuda import CudaAllocator
 
-KIB, MIB = 2**10, 2**20
+MIB = 2**20
 SMALL_STEP, LARGE_STEP = 512, 2 * MIB
 
 SMALL = (1, 511, 513, 1_000, 100_001, MIB - 1)

@@ -175,10 +175,10 @@ class Opaque:
 
 
 def opaque_but_whole(seen: Opaque) -> Verdict:
-    """Refuted if the custom op breaks the graph, or is not called between two generated kernels.
+    """Refuted if the custom op breaks the graph, or if not two kernels and one call are generated.
 
-    Holds if it is, and torch's own operator in its place is fused with both; undecided if that one
-    is not fused either.
+    Holds if they are, and with torch's own operator in its place one kernel is all; undecided if
+    that one is not fused either.
     """
     if (seen.graphs, seen.breaks) != (1, 0):
         return refuted("it breaks", f"{seen.graphs} graphs, {seen.breaks} breaks around one op")
@@ -188,10 +188,10 @@ def opaque_but_whole(seen: Opaque) -> Verdict:
         )
     if (seen.kernels, seen.calls) != (2, 1):
         told = f"{seen.kernels} generated kernels and {seen.calls} calls of operators"
-        return refuted("what is around it is fused with it", told)
+        return refuted("not two kernels around one call of the op", f"the graph became {told}")
     return holds(
-        "one graph of two generated kernels with the call of the op between them; with torch's own "
-        "operator in its place one kernel is all"
+        "one graph of two generated kernels and one call of an operator; with torch's own operator "
+        "in its place one kernel is all"
     )
 
 

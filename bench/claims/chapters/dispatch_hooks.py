@@ -37,7 +37,7 @@ class Dispatched(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: list[str] = []
-        self.overloads = True
+        self.resolved = True
         self.recorded = False
 
     def __torch_dispatch__(
@@ -46,7 +46,7 @@ class Dispatched(TorchDispatchMode):
         """See torch.utils._python_dispatch."""
         result = func(*args, **(kwargs or {}))
         self.names.append(str(func))
-        self.overloads &= isinstance(func, torch._ops.OpOverload)
+        self.resolved &= isinstance(func, torch._ops.OpOverload)
         self.recorded |= any(
             isinstance(each, Tensor) and each.requires_grad
             for each in (result if isinstance(result, tuple) else (result,))
@@ -74,7 +74,7 @@ class Hooks:
     functions: Annotated[Mapping[str, str], "__torch_function__ got of"]
     operators: Annotated[Mapping[str, str], "__torch_dispatch__ got of"]
     in_inference: Annotated[Mapping[str, str], "__torch_dispatch__ got in inference_mode of"]
-    overloads: Annotated[bool, "all that __torch_dispatch__ got are resolved overloads"]
+    resolved: Annotated[Mapping[str, bool], "__torch_dispatch__ got resolved overloads alone of"]
     recorded_below: Annotated[bool, "results had a history inside __torch_dispatch__"]
     recorded_after: Annotated[bool, "results had a history once the call was over"]
 
@@ -92,8 +92,9 @@ def each_at_its_level(seen: Hooks) -> Verdict:
     for call, names in seen.operators.items():
         if not all(name.startswith("aten.") for name in names.split(", ")):
             return refuted("__torch_dispatch__ got something else", f"{call}: {names}")
-    if not seen.overloads:
-        return refuted("overloads were not resolved", "see the figures")
+    for call, resolved in seen.resolved.items():
+        if not resolved:
+            return refuted("overloads were not resolved", f"{call}: {seen.operators[call]}")
     if seen.recorded_below or not seen.recorded_after:
         return refuted(
             "__torch_dispatch__ does not stand below autograd",
@@ -144,7 +145,7 @@ def dispatch_mode_sees(device: Hardware) -> Hooks:
     """
     w = torch.nn.Parameter(torch.ones(4, 4))
     x, b = torch.ones(4, 4), torch.ones(4)
-    functions, operators, in_inference = {}, {}, {}
+    functions, operators, in_inference, resolved = {}, {}, {}, {}
     below, recorded = [], []
     for name, call in CALLS.items():
         with Functions() as api:
@@ -154,13 +155,13 @@ def dispatch_mode_sees(device: Hardware) -> Hooks:
         with torch.inference_mode(), Dispatched() as whole:
             call(x, w, b)
         functions[name], operators[name] = ", ".join(api.names), ", ".join(inside.names)
-        in_inference[name] = ", ".join(whole.names)
+        in_inference[name], resolved[name] = ", ".join(whole.names), inside.resolved
         below.append(inside)
     return Hooks(
         functions,
         operators,
         in_inference,
-        overloads=all(each.overloads for each in below),
+        resolved=resolved,
         recorded_below=any(each.recorded for each in below),
         recorded_after=all(recorded),
     )

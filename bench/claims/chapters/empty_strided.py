@@ -10,7 +10,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from bench.claims.claim import Verdict, claim, holds, refuted, within_limits
+from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
 from bench.claims.measuring import watched
 from bench.devices import Hardware
 
@@ -126,23 +126,33 @@ class OnCuda:
     """What became of a call of `empty_strided` on the device."""
 
     error: Annotated[str | None, "error"]
+    refused: Annotated[bool, "the error is a NotImplementedError"]
     where: Annotated[str | None, "device of the result"]
     strides: Annotated[Sizes | None, "its strides"]
     kernel: Annotated[bool, "the dispatcher has a CUDA kernel for aten::empty_strided"]
 
 
 def cuda_refuses(seen: OnCuda) -> Verdict:
-    """Refuted if the call returns a tensor on the GPU with the asked strides; else holds."""
+    """Refuted if the call returns a tensor on the GPU with the asked strides.
+
+    Holds if it raises NotImplementedError, which says that no kernel is there; else undecided, as
+    where memory ran out.
+    """
     if (
         seen.error is None
         and seen.where == "cuda"
         and seen.strides == ASKED["as in the document"][1]
     ):
         return refuted(
-            "it is the very call with which torch makes tensors there",
+            f"the call works, and the dispatcher has {'a' if seen.kernel else 'no'} CUDA kernel "
+            "for aten::empty_strided",
             'torch.empty_strided((4, 3), (2, 1), device="cuda") returned a tensor on the GPU',
         )
-    return holds(f"the call failed: {seen.error or 'no tensor on the GPU'}")
+    if seen.refused:
+        return holds(f"the call is not implemented: {seen.error}")
+    if seen.error is not None:
+        return inconclusive(f"the call failed for another reason: {seen.error}")
+    return inconclusive(f"the call returned a tensor on {seen.where} with strides {seen.strides}")
 
 
 @claim(
@@ -169,5 +179,5 @@ def empty_strided_cuda(device: Hardware) -> OnCuda:
         x = torch.empty_strided(sizes, strides, device=device.torch_device)
         x.fill_(1)
     except RuntimeError as error:
-        return OnCuda(str(error), None, None, kernel)
-    return OnCuda(None, x.device.type, x.stride(), kernel)
+        return OnCuda(str(error), isinstance(error, NotImplementedError), None, None, kernel)
+    return OnCuda(None, False, x.device.type, x.stride(), kernel)

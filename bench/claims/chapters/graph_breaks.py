@@ -74,20 +74,22 @@ class Printed:
 
     stated: Annotated[Mapping[str, tuple[int, int]], "graphs and breaks,"]
     elsewhere: Annotated[Mapping[str, tuple[int, int]], "graphs and breaks,"]
-    right: Annotated[bool, "results are those of eager"]
+    right: Annotated[Mapping[str, bool], "result is that of eager,"]
 
 
 def print_breaks(seen: Printed) -> Verdict:
     """Refuted if a print between two operators makes anything but one break and two graphs.
 
-    Within limits if elsewhere (at an end, in a function that is called, in a loop) or with a switch
-    of torch it makes another number; else holds.
+    Refuted, too, if a function that prints then returns something else than in eager. Within limits
+    if elsewhere (at an end, in a function that is called, in a loop) or with a switch of torch it
+    makes another number; else holds.
     """
     for code, (graphs, breaks) in seen.stated.items():
         if (graphs, breaks) != (2, 1):
             return refuted("it did not break in two", f"{code}: {_told(graphs, breaks)}")
-    if not seen.right:
-        return refuted("what broke in two returned something else", "see the figures")
+    wrong = [where for where, right in seen.right.items() if not right]
+    if wrong:
+        return refuted("a function that prints returned something else than in eager", wrong[0])
     told = "a print between two operators made one break and two graphs"
     limits = [
         f"{where}: {_told(graphs, breaks)}"
@@ -139,7 +141,7 @@ def break_on_print(device: Hardware) -> Printed:
     return Printed(
         _counts(stated),
         _counts(elsewhere),
-        all(each.right for each in (*stated.values(), *elsewhere.values())),
+        {what: each.right for what, each in {**stated, **elsewhere}.items()},
     )
 
 

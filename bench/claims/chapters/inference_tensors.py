@@ -59,9 +59,8 @@ def unfit_for_autograd(seen: Inference) -> Verdict:
         return refuted("the version is tracked", "y._version gives a number")
     allowed = [use for use, refusal in seen.uses.items() if refusal == ALLOWED]
     if allowed:
-        refused = [use for use, refusal in seen.uses.items() if refusal != ALLOWED]
         return refuted(
-            f"only those uses are refused for which autograd has to save y: {', '.join(refused)}",
+            _refused(seen.uses),
             f"with y made in inference_mode, w gets its gradient from {', '.join(allowed)}",
         )
     open_ = [change for change, refusal in seen.changes.items() if refusal == ALLOWED]
@@ -72,6 +71,16 @@ def unfit_for_autograd(seen: Inference) -> Verdict:
     if not ordinary:
         return holds(told)
     return within_limits(told, f"of tensors from outside, {', '.join(ordinary)} are ordinary")
+
+
+def _refused(uses: Mapping[str, str]) -> str:
+    """Which uses are refused, by what the refusal says."""
+    by_refusal: dict[str, list[str]] = {}
+    for use, refusal in uses.items():
+        if refusal != ALLOWED:
+            by_refusal.setdefault(refusal, []).append(use)
+    told = "; ".join(f"{', '.join(each)} ({refusal})" for refusal, each in by_refusal.items())
+    return f"in autograd are refused: {told or 'none'}"
 
 
 @claim(

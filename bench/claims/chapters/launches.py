@@ -48,8 +48,8 @@ def marked_is_sped_up(seen: Marks) -> Verdict:
     """Marked: self CPU is twice self CUDA or more, and kernels take 10 µs or less in the mean.
 
     Refuted if the interval of a marked one's speedup lies below 1.01; undecided if one contains
-    1.01, or if none or all are marked. Within limits if one that is not marked is sped up by 1.1
-    times or more, too; else holds.
+    1.01, or if none or all are marked. Within limits if the interval of one that is not marked
+    lies above 1.1; else undecided if one contains 1.1, or there is none; else holds.
     """
     marked = {name: each for name, each in seen.speedups.items() if seen.marked(name)}
     others = {name: each for name, each in seen.speedups.items() if name not in marked}
@@ -59,12 +59,18 @@ def marked_is_sped_up(seen: Marks) -> Verdict:
     if gains.within:
         return refuted("marked work is not sped up", _listed(gains.within))
     if gains.undecided:
-        return inconclusive(f"1.01 lies in the interval: {_listed(gains.undecided)}")
+        return inconclusive(_cut(1 + MARGIN, gains.undecided))
     told = f"marked: {_listed(marked)}; others: {_listed(others)}"
-    unmarked = ranges.placed(others, 0.0, WORTH).above
-    if not unmarked:
-        return holds(told)
-    return within_limits(told, f"sped up without the mark, too: {_listed(unmarked)}")
+    unmarked = ranges.placed(others, 0.0, WORTH)
+    cut = [_cut(WORTH, unmarked.undecided)] if unmarked.undecided else []
+    if unmarked.above:
+        above = f"sped up without the mark, too: {_listed(unmarked.above)}"
+        return within_limits(told, above, *cut)
+    return inconclusive(f"not marked: {cut[0]}") if cut else holds(told)
+
+
+def _cut(bound: float, some: Mapping[str, Estimate]) -> str:
+    return f"the interval has {bound:g} inside, or there is none: {_listed(some)}"
 
 
 def _listed(some: Mapping[str, Estimate]) -> str:

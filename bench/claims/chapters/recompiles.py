@@ -39,24 +39,26 @@ class Recompiled:
 def static_then_dynamic(seen: Recompiled) -> Verdict:
     """Refuted if a second size does not compile once more, or a third one does.
 
-    Refuted, too, if with dynamic=False a new size compiles nothing, or turning gradients off does
-    not. Within limits if sizes 0 and 1 or another dimension compile again, or dynamic=False stops
-    to compile after some sizes; else holds.
+    Refuted, too, if with dynamic=False a new size compiles nothing below the recompile limit, or
+    turning gradients off does not. Within limits if sizes 0 and 1 or another dimension compile
+    again, or dynamic=False stops to compile at that limit; else holds.
     """
     if _grown(seen.default) != [True] + [False] * (len(seen.default) - 2):
         return refuted(
             "sizes did not become dynamic with the second one",
             f"calls with {SIZES} rows had compiled {seen.default} graphs",
         )
-    if not _grown(seen.static)[0]:
+    first = _each_compiled(seen.static)
+    if first < min(seen.limit, len(seen.static)):
         return refuted(
-            "dynamic=False compiled nothing for a new size", f"graphs after each: {seen.static}"
+            f"dynamic=False compiled nothing for size {first + 1}, below the limit of {seen.limit}",
+            f"graphs after each: {seen.static}",
         )
     if not _grown(seen.grads)[0]:
         return refuted("no_grad compiled nothing", f"graphs with grad on, off: {seen.grads}")
     told = (
-        "a second size compiled once more and others did not; so did every size under "
-        "dynamic=False, and the first call under no_grad"
+        "a second size compiled once more and others did not; under dynamic=False each of the "
+        f"first {first} sizes did, and so did the first call under no_grad"
     )
     limits = _limits(seen)
     return within_limits(told, *limits) if limits else holds(told)
@@ -78,6 +80,12 @@ def _limits(seen: Recompiled) -> list[str]:
     if any(_grown(seen.grads)[1:]):
         limits.append("grad modes that were seen before compile again")
     return limits
+
+
+def _each_compiled(counts: Sequence[int]) -> int:
+    """How many calls from the first on compiled each."""
+    grown = [counts[0] > 0, *_grown(counts)]
+    return grown.index(False) if False in grown else len(grown)
 
 
 def _grown(counts: Sequence[int]) -> list[bool]:

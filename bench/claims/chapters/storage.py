@@ -131,8 +131,8 @@ def slice_keeps_all(seen: Kept) -> Verdict:
             f"a slice of {seen.part:,} B of a tensor of {seen.whole:,} B kept {seen.by_slice:,} B",
         )
     return holds(
-        f"a slice of {seen.part:,} B kept all {seen.by_slice:,} B, also in a file "
-        f"({seen.saved_slice:,} B); a clone of it kept {seen.by_clone:,} B"
+        f"a slice of {seen.part:,} B kept all {seen.by_slice:,} B, and torch.save of it wrote "
+        f"{seen.saved_slice:,} B; a clone of it kept {seen.by_clone:,} B"
     )
 
 

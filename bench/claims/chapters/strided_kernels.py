@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
+from bench.claims import ranges
+from bench.claims.claim import Verdict, claim
 from bench.claims.measuring import speedup
 from bench.devices import Hardware
 from bench.stats import Estimate
@@ -42,24 +43,11 @@ class Slower:
 def five_to_ten_times(seen: Slower) -> Verdict:
     """Holds if the interval of every factor lies within 5 to 10.
 
-    Within limits if some do and the others lie outside; refuted if all lie outside; undecided where
-    an interval contains a bound.
+    Within limits if some lie within and others outside; refuted if all lie outside; undecided if a
+    bound inside an interval, or one that is missing, leaves it open.
     """
-    low, high = FACTOR
-    inside, outside = [], []
-    for what, factor in seen.factors.items():
-        told = f"{what} took {factor.value:.2f} times as long"
-        if factor.low is None or factor.high is None:
-            return inconclusive(f"{what}: too few rounds for an interval")
-        if low <= factor.low and factor.high <= high:
-            inside.append(told)
-        elif factor.high < low or factor.low > high:
-            outside.append(told)
-        else:
-            return inconclusive(f"{told}, and its interval contains a bound of {low:g} to {high:g}")
-    if not inside:
-        return refuted("no factor lies between 5 and 10", "; ".join(outside))
-    return within_limits("; ".join(inside), *outside) if outside else holds("; ".join(inside))
+    found = ranges.placed(seen.factors, *FACTOR)
+    return ranges.verdict(found, ("5", "10"), lambda factor: f"{factor:.2f} times as long")
 
 
 @claim(

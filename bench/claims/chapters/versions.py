@@ -28,16 +28,18 @@ def _inference(x: Tensor) -> None:
 # of x, which a product has saved
 SEEN: dict[str, Change] = {
     "x.add_(1)": lambda x: x.add_(1),
-    "x[0] = 5": lambda x: x[:1].fill_(5),
+    "x[0] = 5": lambda x: x.__setitem__(0, 5),
     "x.view(-1).add_(1)": lambda x: x.view(-1).add_(1),
     "x.detach().add_(1)": lambda x: x.detach().add_(1),
-    "torch.add(1, x, out=x.detach())": lambda x: torch.add(torch.ones(3), 1, out=x.detach()),
+    "torch.add(torch.ones(3), 1, out=x.detach())": lambda x: torch.add(
+        torch.ones(3), 1, out=x.detach()
+    ),
     "x.add_(1) under no_grad": _no_grad,
     "x.add_(1) in inference_mode": _inference,
 }
 SAME_STORAGE: dict[str, Change] = {"x.data.add_(1)": lambda x: x.data.add_(1)}
 OUTSIDE: dict[str, Change] = {
-    "x.detach().numpy()[0] = 5": lambda x: x.detach().numpy().fill(5),
+    "x.detach().numpy()[0] = 5": lambda x: x.detach().numpy().__setitem__(0, 5),
 }
 
 

@@ -66,6 +66,7 @@ EXAMPLES: Examples = {
         WITHIN_LIMITS: [replace(INFERENCE, views={"x.view(-1)": False})],
         REFUTED: [
             replace(INFERENCE, uses={"w * y": "refused", "w + y": ALLOWED}),
+            replace(INFERENCE, uses={"w * y": ALLOWED}),
             replace(INFERENCE, version=ALLOWED),
             replace(INFERENCE, changes={"y.add_(1)": ALLOWED}),
         ],
@@ -81,7 +82,11 @@ EXAMPLES: Examples = {
             replace(ORDER, entered={"aten::mm": "AutocastCPU → AutogradCPU"}),
             replace(ORDER, cast_recorded={"aten::mm": True}),
         ],
-        UNDECIDED: [replace(ORDER, lowered={"aten::mm": False})],
+        UNDECIDED: [
+            replace(ORDER, lowered={"aten::mm": False}),
+            replace(ORDER, entered={"aten::mm": ""}),
+            replace(ORDER, entered={"aten::mm": "AutocastCPU"}),
+        ],
     },
 }
 

@@ -33,7 +33,7 @@ def about(value: float, half: float = 0.01) -> Estimate:
 WIDE = Estimate(1.4, 1.1, 1.7)
 SHORT = Estimate(1.6, None, None)
 
-PRINTED = Printed({"print(x)": (2, 1)}, {"at the end": (2, 1)}, right=True)
+PRINTED = Printed({"print(x)": (2, 1)}, {"at the end": (2, 1)}, right={"print(x)": True})
 ONCE, EACH = (1, 1, 1), (1, 2, 3)
 BRANCHED = Branched(
     breaks={"if": 1, "for": 0},
@@ -134,7 +134,7 @@ EXAMPLES: Examples = {
         REFUTED: [
             replace(PRINTED, stated={"print(x)": (1, 0)}),
             replace(PRINTED, stated={"print(x)": (3, 2)}),
-            replace(PRINTED, right=False),
+            replace(PRINTED, right={"print(x)": False}),
         ],
     },
     "break-on-item": {
@@ -151,13 +151,15 @@ EXAMPLES: Examples = {
         WITHIN_LIMITS: [
             replace(RECOMPILED, smallest=(1, 2, 3, 4)),
             replace(RECOMPILED, columns=(1, 2, 3, 3)),
-            replace(RECOMPILED, static=(1, 2, 2, 2), static_called=(1, 2, 2, 2)),
+            replace(RECOMPILED, static=(1, 2, 2, 2), static_called=(1, 2, 2, 2), limit=2),
             replace(RECOMPILED, grads=(1, 2, 3, 4)),
         ],
         REFUTED: [
             replace(RECOMPILED, default=(1, 1, 1, 1)),
             replace(RECOMPILED, default=(1, 2, 3, 4)),
             replace(RECOMPILED, static=(1, 1, 1, 1)),
+            replace(RECOMPILED, static=(1, 2, 2, 2), static_called=(1, 2, 2, 2)),
+            replace(RECOMPILED, static=(1, 2, 2, 3)),
             replace(RECOMPILED, grads=(1, 1, 1, 1)),
         ],
     },

@@ -71,30 +71,28 @@ TENTH, FIFTH, NOTHING = (0.1, 0.09, 0.11), (0.2, 0.19, 0.21), (0.0, -0.005, 0.00
 
 GOT = dict.fromkeys(SPELLINGS, "aten.add.Tensor") | {"w.T": "aten.permute.default"}
 API = dict.fromkeys(SPELLINGS, "torch.add") | {"w.T": "torch.Tensor.T.__get__"}
-HOOKS = Hooks(API, GOT, GOT, overloads=True, recorded_below=False, recorded_after=True)
+RESOLVED = dict.fromkeys(GOT, True)
+HOOKS = Hooks(API, GOT, GOT, RESOLVED, recorded_below=False, recorded_after=True)
 
 TRACED = Trace(5, dict.fromkeys(OPERATORS, True), without=0, debug_build=True)
 
 CHEAP, DEAR = Estimate(3.0, 2.9, 3.1), Estimate(0.5, 0.4, 0.6)
-CALL = Estimate(1e-6, 1e-6, 1e-6)
 OWN = Own(
-    by_tensor=True,
+    by_tensor={"CPU": True, "meta": True},
     seen="modescope_cpp.scale.default",
     refused="no kernel",
     gradient=7.0,
-    call_s=CALL,
     ratio={CUSTOM_OP: CHEAP, LIBRARY: CHEAP},
-    python_s={CUSTOM_OP: CALL},
-    plain_s=CALL,
 )
 
 
-def marks(small: Bounds, large: Bounds, kernel_s: float = 3e-6) -> Marks:
+def marks(small: Bounds, *large: Bounds, kernel_s: float = 3e-6) -> Marks:
+    others = {f"large {i}": Estimate(*each) for i, each in enumerate(large)}
     return Marks(
-        {"small": 3e-4, "large": 3e-4},
-        {"small": 1e-4, "large": 9e-3},
-        {"small": kernel_s, "large": 1e-3},
-        {"small": Estimate(*small), "large": Estimate(*large)},
+        {"small": 3e-4} | dict.fromkeys(others, 3e-4),
+        {"small": 1e-4} | dict.fromkeys(others, 9e-3),
+        {"small": kernel_s} | dict.fromkeys(others, 1e-3),
+        {"small": Estimate(*small)} | others,
     )
 
 
@@ -149,7 +147,7 @@ EXAMPLES: Examples = {
             replace(HOOKS, functions=API | {"w.T": "torch.a, torch.b"}),
             replace(HOOKS, operators=GOT | {"w.T": "torch.permute"}),
             replace(HOOKS, operators=GOT | {SPELLINGS[0]: "aten.sub.Tensor"}),
-            replace(HOOKS, overloads=False),
+            replace(HOOKS, resolved=RESOLVED | {"w.T": False}),
             replace(HOOKS, recorded_below=True),
             replace(HOOKS, recorded_after=False),
         ],
@@ -167,7 +165,7 @@ EXAMPLES: Examples = {
         WITHIN_LIMITS: [replace(OWN, ratio={CUSTOM_OP: CHEAP, LIBRARY: DEAR})],
         REFUTED: [
             replace(OWN, ratio={CUSTOM_OP: DEAR, LIBRARY: DEAR}),
-            replace(OWN, by_tensor=False),
+            replace(OWN, by_tensor={"CPU": True, "meta": False}),
             replace(OWN, refused=None),
             replace(OWN, seen=""),
             replace(OWN, gradient=3.0),
@@ -176,10 +174,15 @@ EXAMPLES: Examples = {
     },
     "profiler-launch-bound": {
         HOLDS: [marks((3.0, 2.9, 3.1), (1.0, 0.99, 1.01))],
-        WITHIN_LIMITS: [marks((3.0, 2.9, 3.1), (1.3, 1.2, 1.4))],
+        WITHIN_LIMITS: [
+            marks((3.0, 2.9, 3.1), (1.3, 1.2, 1.4)),
+            marks((3.0, 2.9, 3.1), (1.3, 1.2, 1.4), (1.1, 1.05, 1.15)),
+        ],
         REFUTED: [marks((1.0, 0.99, 1.005), (1.0, 0.99, 1.01))],
         UNDECIDED: [
             marks((1.02, 1.0, 1.05), (1.0, 0.99, 1.01)),
+            marks((3.0, 2.9, 3.1), (1.1, 1.05, 1.15)),
+            marks((3.0, 2.9, 3.1), (1.3, None, None)),
             marks((3.0, 2.9, 3.1), (1.0, 0.99, 1.01), kernel_s=2e-5),
         ],
     },

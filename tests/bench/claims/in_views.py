@@ -29,7 +29,7 @@ REPEATED = Repeated({"x.repeat(2)": 1.0}, {"x.expand(2)": 0})
 SIZES = (2, 3, 4, 5)
 LAST = ChannelsLast({SIZES: True}, {SIZES: True}, {SIZES: False}, {"one channel": False})
 RAW = Raw({"padded": (8, 1)}, {"padded": True}, {"padded": 96}, 0.9, "0.0", filled=0.0)
-ON_CUDA = OnCuda(None, "cuda", (2, 1), kernel=True)
+ON_CUDA = OnCuda(None, False, "cuda", (2, 1), kernel=True)
 
 
 def slower(*intervals: tuple[float, float | None, float | None]) -> Slower:
@@ -99,14 +99,27 @@ EXAMPLES: Examples = {
         REFUTED: [replace(RAW, leftovers=0.0), replace(RAW, as_asked={"padded": False})],
     },
     "empty-strided-cuda": {
-        HOLDS: [OnCuda("not available for CUDA", None, None, kernel=False)],
-        REFUTED: [ON_CUDA],
+        HOLDS: [OnCuda("not available for CUDA", True, None, None, kernel=False)],
+        REFUTED: [ON_CUDA, replace(ON_CUDA, kernel=False)],
+        UNDECIDED: [
+            OnCuda("CUDA out of memory", False, None, None, kernel=True),
+            replace(ON_CUDA, where="cpu"),
+            replace(ON_CUDA, strides=(3, 1)),
+        ],
     },
     "strided-kernel-slow": {
         HOLDS: [slower((7.0, 6.9, 7.1)), slower((5.5, 5.0, 6.0), (9.5, 9.0, 10.0))],
-        WITHIN_LIMITS: [slower((7.0, 6.9, 7.1), (1.0, 0.99, 1.01))],
+        WITHIN_LIMITS: [
+            slower((7.0, 6.9, 7.1), (1.0, 0.99, 1.01)),
+            slower((5.0, 4.9, 5.1), (7.0, 6.9, 7.1), (1.0, 0.99, 1.01)),
+            slower((7.0, None, None), (7.0, 6.9, 7.1), (1.0, 0.99, 1.01)),
+        ],
         REFUTED: [slower((1.0, 0.99, 1.01)), slower((1.0, 0.9, 1.1), (12.0, 11.0, 13.0))],
-        UNDECIDED: [slower((5.0, 4.9, 5.1)), slower((7.0, None, None))],
+        UNDECIDED: [
+            slower((5.0, 4.9, 5.1)),
+            slower((7.0, None, None)),
+            slower((1.0, 0.99, 1.01), (5.0, 4.9, 5.1)),
+        ],
     },
 }
 

@@ -19,7 +19,7 @@ import torch
 from bench.claims.chapters import caching, fragments
 from bench.devices import Cuda, Hardware
 
-KIB, MIB = 2**10, 2**20
+MIB = 2**20
 TOTAL = 8 * 2**30
 CYCLES_PER_S = 2e9
 PAGE = 20 * MIB  # of an expandable segment

@@ -65,6 +65,13 @@ def test_where_devices_differ_the_limits_say_on_which() -> None:
     assert found.limits == ("on cpu: not if small", "not on cuda: x.T")
 
 
+def test_a_device_that_decided_nothing_is_named_with_its_reason() -> None:
+    found = combined({"cpu": within_limits("mostly", "not if small"), "cuda": inconclusive("1.0")})
+    assert found == within_limits("mostly; on cuda: undecided, 1.0", "not if small")
+    found = combined({"cpu": inconclusive("it broke"), "cuda": inconclusive("1.0")})
+    assert found == inconclusive("on cpu: it broke; on cuda: 1.0")
+
+
 @pytest.mark.parametrize(
     ("claim", "devices", "reason"),
     [
@@ -175,7 +182,7 @@ def test_an_experiment_that_fails_is_undecided_and_says_why(
     ends({"observe cpu": Outcome(kind, reason="it broke"), "run_snippet": PRINTED})
     answer, figures = ask(EXERCISE, ["cpu"], tmp_path)
     assert (answer.verdict, answer.status) == (UNDECIDED, kind)
-    assert answer.because == answer.reason == "on cpu: it broke"
+    assert (answer.because, answer.reason) == ("it broke", "on cpu: it broke")
     assert (answer.printed, figures) == ("(5, 3, 4)\n", [])
     assert [path.name for path in tmp_path.iterdir()] == ["permute-exercise-observe-cpu.log"]
 
@@ -187,7 +194,8 @@ def test_one_device_that_fails_leaves_the_answer_to_the_other(ends: Ends, tmp_pa
         "run_snippet": PRINTED,
     })  # fmt: skip
     answer, _ = ask(BOTH, TWO, tmp_path)
-    assert (answer.verdict, answer.because) == (HOLDS, "so it is")
+    assert answer.verdict == HOLDS
+    assert answer.because == "so it is; on cuda:1: undecided, it broke"
     assert (answer.status, answer.reason) == ("crashed", "on cuda:1: it broke")
 
 

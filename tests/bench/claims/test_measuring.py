@@ -10,7 +10,6 @@ import torch
 from bench.claims.measuring import (
     allocated_by,
     compiling,
-    duration_s,
     first_call_s,
     speedup,
     watched,
@@ -38,12 +37,6 @@ def test_a_speedup_is_that_of_the_case() -> None:
     found = speedup(delay(SHORT_S), delay(LONG_S), Cpu(), timed_max_s=0.1)
     assert found.low < found.value < found.high
     assert found.value == pytest.approx(LONG_S / SHORT_S, rel=0.05)
-
-
-def test_a_duration_has_an_interval() -> None:
-    found = duration_s(delay(SHORT_S), Cpu(), timed_max_s=0.05)
-    assert found.low <= found.value <= found.high
-    assert found.value == pytest.approx(SHORT_S, rel=0.05)
 
 
 def test_a_first_call_is_timed_once() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from bench import isolation
 from bench.claims import __main__ as program
@@ -85,17 +86,36 @@ def test_snippets_print_what_the_page_says(
     assert done.stdout == "".join(f"{id}\n{text}" for id, text in shown.items())
 
 
+ANEW = "publish the page of the reference machine anew"
 COMPILED = [id for id, each in CLAIMS.items() if each.compiles and not each.timed]
 
 
-@pytest.mark.parametrize("id", COMPILED)
-def test_what_compiles_prints_what_the_page_of_the_reference_machine_says(id: str) -> None:
+@pytest.fixture(scope="module")
+def published() -> str:
+    """The page of the reference machine."""
+    (page,) = (ROOT / "results/reference/amd-epyc-2-cores/claims").glob("*.md")
+    return page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_that_page_shows_the_snippet(id: str, published: str) -> None:
+    assert f"```python\n{CLAIMS[id].snippet}\n```\n" in published, f"{id}: {ANEW}"
+
+
+@pytest.mark.parametrize("id", [claim.id for claim in QUICK] + COMPILED)
+def test_what_a_snippet_prints_is_on_that_page(
+    id: str, published: str, rows: dict[str, dict[str, Any]]
+) -> None:
     if missing := lacking(CLAIMS[id], ["cpu"]):
         pytest.skip(missing)
-    (page,) = (ROOT / "results/reference/amd-epyc-2-cores/claims").glob("*.md")
-    outcome = isolation.call("bench.claims.inside:run_snippet", id, timeout_s=120)
-    said = f"{CLAIMS[id].snippet}\n```\n\nIt printed:\n\n```\n{outcome.value}```"
-    assert said in page.read_text()
+    if f", torch {torch.__version__.partition('+')[0]}" not in published:
+        pytest.skip("that page is of another torch, whose messages may differ")
+    if id in rows:
+        printed = rows[id]["printed"]
+    else:
+        printed = isolation.call("bench.claims.inside:run_snippet", id, timeout_s=120).value
+    said = f"{CLAIMS[id].snippet}\n```\n\nIt printed:\n\n```\n{printed}```"
+    assert said in published, f"{id} printed {printed!r}: {ANEW}"
 
 
 def test_some_claims_alone(tmp_path: Path) -> None:

@@ -116,4 +116,4 @@ def test_every_experiment_for_a_gpu_also_runs_here(monkeypatch: pytest.MonkeyPat
     assert set(slower.factors) == set(strided_kernels.PAIRS)
     assert all(factor.value > 0 for factor in slower.factors.values())
     raw = CLAIMS["empty-strided-cuda"].observe(Cpu())
-    assert (raw.error, raw.where, raw.strides) == (None, "cpu", (2, 1))
+    assert (raw.error, raw.refused, raw.where, raw.strides) == (None, False, "cpu", (2, 1))
