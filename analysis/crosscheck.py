@@ -10,6 +10,7 @@ from analysis import words
 from analysis.flags import exceeds
 from analysis.rows import SECTION, trusted
 from analysis.words import Row
+from bench.training.choices import OPTIMIZERS
 
 GATE = "graph_contradicts_gate"
 """The gate (launches queued ahead of a held device) and a captured graph both keep the host out of
@@ -42,8 +43,10 @@ def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
 
 
 def _is_eager(row: Row) -> bool:
-    """Whether a graph would run the same kernels: that of AdamW counts its steps on the device."""
-    eager = row["compile"] == "none" and not row["autocast"] and row["optimizer"] != "adamw"
+    """Whether a graph would run the same kernels: in one, some optimizers count on the device."""
+    optimizer = OPTIMIZERS.get(row["optimizer"])
+    counts = optimizer is not None and optimizer.counts_steps
+    eager = row["compile"] == "none" and not row["autocast"] and not counts
     return eager and row["_device"] is not None
 
 

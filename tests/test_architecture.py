@@ -31,6 +31,7 @@ ANALYSIS_MAY_USE = {
             "diagnostics",
             "findings",
             "isolation",
+            "markup",
             "pace",
             "ranks",
             "records",
@@ -38,6 +39,8 @@ ANALYSIS_MAY_USE = {
             "roofline.floor",
             "stats",
             "store",
+            "training",
+            "training.choices",
         )
     ),
 }

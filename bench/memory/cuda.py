@@ -124,7 +124,8 @@ class CudaAllocator:
             yield
         finally:
             self.release_unused()
-            torch._C._accelerator_setAllocatorSettings(before or "expandable_segments:False")
+            again = ",".join(filter(None, ("expandable_segments:False", before)))  # the last counts
+            torch._C._accelerator_setAllocatorSettings(again)
 
     @contextmanager
     def reserving_at_most(self, more_bytes: int) -> Iterator[None]:

@@ -25,8 +25,8 @@ class Disturbance:
     """Something that goes wrong while equal steps are compared, and the flag that should say so.
 
     `slowdown(round, second)` is the share by which calls of that round take longer; `second` says
-    whether the call belongs to the round's second block. Where `watched`, a witness tells what is
-    injected from what the machine does by itself; a load of the machine it would suffer as well.
+    whether the call belongs to the round's second block. Where `witnessed`, a third copy tells what
+    is injected from what the machine does by itself; a load of the machine it would suffer as well.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Disturbance:
     slowdown: Callable[[int, bool], float] = lambda round_, second: 0.0
     condition: Condition = nullcontext
     budget: Budget = FIXED
-    watched: bool = True
+    witnessed: bool = True
 
 
 DISTURBANCES = (
@@ -46,7 +46,7 @@ DISTURBANCES = (
         "contended",
         condition=lambda: co_runners(CORES, share=0.2),
         budget=replace(FIXED, warmup_min_s=0.5),  # as budget=quick watches it
-        watched=False,
+        witnessed=False,
     ),
 )
 
@@ -65,30 +65,42 @@ def disturbances(setting: Setting) -> Iterator[Outcome]:
         with each.condition():
             played = list(_disturbed_races(each, setting, n))
         found = [trial for trial in played if trial.kept_pace is not False]
-        title = f"{each.name}{AT_ITS_PACE if each.watched else ''}"
-        yield _ratio_row(title, found, len(played))
-        yield flag_row(title, each.flag, found, "injected")
+        others = [trial for trial in played if trial.kept_pace is False]
+        title = f"{each.name}{AT_ITS_PACE if each.witnessed else ''}"
+        yield _ratio_row(title, found, others)
+        row = flag_row(title, each.flag, found, "injected")
+        flagged = sum(each.flag in trial.flags for trial in others)
+        yield replace(row, found=row.found + _besides(flagged, others))
 
 
-def _ratio_row(title: str, found: list[Trial], played: int) -> Outcome:
-    n, offs = len(found), [abs(trial.ratio.value - 1) for trial in found]
-    near, needed = sum(off <= OFF for off in offs), n - most(n, 1 - SEEN)
-    most_off = f", off by at most {percent(max(offs))}" if offs else ""
-    others = f"; {played - n} more were played" if played > n else ""
+def _ratio_row(title: str, found: list[Trial], others: list[Trial]) -> Outcome:
+    n, (near, worst) = len(found), _near(found)
+    needed = n - most(n, 1 - SEEN)
     return Outcome(
         check=f"{title}: ratio within {percent(OFF)}",
         condition="injected",
-        found=f"{near} of {n}{most_off}{others}",
+        found=f"{near} of {n}, off by at most {percent(worst)}{_besides(_near(others)[0], others)}",
         accepted=f"{needed}",
         holds=near >= needed if n >= LEAST else None,
         trials=n,
-        value=max(offs, default=None),
+        value=worst,
     )
+
+
+def _near(trials: list[Trial]) -> tuple[int, float | None]:
+    """How many ratios are within OFF of 1, and how far the worst is away."""
+    offs = [abs(trial.ratio.value - 1) for trial in trials]
+    return sum(off <= OFF for off in offs), max(offs, default=None)
+
+
+def _besides(count: int, others: list[Trial]) -> str:
+    """The same of the trials in which the machine did not keep its pace."""
+    return f"; besides {count} of {len(others)} while it did not" if others else ""
 
 
 def _disturbed_races(each: Disturbance, setting: Setting, n: int) -> Iterator[Trial]:
     """Until the machine kept its pace in `n` of them, or TRIES are done."""
-    left, tries = n, setting.count(*TRIES) if each.watched else 1
+    left, tries = n, setting.count(*TRIES) if each.witnessed else 1
     for seed in seeds(setting, tries * n, each.name):
         trial = _disturbed_race(each, setting, seed)
         yield trial
@@ -152,7 +164,7 @@ def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
         return alone_s * blocks.slowdown()
 
     case, baseline = (disturbed(step, extra_s, device) for step in (work, other))
-    witness = planted(built(STEP, device), 0.0, device) if each.watched else None
+    witness = planted(built(STEP, device), 0.0, device) if each.witnessed else None
     return race(case, baseline, device, each.budget, seed, blocks.redraw, witness)
 
 

@@ -27,8 +27,9 @@ SETTLING_CALLS = 3  # after the memory was placed anew, as between other blocks
 class Witness:
     """A copy of the compared steps that nothing disturbs, timed in a block before each of theirs.
 
-    What it shows, the machine did; what only the others show, it did not. Its rounds decide, not
-    those of the others, so choosing trials by it favours no answer.
+    What it shows, the machine did; what only the others show, it did not. Its own blocks choose the
+    trials, never the rounds that are judged by them. What is chosen is calm: noise so wide that a
+    tenth of the blocks is FAR is left out, and judged on the simulated clock alone.
     """
 
     def __init__(self, step: Workload, device: Device, block_s: float, seed: int) -> None:

@@ -19,7 +19,7 @@ from bench.training.choices import LOSSES
 Loss = Callable[[Any, Inputs], torch.Tensor]
 
 NOTHING_TO_TRAIN = "the model has no parameter that requires a gradient: nothing can be trained"
-NO_OUTPUT = "model.loss=mse: forward returns no floating tensor; name a loss of the model's own"
+NO_OUTPUT = "model.loss={}: forward returns no floating tensor; name a loss of the model's own"
 NO_SCALAR = (
     "model.loss=output: forward returned {}; it must return the loss, a tensor of one element, or "
     "something with an attribute or key 'loss'"
@@ -79,7 +79,7 @@ def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     with torch.no_grad(), state_kept(module):
         outputs = floating(module(*subject.inputs.args, **subject.inputs.kwargs))
     if not outputs:
-        raise UsageError(NO_OUTPUT)
+        raise UsageError(NO_OUTPUT.format(loss))
     generator = torch.Generator().manual_seed(seed)
     targets = (torch.randn(out.shape, generator=generator).to(out) for out in outputs)
     return Subject(module, replace(subject.inputs, targets=tuple(targets)))

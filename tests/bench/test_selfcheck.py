@@ -248,13 +248,13 @@ def test_disturbances_are_judged_where_nothing_else_disturbed(
     sound = _trial(0.999, 1.001, "drift", "order_effect")
     drowned = replace(_trial(1.02, 1.03), kept_pace=False)
     course = cycle([drowned, sound])
-    only = [each for each in disturbances.DISTURBANCES if each.watched]
+    only = [each for each in disturbances.DISTURBANCES if each.witnessed]
     monkeypatch.setattr(disturbances, "_disturbed_race", lambda *_: next(course))
     monkeypatch.setattr(disturbances, "DISTURBANCES", only)
     rows = list(disturbances.disturbances(QUICK))
     assert {(row.trials, row.holds) for row in rows} == {(20, True)}
     assert {row.found for row in rows if "ratio" in row.check} == {
-        "20 of 20, off by at most 5e-05 %; 20 more were played"
+        "20 of 20, off by at most 5e-05 %; besides 0 of 20 while it did not"
     }
 
 
@@ -270,6 +270,30 @@ def test_a_machine_that_never_keeps_its_pace_decides_nothing(
         if "third copy" in c
     )
     assert quiet is None
+
+
+def test_a_third_copy_stands_beside_equal_steps_where_it_is_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, list[Any]] = {"quiet": [], "one co-runner": []}
+
+    def as_told(name: str) -> Any:
+        return lambda: nullcontext(monkeypatch.setattr(races, "race", noting(asked[name])))
+
+    def noting(into: list[Any]) -> Any:
+        def race(case: Any, baseline: Any, *_: Any, witness: Any) -> Trial:
+            into.append((case, baseline, witness))
+            return _trial(0.999, 1.001)
+
+        return race
+
+    monkeypatch.setattr(races, "CONDITIONS", {name: as_told(name) for name in asked})
+    list(races.equal_steps(QUICK))
+    assert all(witness is None for *_, witness in asked["one co-runner"])
+    assert len(asked["quiet"]) == len(asked["one co-runner"]) > 0
+    for raced in asked["quiet"]:
+        addresses = [tensor.data_ptr() for step in raced for tensor in step.tensors]
+        assert len(set(addresses)) == len(addresses)
 
 
 def test_where_the_system_does_not_count_nothing_is_decided(

@@ -97,8 +97,9 @@ def test_a_spin_that_is_longer_is_seen(device: Hardware, monkeypatch: pytest.Mon
 def test_a_disturbed_device_is_told(device: Hardware) -> None:
     found = list(disturbances.disturbances(Setting(device, thorough=False)))
     off, told = found[::2], found[1::2]
-    assert [outcome.check for outcome in told] == [
-        f"{each.name}: flagged {each.flag}" for each in disturbances.DISTURBANCES
-    ]
-    assert min(outcome.value for outcome in told) > 0  # how often takes more trials to say
-    assert max(outcome.value for outcome in off) < WORST_DISTURBANCE
+    for each, row in zip(disturbances.DISTURBANCES, told, strict=True):
+        assert row.check.startswith(each.name)
+        assert row.check.endswith(f": flagged {each.flag}")
+    # Null where a third copy never kept its pace; how often takes more trials to say.
+    assert min(row.value for row in told if row.value is not None) > 0
+    assert max(row.value for row in off if row.value is not None) < WORST_DISTURBANCE

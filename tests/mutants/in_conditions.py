@@ -124,6 +124,15 @@ CONDITIONS = (
         ("tests/bench/test_witness.py",),
     ),
     Fault(
+        "nobody watches equal steps",
+        "bench/selfcheck/races.py",
+        "asked = witness if witnessed else None",
+        "asked = None",
+        (
+            "tests/bench/test_selfcheck.py::test_a_third_copy_stands_beside_equal_steps_where_it_is_quiet",
+        ),
+    ),
+    Fault(
         "what is injected reaches the witness, too",
         "bench/selfcheck/disturbances.py",
         "witness = planted(built(STEP, device), 0.0, device)",

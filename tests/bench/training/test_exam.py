@@ -17,6 +17,7 @@ from bench.records import Training, Variant
 from bench.subject import Inputs, Subject, redraw
 from bench.training import answers, exam, losses
 from bench.training.answers import Answer, Ruler
+from bench.training.choices import OPTIMIZERS
 from bench.training.trainer import Trainer
 from tests import learners
 from tests.learners import (
@@ -38,7 +39,6 @@ from tests.probes import Applies, random, variant
 AMP = variant("bf16", autocast=True)
 HALF_AMP = variant("fp16", autocast=True)
 BF16 = variant("bf16")
-OPTIMIZERS = ("sgd", "adamw")
 
 
 def limit(eager_error: float, asked: Variant) -> float:
