@@ -56,7 +56,7 @@ def _process_as_it_was() -> Iterator[None]:
 
 
 def busy_side(seconds: float = CALL_S) -> Side:
-    return Side(delay(seconds), Cpu(), seconds, LOOP)
+    return Side(Workload(delay(seconds)), Cpu(), seconds, LOOP)
 
 
 def counted(work: Workload) -> tuple[Side, list[int]]:
@@ -131,7 +131,7 @@ def test_timeit_uses_all_of_its_time_for_five_loops() -> None:
 
 
 def test_timeit_by_default_finds_its_loop_first() -> None:
-    of, calls = counted(delay(0.2))
+    of, calls = counted(Workload(delay(0.2)))
     assert len(theirs.by_timeit(of)) == 5
     assert len(calls) == 1 + 5
 
