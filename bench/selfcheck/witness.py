@@ -12,8 +12,9 @@ from bench.stats import MIN_ROUNDS
 from bench.testbed.workloads import Workload
 from bench.timers import calls_for, latency, reading_cost
 
-WANDERS = diagnostics.DURATION_DRIFT / 2
-"""A machine that changes by less leaves a drift of the size that is flagged to what is planted."""
+WANDERS = diagnostics.DURATION_DRIFT / 4
+"""A machine that changes by less neither hides a planted 2 % nor stands in for it. Of 400 steps in
+a restless hour 33 of 39 were flagged where it changed by up to 0.5 %, 10 of 10 up to 0.2 %."""
 
 FAR = 0.02
 FEW = 0.1
