@@ -60,7 +60,7 @@ the machine kept its pace: its own changes hide what is injected, or stand in fo
 
 def disturbances(setting: Setting) -> Iterator[Outcome]:
     """Equal steps while the machine misbehaves: is the ratio right, and is the reader told?"""
-    n = setting.count(20, 100)
+    n = setting.count(15, 100)
     for each in DISTURBANCES:
         with each.condition():
             played = list(_disturbed_races(each, setting, n))

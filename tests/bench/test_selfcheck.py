@@ -252,9 +252,9 @@ def test_disturbances_are_judged_where_nothing_else_disturbed(
     monkeypatch.setattr(disturbances, "_disturbed_race", lambda *_: next(course))
     monkeypatch.setattr(disturbances, "DISTURBANCES", only)
     rows = list(disturbances.disturbances(QUICK))
-    assert {(row.trials, row.holds) for row in rows} == {(20, True)}
+    assert {(row.trials, row.holds) for row in rows} == {(15, True)}
     assert {row.found for row in rows if "ratio" in row.check} == {
-        "20 of 20, off by at most 5e-05 %; besides 0 of 20 while it did not"
+        "15 of 15, off by at most 5e-05 %; besides 0 of 15 while it did not"
     }
 
 
