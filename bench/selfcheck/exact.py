@@ -36,9 +36,7 @@ SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
 MORE_S = 200e-6
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
-TURNS = 6, 30
-"""Of both harnesses, quick and thorough. Turns of a tenth of READING_S favour ours by 2 %: theirs
-estimates a block's size anew in each."""
+TURNS = 6, 30  # of both harnesses, quick and thorough
 SLOPES = 9  # in a reading of pipelined time; blocks of some ms, as theirs are
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
 NEEDS_GPU = "needs a CUDA GPU"

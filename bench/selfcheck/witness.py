@@ -8,6 +8,7 @@ import numpy as np
 
 from bench import diagnostics, placement
 from bench.devices import Device
+from bench.rounds import SETTLING_CALLS
 from bench.stats import MIN_ROUNDS
 from bench.testbed.workloads import Workload
 from bench.timers import calls_for, latency, reading_cost
@@ -22,7 +23,6 @@ FEW = 0.1
 
 THIRDS = 3  # of the blocks, as `diagnostics.drift` compares the first and the last
 CALLS = 200  # untimed ones, which also tell how long a call takes
-SETTLING_CALLS = 3  # after the memory was placed anew, as between other blocks
 
 
 class Witness:
@@ -55,12 +55,12 @@ class Witness:
         return kept_pace(self._blocks_s)
 
     def _block_s(self) -> float:
-        placement = self._elsewhere()
+        held = self._elsewhere()
         for _ in range(SETTLING_CALLS):
             self._step()
         seconds = latency(self._step, self._device, self._calls).median_s
         assert seconds is not None
-        del placement
+        del held
         return seconds
 
 

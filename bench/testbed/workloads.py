@@ -86,10 +86,6 @@ def built(name: str, device: Hardware) -> Workload:
         return WORKLOADS[name]()
 
 
-def nothing() -> None:
-    """A step that does nothing."""
-
-
 def waiting(work: Workload, extra_s: Callable[[], float]) -> Workload:
     """`work`, and then as much busy waiting of the host as `extra_s` says for this call."""
     clock = time.perf_counter

@@ -36,7 +36,7 @@ from bench.peers.sides import Samples
 from bench.testbed.sides import Recipe, Side
 from bench.testbed.simulated import SimulatedDevice, normal_noise
 from bench.testbed.simulated import step as simulated
-from bench.testbed.workloads import SPIN_S, Workload, delay, nothing, planted
+from bench.testbed.workloads import SPIN_S, Workload, delay, planted
 
 LOOP = Recipe("python_loop", "cpu", 1)
 CALL_S = 1e-4
@@ -125,7 +125,7 @@ def test_no_reading_is_shorter_than_the_step(harness: Harness) -> None:
 
 
 def test_timeit_uses_all_of_its_time_for_five_loops() -> None:
-    of, calls = counted(Workload(nothing))
+    of, calls = counted(Workload(lambda: None))
     assert len(theirs.by_timeit(of, 0.01)) == 5
     assert len(calls) == 100
 
@@ -152,7 +152,7 @@ def test_pytest_benchmark_of_an_older_release(monkeypatch: pytest.MonkeyPatch) -
 
 def test_fresh_processes_measure_the_recipe() -> None:
     planted_s = 1e-3
-    of = Side(Workload(nothing), Cpu(), planted_s, replace(LOOP, extra_s=planted_s))
+    of = Side(Workload(lambda: None), Cpu(), planted_s, replace(LOOP, extra_s=planted_s))
     samples = processes.fresh_processes(of, 0.04)
     assert len(samples) == processes.PROCESSES * processes.VALUES
     assert min(samples) >= planted_s
