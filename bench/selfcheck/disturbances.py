@@ -10,10 +10,10 @@ from bench import diagnostics, placement, rounds, stats
 from bench.records import Budget
 from bench.selfcheck.outcomes import Outcome, Setting, most, percent
 from bench.selfcheck.races import AT_ITS_PACE, LEAST, SEEN, STEP, flag_row
-from bench.selfcheck.trials import FIXED, FIXED_ROUNDS, Trial, call_s, race, seeds
+from bench.selfcheck.trials import FIXED, FIXED_ROUNDS, Trial, race, seeds
 from bench.testbed import simulated
 from bench.testbed.corunners import CORES, Condition, co_runners
-from bench.testbed.workloads import built, disturbed, planted
+from bench.testbed.workloads import built, lengthened, planted
 
 OFF = 0.01
 FALSE_FLAGS = 0.05
@@ -157,13 +157,8 @@ class _Blocks:
 def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
     device = setting.device
     work, other = built(STEP, device), built(STEP, device)
-    alone_s = call_s(planted(work, 0.0, device), device)
     blocks = _Blocks(each, placement.anew([*work.tensors, *other.tensors], device, seed))
-
-    def extra_s() -> float:
-        return alone_s * blocks.slowdown()
-
-    case, baseline = (disturbed(step, extra_s, device) for step in (work, other))
+    case, baseline = (lengthened(step, blocks.slowdown, device) for step in (work, other))
     witness = planted(built(STEP, device), 0.0, device) if each.witnessed else None
     return race(case, baseline, device, each.budget, seed, blocks.redraw, witness)
 

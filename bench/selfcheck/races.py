@@ -11,7 +11,7 @@ from bench import stats
 from bench.devices import Hardware
 from bench.records import Budget
 from bench.selfcheck.outcomes import Outcome, Setting, most, percent
-from bench.selfcheck.trials import Trial, adaptive, call_s, race, seeds
+from bench.selfcheck.trials import Trial, adaptive, race, seeds
 from bench.testbed.corunners import CONDITIONS
 from bench.testbed.workloads import WORKLOADS, built, planted
 
@@ -133,8 +133,9 @@ def planted_changes(setting: Setting) -> Iterator[Outcome]:
                 title = f"planted +{percent(each.change)}, {condition}"
                 found = []
                 for seed in seeds(setting, n, title):
-                    work, other = built(STEP, device), planted(built(STEP, device), 0.0, device)
-                    longer = planted(work, each.change * call_s(other, device), device)
+                    longer, other = (
+                        planted(built(STEP, device), share, device) for share in (each.change, 0.0)
+                    )
                     found.append(race(longer, other, device, each.budget, seed))
                 yield from _planted_rows(each, found, condition)
 

@@ -15,12 +15,10 @@ from bench.selfcheck.outcomes import Setting
 from bench.selfcheck.witness import Witness
 from bench.stats import Estimate
 from bench.testbed.workloads import Workload
-from bench.timers import latency
 
 BLOCK_S = 0.001
 WARM_UP_S = 0.05  # steps built a moment ago settle at once: nothing compiles and nothing is large
 PILOT_ROUNDS = 12
-CALLS = 200
 FIXED_ROUNDS = 60
 
 
@@ -100,13 +98,6 @@ def race(
     watched = seen.cpu_wait_s is not None or seen.others_cpu_s is not None
     kept_pace = None if watch is None else watch.kept_pace()
     return Trial(ratio, (*flags, *up), rounds.seconds, watched, kept_pace)
-
-
-def call_s(step: Workload, device: Device) -> float:
-    """About how long a call takes."""
-    seconds = latency(step, device, CALLS).median_s
-    assert seconds is not None
-    return seconds
 
 
 def seeds(setting: Setting, n: int, title: str) -> Iterator[int]:

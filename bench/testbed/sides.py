@@ -24,13 +24,13 @@ class Recipe:
     workload: str  # a name of bench.testbed.workloads
     device: str  # its name: each process finds the device anew
     threads: int
-    extra_s: float | None = None  # planted on top; None: the plain workload
+    longer: float | None = None  # a share of itself, planted on top; None: the plain workload
 
     def build(self, device: Hardware) -> Workload:
         """The step on `device`, its operators on `threads` threads."""
         torch.set_num_threads(self.threads)
         work = built(self.workload, device)
-        return work if self.extra_s is None else planted(work, self.extra_s, device)
+        return work if self.longer is None else planted(work, self.longer, device)
 
 
 @dataclass(frozen=True)

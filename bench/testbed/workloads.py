@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 
 import torch
 
 from bench.devices import Device, Hardware, Step
+from bench.timers import latency
 
 SPIN_S = 200e-6
-"""How long a step on a device that queues work spins where it is disturbed at all."""
+"""How long a step on a device that queues work spins where it may be longer at times."""
+
+WAIT_S = 500e-9
+"""How long one on a CPU waits then: as long as it takes to look at the clock several times."""
+
+CALLS = 200  # that tell how long one takes
 
 
 @dataclass(frozen=True)
@@ -86,41 +92,51 @@ def built(name: str, device: Hardware) -> Workload:
         return WORKLOADS[name]()
 
 
-def waiting(work: Workload, extra_s: Callable[[], float]) -> Workload:
-    """`work`, and then as much busy waiting of the host as `extra_s` says for this call."""
-    clock = time.perf_counter
+def waiting(work: Workload, share: Callable[[], float]) -> Workload:
+    """`work`, and then busy waiting of the host for that share of what this very call took.
+
+    A share of what an earlier call took would be another one as soon as the processor changes its
+    speed. A call that is to be longer must not save elsewhere what its wait takes: the share is
+    asked for before the call, and every call waits for WAIT_S at least.
+    """
+    clock = perf_counter
 
     def longer(*tensors: torch.Tensor) -> None:
+        factor = 1 + share()
+        start = clock()
         work.function(*tensors)
-        end = clock() + extra_s()
+        end = start + factor * (clock() - start + WAIT_S)
         while clock() < end:
             pass
 
     return Workload(longer, work.tensors)
 
 
-def spinning(work: Workload, extra_s: Callable[[], float], device: Device) -> Workload:
-    """`work`, and then a spin of the device of SPIN_S and as much more as `extra_s` says.
+def spinning(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work`, and then a spin of the device of SPIN_S and the share of what both took beforehand.
 
     A wait of the host would be hidden behind the device, and a kernel that comes and goes would
-    cost more than 1 % of a short step by itself.
+    cost more than 1 % of a short step by itself. The host does not know when the device is done
+    with a call, so that calls made while this is built tell how long one takes.
     """
 
-    def longer(*tensors: torch.Tensor) -> None:
+    def spun(extra_s: float, *tensors: torch.Tensor) -> None:
         work.function(*tensors)
-        device.hold(SPIN_S + extra_s())
+        device.hold(SPIN_S + extra_s)
 
-    return Workload(longer, work.tensors)
-
-
-def disturbed(work: Workload, extra_s: Callable[[], float], device: Device) -> Workload:
-    """`work` made longer by what `extra_s` says for each call, in the time that a caller sees."""
-    return spinning(work, extra_s, device) if device.queues else waiting(work, extra_s)
+    expected_s = latency(lambda: spun(0.0, *work.tensors), device, CALLS).median_s
+    assert expected_s is not None
+    return Workload(lambda *tensors: spun(share() * expected_s, *tensors), work.tensors)
 
 
-def planted(work: Workload, extra_s: float, device: Device) -> Workload:
-    """`work` made longer by always the same; by nothing, it still carries the same wrapper."""
-    return disturbed(work, lambda: extra_s, device)
+def lengthened(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work`, each call longer by the share that is said for it, in the time that a caller sees."""
+    return spinning(work, share, device) if device.queues else waiting(work, share)
+
+
+def planted(work: Workload, share: float, device: Device) -> Workload:
+    """`work` longer by always the same share; by none, it still carries the same wrapper."""
+    return lengthened(work, lambda: share, device)
 
 
 def delay(seconds: float) -> Step:
@@ -128,7 +144,7 @@ def delay(seconds: float) -> Step:
 
     A call within a call would add a tenth of a microsecond to what is known.
     """
-    clock = time.perf_counter
+    clock = perf_counter
 
     def wait() -> None:
         end = clock() + seconds

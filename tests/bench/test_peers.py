@@ -33,7 +33,7 @@ from bench.peers.harness import Criterion, Harness
 from bench.peers.harnesses import HARNESSES
 from bench.peers.rules import FASTER, SAME, SLOWER
 from bench.peers.sides import Samples
-from bench.testbed.sides import Recipe, Side
+from bench.testbed.sides import Recipe, Side, side
 from bench.testbed.simulated import SimulatedDevice, normal_noise
 from bench.testbed.simulated import step as simulated
 from bench.testbed.workloads import SPIN_S, Workload, delay, planted
@@ -151,11 +151,12 @@ def test_pytest_benchmark_of_an_older_release(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_fresh_processes_measure_the_recipe() -> None:
-    planted_s = 1e-3
-    of = Side(Workload(lambda: None), Cpu(), planted_s, replace(LOOP, extra_s=planted_s))
-    samples = processes.fresh_processes(of, 0.04)
-    assert len(samples) == processes.PROCESSES * processes.VALUES
-    assert min(samples) >= planted_s
+    plain_s, hundredfold_s = (
+        processes.fresh_processes(side(replace(LOOP, longer=share), Cpu()), 0.04)
+        for share in (0.0, 99.0)
+    )
+    assert len(hundredfold_s) == processes.PROCESSES * processes.VALUES
+    assert min(hundredfold_s) > 20 * median(plain_s)
 
 
 def test_a_process_that_fails_says_why() -> None:
@@ -187,17 +188,17 @@ def test_our_comparison_within_its_budget(change: float, decision: str) -> None:
 
 def test_a_change_on_a_device_that_queues_is_the_devices() -> None:
     device = SimulatedDevice()
-    step = planted(Workload(simulated(device, (5e-6, 3e-5))), 4e-6, device)
+    step = planted(Workload(simulated(device, (5e-6, 3e-5))), 0.02, device)
     of = Side(step, device, 2e-4, LOOP)
-    assert median(ours.device(of)) == pytest.approx(3e-5 + SPIN_S + 4e-6)
+    call_s = 5e-6 + 3e-5 + SPIN_S
+    assert median(ours.device(of)) == pytest.approx(3e-5 + SPIN_S + 0.02 * call_s)
 
 
 def test_both_sides_of_a_pair_are_wrapped_alike() -> None:
     case, baseline = sides.pair(LOOP, 0.02, Cpu(), random.Random(0))
     assert case.step is not baseline.step
-    assert baseline.recipe == replace(LOOP, extra_s=0.0)
-    assert case.recipe.extra_s > 0
-    assert replace(case.recipe, extra_s=None) == LOOP
+    assert baseline.recipe == replace(LOOP, longer=0.0)
+    assert case.recipe == replace(LOOP, longer=0.02)
 
 
 def test_sides_are_measured_in_both_orders_half_the_time_each() -> None:
@@ -263,7 +264,7 @@ def made(name: str, measure: Callable[..., Samples], **more: Any) -> Harness:
 
 
 def by_recipe(of: Side, seconds: float | None) -> Samples:
-    return (1.0 + 1e3 * (of.recipe.extra_s or 0.0),)
+    return (1.0 + (of.recipe.longer or 0.0),)
 
 
 def failing(of: Side, seconds: float | None) -> Samples:

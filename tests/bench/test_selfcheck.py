@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,16 @@ from bench.selfcheck.disturbances import Disturbance
 from bench.selfcheck.outcomes import Outcome, Setting, most
 from bench.selfcheck.trials import FIXED_ROUNDS, Trial, adaptive, race
 from bench.stats import Estimate
-from bench.testbed import corunners
+from bench.testbed import corunners, workloads
 from bench.testbed.simulated import SimulatedDevice
-from bench.testbed.workloads import SPIN_S, WORKLOADS, delay, planted
+from bench.testbed.workloads import (
+    SPIN_S,
+    WORKLOADS,
+    Workload,
+    delay,
+    lengthened,
+    planted,
+)
 from bench.timers import Timing, latency
 from tests.processes import alive, soon
 
@@ -158,8 +166,6 @@ def _outcomes(check: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch) -> dict
     monkeypatch.setattr(races, "race", lambda *args, **kwargs: trial)
     monkeypatch.setattr(races, "CONDITIONS", dict.fromkeys(corunners.CONDITIONS, nullcontext))
     monkeypatch.setattr(disturbances, "race", lambda *args, **kwargs: trial)
-    for module in (races, disturbances):
-        monkeypatch.setattr(module, "call_s", lambda step, device: 50e-6)
     calm = [replace(each, condition=nullcontext) for each in disturbances.DISTURBANCES]
     monkeypatch.setattr(disturbances, "DISTURBANCES", calm)
     return {f"{o.check}, {o.condition}": o.holds for o in check(QUICK)}
@@ -318,10 +324,48 @@ def test_workloads_run_and_share_no_memory(name: str) -> None:
     assert not addresses[0] & addresses[1]
 
 
+LOOK_S = 50e-9  # at a clock
+
+
+@pytest.mark.parametrize("asking_s", [0.0, 1e-6], ids=["share at hand", "share takes time"])
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.5])
+def test_a_call_is_longer_by_the_share_that_was_asked_for(
+    share: float, asking_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what this pair of calls takes, not an earlier one."""
+    now_s, works_s = 0.0, iter([50e-6, 50e-6, 90e-6, 90e-6, 30e-6, 30e-6])
+
+    def spend(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    def look() -> float:
+        spend(LOOK_S)
+        return now_s
+
+    def asked(share: float) -> float:
+        spend(asking_s)
+        return share
+
+    monkeypatch.setattr(workloads, "perf_counter", look)
+    work = Workload(lambda: spend(next(works_s)))
+    plain, longer = (lengthened(work, partial(asked, each), Cpu()) for each in (0.0, share))
+
+    def seconds(step: Workload) -> float:
+        start_s = now_s
+        step()
+        return now_s - start_s
+
+    for _ in range(3):
+        plain_s = seconds(plain)
+        more_s = share * (plain_s - asking_s)
+        assert seconds(longer) - plain_s == pytest.approx(more_s, abs=2 * LOOK_S)
+
+
 def test_a_race_sees_a_large_planted_slowdown() -> None:
     work, other = WORKLOADS["matmul"](), WORKLOADS["matmul"]()
     device = Cpu()
-    longer, plain = planted(work, 50e-6, device), planted(other, 0.0, device)
+    longer, plain = planted(work, 1.0, device), planted(other, 0.0, device)
     trial = race(longer, plain, device, adaptive(2.0), 0)
     assert (trial.sign, trial.verdict_sign) == (-1, -1)
 

@@ -136,7 +136,14 @@ CONDITIONS = (
         "what is injected reaches the witness, too",
         "bench/selfcheck/disturbances.py",
         "witness = planted(built(STEP, device), 0.0, device)",
-        "witness = disturbed(built(STEP, device), extra_s, device)",
+        "witness = lengthened(built(STEP, device), blocks.slowdown, device)",
         ("tests/bench/test_selfcheck.py::test_a_disturbance_follows_the_rounds",),
+    ),
+    Fault(
+        "a wait that pays for being worked out",
+        "bench/testbed/workloads.py",
+        "end = start + factor * (clock() - start + WAIT_S)",
+        "end = start + (clock() - start) * (1 + share())",
+        ("tests/bench/test_selfcheck.py::test_a_call_is_longer_by_the_share_that_was_asked_for",),
     ),
 )
