@@ -10,7 +10,7 @@ from bench import diagnostics, placement
 from bench.devices import Device
 from bench.rounds import SETTLING_CALLS
 from bench.stats import MIN_ROUNDS
-from bench.testbed.workloads import Workload
+from bench.testbed.workloads import Workload, call_s
 from bench.timers import calls_for, latency, reading_cost
 
 WANDERS = diagnostics.DURATION_DRIFT / 4
@@ -22,7 +22,6 @@ FEW = 0.1
 """Of the blocks; `diagnostics.MODE_SHARE` of a row's rounds make it bimodal."""
 
 THIRDS = 3  # of the blocks, as `diagnostics.drift` compares the first and the last
-CALLS = 200  # untimed ones, which also tell how long a call takes
 
 
 class Witness:
@@ -36,9 +35,7 @@ class Witness:
     def __init__(self, step: Workload, device: Device, block_s: float, seed: int) -> None:
         self._step, self._device = step, device
         self._elsewhere = placement.anew(step.tensors, device, seed)
-        expected_s = latency(step, device, CALLS).median_s
-        assert expected_s is not None
-        self._calls = calls_for(block_s, expected_s, reading_cost(device.clock))
+        self._calls = calls_for(block_s, call_s(step, device), reading_cost(device.clock))
         self._blocks_s: list[float] = []
 
     def before(self, redraw: placement.Redraw) -> placement.Redraw:

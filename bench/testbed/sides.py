@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 
 from bench.devices import Device, Hardware, find
-from bench.testbed.workloads import Workload, built, planted
+from bench.testbed.workloads import Workload, built, call_s, planted
 from bench.timers import latency
 
 CLOCKS_UP_S = 0.3
 
 WARM_UP_CALLS = 20
-CALIBRATION_CALLS = 200
 
 
 @dataclass(frozen=True)
@@ -61,5 +59,4 @@ def side(recipe: Recipe, device: Hardware) -> Side:
     """A side built in this process, called a few times, its duration taken once."""
     step = recipe.build(device)
     latency(step, device, WARM_UP_CALLS)
-    call_s = median(latency(step, device, CALIBRATION_CALLS).samples_s)
-    return Side(step, device, call_s, recipe)
+    return Side(step, device, call_s(step, device), recipe)

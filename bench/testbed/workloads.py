@@ -12,10 +12,10 @@ from bench.devices import Device, Hardware, Step
 from bench.timers import latency
 
 SPIN_S = 200e-6
-"""How long a step on a device that queues work spins where it may be longer at times."""
+"""The least that a step on a device that queues work spins where it may be longer at times."""
 
 WAIT_S = 500e-9
-"""How long one on a CPU waits then: as long as it takes to look at the clock several times."""
+"""The least that one on a CPU waits where it may be longer at times: several looks at a clock."""
 
 CALLS = 200  # that tell how long one takes
 
@@ -92,14 +92,21 @@ def built(name: str, device: Hardware) -> Workload:
         return WORKLOADS[name]()
 
 
-def waiting(work: Workload, share: Callable[[], float]) -> Workload:
-    """`work`, and then busy waiting of the host for that share of what this very call took.
+def call_s(step: Step, device: Device) -> float:
+    """About how long a call takes that is waited for."""
+    seconds = latency(step, device, CALLS).median_s
+    assert seconds is not None
+    return seconds
 
-    A share of what an earlier call took would be another one as soon as the processor changes its
-    speed. A call that is to be longer must not save elsewhere what its wait takes: the share is
-    asked for before the call, and every call waits for WAIT_S at least.
+
+def waiting(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work`, then a busy wait of the host: WAIT_S, and `share()` of the call and WAIT_S together.
+
+    The very call is timed, as the processor may have changed its speed since another. The share is
+    asked for before it and no call is without a wait, or a plain call would spend in the place of
+    the wait what it takes to find out that there is none.
     """
-    clock = perf_counter
+    clock = device.clock
 
     def longer(*tensors: torch.Tensor) -> None:
         factor = 1 + share()
@@ -113,25 +120,26 @@ def waiting(work: Workload, share: Callable[[], float]) -> Workload:
 
 
 def spinning(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work`, and then a spin of the device of SPIN_S and the share of what both took beforehand.
+    """`work`, then a spin of the device: SPIN_S, and `share()` of the call and SPIN_S together.
 
     A wait of the host would be hidden behind the device, and a kernel that comes and goes would
     cost more than 1 % of a short step by itself. The host does not know when the device is done
-    with a call, so that calls made while this is built tell how long one takes.
+    with a call, so that calls made while this is built tell how long one takes. Of the device's own
+    time, which is shorter by what launching takes, the spin is a little more than that share.
     """
 
     def spun(extra_s: float, *tensors: torch.Tensor) -> None:
         work.function(*tensors)
         device.hold(SPIN_S + extra_s)
 
-    expected_s = latency(lambda: spun(0.0, *work.tensors), device, CALLS).median_s
-    assert expected_s is not None
-    return Workload(lambda *tensors: spun(share() * expected_s, *tensors), work.tensors)
+    plain_s = call_s(lambda: spun(0.0, *work.tensors), device)
+    return Workload(lambda *tensors: spun(share() * plain_s, *tensors), work.tensors)
 
 
 def lengthened(work: Workload, share: Callable[[], float], device: Device) -> Workload:
-    """`work`, each call longer by the share that is said for it, in the time that a caller sees."""
-    return spinning(work, share, device) if device.queues else waiting(work, share)
+    """`work`, each call longer by what `share` says for it, of the time that its caller waits."""
+    longer = spinning if device.queues else waiting
+    return longer(work, share, device)
 
 
 def planted(work: Workload, share: float, device: Device) -> Workload:

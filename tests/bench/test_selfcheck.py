@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ from bench.selfcheck.disturbances import Disturbance
 from bench.selfcheck.outcomes import Outcome, Setting, most
 from bench.selfcheck.trials import FIXED_ROUNDS, Trial, adaptive, race
 from bench.stats import Estimate
-from bench.testbed import corunners, workloads
+from bench.testbed import corunners
 from bench.testbed.simulated import SimulatedDevice
 from bench.testbed.workloads import (
     SPIN_S,
+    WAIT_S,
     WORKLOADS,
     Workload,
     delay,
@@ -329,37 +330,29 @@ LOOK_S = 50e-9  # at a clock
 
 @pytest.mark.parametrize("asking_s", [0.0, 1e-6], ids=["share at hand", "share takes time"])
 @pytest.mark.parametrize("share", [0.005, 0.02, 0.5])
-def test_a_call_is_longer_by_the_share_that_was_asked_for(
-    share: float, asking_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_is_longer_by_the_share_that_was_asked_for(share: float, asking_s: float) -> None:
     """Of what this pair of calls takes, not an earlier one."""
-    now_s, works_s = 0.0, iter([50e-6, 50e-6, 90e-6, 90e-6, 30e-6, 30e-6])
-
-    def spend(seconds: float) -> None:
-        nonlocal now_s
-        now_s += seconds
-
-    def look() -> float:
-        spend(LOOK_S)
-        return now_s
+    device = SimulatedDevice(queues=False, read_cost_s=LOOK_S)
+    works_s = (50e-6, 90e-6, 30e-6)
 
     def asked(share: float) -> float:
-        spend(asking_s)
+        device.launch(asking_s, 0.0)
         return share
 
-    monkeypatch.setattr(workloads, "perf_counter", look)
-    work = Workload(lambda: spend(next(works_s)))
-    plain, longer = (lengthened(work, partial(asked, each), Cpu()) for each in (0.0, share))
+    def seconds(share: float) -> list[float]:
+        coming_s = iter(works_s)
+        work = Workload(lambda: device.launch(next(coming_s), 0.0))
+        step = lengthened(work, partial(asked, share), device)
+        ends_s = [device.now_s]
+        for _ in works_s:
+            step()
+            ends_s.append(device.now_s)
+        return [end - start for start, end in pairwise(ends_s)]
 
-    def seconds(step: Workload) -> float:
-        start_s = now_s
-        step()
-        return now_s - start_s
-
-    for _ in range(3):
-        plain_s = seconds(plain)
-        more_s = share * (plain_s - asking_s)
-        assert seconds(longer) - plain_s == pytest.approx(more_s, abs=2 * LOOK_S)
+    for work_s, plain_s, longer_s in zip(works_s, seconds(0.0), seconds(share), strict=True):
+        call_s = plain_s - asking_s
+        assert call_s >= work_s + WAIT_S
+        assert longer_s - plain_s == pytest.approx(share * call_s, abs=2.1 * LOOK_S)
 
 
 def test_a_race_sees_a_large_planted_slowdown() -> None:

@@ -16,7 +16,6 @@ from bench.peers.harnesses import HARNESSES
 from bench.peers.rules import SLOWER
 from bench.peers.sides import pair
 from bench.testbed.sides import Recipe, Side, ready, side
-from bench.testbed.workloads import SPIN_S
 
 pytestmark = pytest.mark.cuda
 
@@ -49,10 +48,11 @@ def test_device_time_of_a_long_step(harness: Harness, device: Hardware, long: Si
     assert theirs == pytest.approx(median(ours.device(long)), rel=0.05)
 
 
-def test_all_harnesses_that_wait_agree_on_a_long_step(long: Side) -> None:
+def test_all_harnesses_that_wait_agree_on_a_long_step(device: Hardware, long: Side) -> None:
+    plain = side(replace(RECIPE, longer=0.0), device)
     theirs = harnesses.TORCH.figure(harnesses.TORCH.measure(long, 0.3))
     assert theirs == pytest.approx(median(ours.pipelined(long, 0.3)), rel=0.05)
-    assert theirs > LONGER * SPIN_S
+    assert theirs == pytest.approx((1 + LONGER) * plain.call_s, rel=0.2)
 
 
 def test_fresh_processes_find_the_device_anew(long: Side) -> None:

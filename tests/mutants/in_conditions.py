@@ -140,6 +140,13 @@ CONDITIONS = (
         ("tests/bench/test_selfcheck.py::test_a_disturbance_follows_the_rounds",),
     ),
     Fault(
+        "no wait where nothing is planted",
+        "bench/testbed/workloads.py",
+        "(clock() - start + WAIT_S)",
+        "(clock() - start)",
+        ("tests/bench/test_selfcheck.py::test_a_call_is_longer_by_the_share_that_was_asked_for",),
+    ),
+    Fault(
         "a wait that pays for being worked out",
         "bench/testbed/workloads.py",
         "end = start + factor * (clock() - start + WAIT_S)",
