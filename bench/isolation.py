@@ -30,6 +30,7 @@ from typing import Any, Protocol
 from bench.records import UsageError
 
 PRELOAD = [
+    "bench.orphans",
     *("torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy", "hydra", "pyarrow"),
     "bench.runner",  # which no child needs to import again: 0.07 s
 ]

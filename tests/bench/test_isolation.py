@@ -178,6 +178,72 @@ def test_nothing_survives_a_killed_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
+ENDS_WHILE_IT_ASKS = """
+import os, signal, sys, time
+from multiprocessing import forkserver, reduction
+from bench import isolation
+
+isolation.PRELOAD[:] = ["bench.orphans"]
+isolation.call("tests.children:adds", 1, 2, timeout_s=60)  # the forkserver waits for requests
+asks = forkserver.connect_to_new_process
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def killed_asking(sock, fds):
+    time.sleep(0.2)  # the forkserver has accepted the connection
+    killed()
+
+def killed_having_asked(fds):
+    asks(fds)
+    killed()
+
+def interrupted(fds):
+    asks(fds)
+    raise KeyboardInterrupt
+
+match sys.argv[1]:
+    case "killed asking":
+        reduction.sendfds = killed_asking
+    case "killed having asked":
+        forkserver.connect_to_new_process = killed_having_asked
+    case "interrupted":
+        forkserver.connect_to_new_process = interrupted
+try:
+    isolation.call("tests.children:adds", 1, 2, timeout_s=60)
+except KeyboardInterrupt:
+    pass
+"""
+
+
+@pytest.mark.parametrize("how", ["killed asking", "killed having asked", "interrupted"])
+def test_a_parent_that_ends_while_it_asks_for_a_child_leaves_no_traceback(how: str) -> None:
+    """On the terminal, where the forkserver and a child that knows nothing yet would print it."""
+    sign = marker()
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_WHILE_IT_ASKS, how],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign},
+        capture_output=True,  # until the last process that could print is gone
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == (0 if how == "interrupted" else -signal.SIGKILL)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert not alive(sign)
+
+
+def test_any_other_error_at_the_start_of_a_child_is_shown() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import bench.orphans; raise OSError('too many files')"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("OSError: too many files\n")
+
+
 NO_GUARD = """
 import sys
 from bench import isolation
