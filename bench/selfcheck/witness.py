@@ -14,7 +14,8 @@ from bench.testbed.workloads import Workload, call_s
 from bench.timers import calls_for, latency, reading_cost
 
 WANDERS = diagnostics.DURATION_DRIFT / 2
-"""Too little for a flag by itself, and too little to hide a planted 2 %: it stays beyond 1.5 %."""
+"""As far as a witness tells, 1.5 of a planted 2 % remain: more than a drift. With less room few
+trials are left where machines are shared: 28 of 1,020 with half of it, 149 with this."""
 
 FAR = 0.02
 FEW = 0.1

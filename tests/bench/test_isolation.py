@@ -179,19 +179,19 @@ def test_nothing_survives_a_killed_parent() -> None:
 
 
 ENDS_WHILE_IT_ASKS = """
-import os, signal, sys, time
+import os, signal, socket, sys
 from multiprocessing import forkserver, reduction
 from bench import isolation
 
-isolation.PRELOAD[:] = ["bench.orphans"]
-isolation.call("tests.children:adds", 1, 2, timeout_s=60)  # the forkserver waits for requests
+isolation.PRELOAD[:] = [name for name in isolation.PRELOAD if name == "bench.orphans"]
 asks = forkserver.connect_to_new_process
 
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def killed_asking(sock, fds):
-    time.sleep(0.2)  # the forkserver has accepted the connection
+    sock.shutdown(socket.SHUT_WR)  # which the forkserver sees before it can see the parent gone
+    os.waitpid(forkserver._forkserver._forkserver_pid, 0)
     killed()
 
 def killed_having_asked(fds):
@@ -230,7 +230,7 @@ def test_a_parent_that_ends_while_it_asks_for_a_child_leaves_no_traceback(how: s
     )
     assert done.returncode == (0 if how == "interrupted" else -signal.SIGKILL)
     assert (done.stdout, done.stderr) == ("", "")
-    assert not alive(sign)
+    assert soon(lambda: not alive(sign))
 
 
 def test_any_other_error_at_the_start_of_a_child_is_shown() -> None:
