@@ -14,8 +14,8 @@ from bench.testbed.workloads import Workload, call_s
 from bench.timers import calls_for, latency, reading_cost
 
 WANDERS = diagnostics.DURATION_DRIFT / 2
-"""As far as a witness tells, 1.5 of a planted 2 % remain: more than a drift. With less room few
-trials are left where machines are shared: 28 of 1,020 with half of it, 149 with this."""
+"""As far as a witness tells, 1.5 of a planted 2 % remain: more than a drift. With half of this, 28
+of 1,020 rows were left to judge on a shared machine; DECISIONS.md has how it was chosen."""
 
 FAR = 0.02
 FEW = 0.1
