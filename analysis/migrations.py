@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from analysis import first_schema as first
 from bench.records import SCHEMA_VERSION
 
 _VERSION = "schema_version"
 
 Step = Callable[[pa.Table], pa.Table]
 
-MIGRATIONS: dict[int, Step] = {}
+MIGRATIONS: dict[int, Step] = {1: first.migrated}
 """Schema version -> what makes a row of the next one of its row. A column that was only added needs
 no new version: where it is missing, it is null. One that changed its name, unit or meaning does."""
 

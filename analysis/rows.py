@@ -24,7 +24,8 @@ GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 
 ADDED = {
     "environment": "letter of the environment within the study, A being the oldest; a run that "
-    "ended before its environment was read has that of the run before it on the same device",
+    "ended before its environment was read has that of the run before it on the same device. A.2 "
+    "is A after the model's source was changed",
     "measured_times": "how many runs of this case, environment, device, compile_cache and "
     "replicate there are, of which the newest counts, whatever its status; smoke runs count only "
     "where there is no other",
@@ -51,14 +52,26 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
 
 
 def _environment_letter(runs: pd.DataFrame) -> pd.Series:
-    """Environments in order of appearance as A, B, ...; E27 and on after the alphabet."""
-    filled = runs.groupby("device")["environment_id"].transform(lambda ids: ids.ffill().bfill())
-    codes, _ = pd.factorize(filled)  # -1 where a device's environment was never read
-    names = [
-        "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
-        for code in codes
-    ]
-    return pd.Series(names, index=runs.index, dtype="str")
+    """Environments in order of appearance as A, B, ...; E27 and on after the alphabet.
+
+    A number follows where the source of a row's model is not the first one of that environment.
+    """
+    codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
+    letters = pd.Series([_letter(int(code)) for code in codes], index=runs.index, dtype="str")
+    work = [letters, *(runs[name] for name in ("model", *STEP))]  # a loss has a source, too
+    sources = _filled(runs["model_source_id"], work).groupby(work, dropna=False)
+    version = sources.transform(lambda ids: pd.factorize(ids)[0]).astype("int64") + 1
+    return letters.where(version < 2, letters + "." + version.astype("str"))
+
+
+def _filled(ids: pd.Series, by: list[pd.Series]) -> pd.Series:
+    """What is null has the id of the run before it, or after it, among those alike in `by`."""
+    return ids.groupby(by, dropna=False).transform(lambda among: among.ffill().bfill())
+
+
+def _letter(code: int) -> str:
+    """`?` where an environment was never read."""
+    return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
 
 def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:

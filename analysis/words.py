@@ -10,6 +10,7 @@ import pandas as pd
 
 from analysis import numbers
 from analysis.numbers import UNKNOWN
+from bench.instruction_sets import phrase
 
 Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
@@ -162,11 +163,23 @@ def phase(row: Row) -> str:
     return ", ".join(named)
 
 
+PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads", "environment")
+"""The columns that `place` reads."""
+
+
 def place(row: Row, letter: bool) -> str:
-    """`AMD EPYC, 1 thread`: where; with the environment's letter where a study has several."""
+    """`AMD EPYC, AVX2, no bf16 instructions, 1 thread`: where; with the environment's letter.
+
+    The letter is for studies with several. Instruction sets are those of a CPU that measured.
+    """
     threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
-    parts = (row["device_name"] or row["device"], threads)
-    return ", ".join((*parts, f"environment {row['environment']}") if letter else parts)
+    parts = (
+        row["device_name"] or row["device"],
+        None if on_cuda(row) else phrase(row["cpu_capability"], row["cpu_instructions"]),
+        threads,
+        f"environment {row['environment']}" if letter else None,
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def baseline(row: Row) -> str:

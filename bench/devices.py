@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 
-from bench import nvml
+from bench import nvml, processor
 from bench.memory.allocators import Allocator, CpuAllocator
 from bench.memory.cuda import CudaAllocator
 from bench.pace import Observable
@@ -95,8 +95,10 @@ class Cpu:
     allocator: Allocator = CpuAllocator()
 
     def facts(self) -> DeviceFacts:
-        """Name from the kernel, as far as it says one."""
-        return DeviceFacts("cpu", cpu_name() or "unknown CPU", memory_bytes=host_memory_bytes())
+        """Its name, as far as the system says one."""
+        return DeviceFacts(
+            "cpu", processor.name() or "unknown CPU", memory_bytes=host_memory_bytes()
+        )
 
     def hold(self, seconds: float) -> None:
         """Never asked: nothing is queued on a CPU."""
@@ -273,16 +275,6 @@ def find(name: str) -> Hardware:
             f"device={name}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0"
         )
     return Cuda(index)
-
-
-def cpu_name() -> str | None:
-    """The CPU's model as /proc/cpuinfo has it; None where there is no such file."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return None
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else None
 
 
 def host_memory_bytes() -> int | None:

@@ -1,4 +1,4 @@
-"""Where does a run take place? Read once per session, in a child process that has torch."""
+"""Where a run takes place. Read once per session, in a child process that has torch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import platform
 import socket
 import subprocess
 import sys
+from dataclasses import asdict
 
 import torch
 
-from bench.cores import usable_cores
-from bench.devices import cpu_name, find, host_memory_bytes
+from bench import processor
+from bench.devices import find, host_memory_bytes
+from bench.fingerprint import ROOT, model_id, source_id
 from bench.isolation import Progress
 from bench.records import Environment, Host, Model
-from bench.sources import ROOT, model_id, suite_id
 from bench.subject import build
 from bench.training import losses
 
@@ -31,11 +32,10 @@ def read(progress: Progress, device_name: str) -> Host:
     return Host(
         device,
         Environment(
+            **asdict(processor.read()),
             environment_id=None,  # known once the model's source is
             host=socket.gethostname(),
             device_name=device.name,
-            cpu_name=cpu_name(),
-            cpu_cores=usable_cores(),
             memory_bytes=host_memory_bytes(),
             python_version=platform.python_version(),
             # its own type would make the parent import torch
@@ -48,7 +48,7 @@ def read(progress: Progress, device_name: str) -> Host:
             git_commit=_git("rev-parse", "HEAD"),
             git_dirty=_is_dirty(),
             variables=None,  # the parent's: torch sets some of its own here
-            source_id=suite_id(),
+            source_id=source_id(),
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,14 +12,24 @@ from pathlib import Path
 
 from bench import isolation
 from bench.config import Request, resolve
+from bench.fingerprint import environment_id
 from bench.objections import objection
 from bench.records import Case, Environment, Host, Model, Plan, UsageError, canonical_json
-from bench.reuse import Needed, environment_id
+from bench.reuse import Needed
 
 PROBE_TIMEOUT_S = 300
 
-VARIABLES = ("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "NVIDIA_TF32", "OMP_", "MKL_", "KMP_")
+VARIABLES = (
+    *("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "CUDNN", "NVIDIA_TF32"),
+    *("ATEN_", "ONEDNN_", "DNNL_", "OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_"),
+    *("LD_PRELOAD", "MALLOC_", "GLIBC_TUNABLES", "PYTHONMALLOC", "PYTHONOPTIMIZE"),
+)
 """Prefixes of environment variables that change how torch runs."""
+
+ONLY_SAY_WHERE = re.compile(
+    r"\w+_(DIR|HOME|PATH|VERSION)|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)|TORCH_(TRACE|LOGS_OUT)"
+)
+"""Those of them that name places, or the device, which is a column of its own."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,7 @@ def _job(request: Request) -> Job:
         )
     loss = case.training.loss if case.training else None
     source = _model_source(case.model, case.shape_json, loss, plan.timeout_s)
-    if case.model.name.startswith("custom:") or ":" in (loss or ""):  # ours is in source_id
-        environment = replace(environment, model_source_id=source)
-    environment = replace(environment, variables=_variables())
+    environment = replace(environment, model_source_id=source, variables=_variables())
     return Job(
         case,
         plan,
@@ -109,7 +118,13 @@ def _job(request: Request) -> Job:
 
 def _variables() -> str:
     """The environment variables that change how torch runs, as the user set them, JSON."""
-    return canonical_json({k: v for k, v in os.environ.items() if k.startswith(VARIABLES)})
+    return canonical_json(
+        {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(VARIABLES) and not ONLY_SAY_WHERE.fullmatch(name)
+        }
+    )
 
 
 @cache

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import environment, leftovers, store
+from bench.instruction_sets import phrase
 from bench.pages import UNKNOWN
 
 
@@ -25,6 +26,9 @@ class Surroundings:
     device: str  # cpu | cuda | cuda:<index>
     device_name: str | None
     cpu_name: str | None
+    cpu_model: str | None
+    cpu_capability: str | None
+    cpu_instructions: str | None
     cpu_cores: int | None
     threads: int
     power_limit_w: float | None
@@ -45,6 +49,9 @@ def surroundings(device: str, threads: int, program: str, words: Sequence[str]) 
         device=host.device.type if device == "auto" else device,
         device_name=around.device_name,
         cpu_name=around.cpu_name,
+        cpu_model=around.cpu_model,
+        cpu_capability=around.cpu_capability,
+        cpu_instructions=around.cpu_instructions,
         cpu_cores=around.cpu_cores,
         threads=threads,
         power_limit_w=around.power_limit_w,
@@ -58,9 +65,11 @@ def surroundings(device: str, threads: int, program: str, words: Sequence[str]) 
 
 def heading(around: Surroundings, *own: str) -> list[str]:
     """Where, when and how: what has to be known to read a table; `own` are lines of the tool."""
-    where = f"{around.device_name or UNKNOWN}, {around.threads} of {around.cpu_cores} cores"
-    if around.cpu_name != around.device_name:
-        where += f" of {around.cpu_name or UNKNOWN}"
+    instructions = phrase(around.cpu_capability, around.cpu_instructions)
+    cpu = f"{around.cpu_name or UNKNOWN}{f' ({instructions})' if instructions else ''}"
+    cores = f"{around.threads} of {around.cpu_cores} cores"
+    is_cpu = around.cpu_name == around.device_name
+    where = f"{cpu}, {cores}" if is_cpu else f"{around.device_name or UNKNOWN}, {cores} of {cpu}"
     if around.power_limit_w is not None:
         where += f", power limit {around.power_limit_w:g} W"
     return [

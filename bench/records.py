@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from bench.findings import (
     column,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Raised by a change of a column's name, unit or meaning, or of what ids are made of; see
+`analysis.migrations`."""
 
 
 class UsageError(Exception):
@@ -35,6 +37,23 @@ class UsageError(Exception):
 def canonical_json(value: Any) -> str:
     """`value` as JSON that is equal whenever the value is: keys sorted, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def short_hash(value: Any) -> str:
+    """16 hexadecimal digits that are equal whenever `value`, which JSON can hold, is."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def stated(options: Any) -> dict[str, Any]:
+    """The fields of a record that have no default or differ from it, by name.
+
+    Ids are made of these, so that a new field with a default changes none.
+    """
+    return {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.default is MISSING or getattr(options, field.name) != field.default
+    }
 
 
 CAPTURING = ("reduce-overhead", "max-autotune")
@@ -50,9 +69,14 @@ class Mode:
 
     name: str
     grad: str  # enabled | no_grad | inference_mode
-    autocast: bool
-    compile: str  # none | a mode of torch.compile
-    graph: bool  # captured by hand in a CUDA graph
+    autocast: bool = False
+    compile: str = "none"  # none | a mode of torch.compile
+    graph: bool = False  # captured by hand in a CUDA graph
+
+    @property
+    def compiles(self) -> bool:
+        """Whether torch.compile is called."""
+        return self.compile != "none"
 
     @property
     def uses_graphs(self) -> bool:
@@ -107,10 +131,6 @@ class Training:
         """Whether the optimizer runs inside of a CUDA graph."""
         return mode.graph and self.capture == "step"
 
-    def options(self) -> dict[str, Any]:
-        """What differs from the defaults."""
-        return {k: v for k, v in asdict(self).items() if v != getattr(type(self)(), k)}
-
 
 @dataclass(frozen=True)
 class Case:
@@ -142,30 +162,33 @@ class Case:
 
     @property
     def case_id(self) -> str:
-        """Hash of the work. Fields at their default are left out: new options keep old ids.
+        """Hash of the work. Options at their default are left out: new ones keep old ids.
 
-        The mode's name is left out too, because its axes say what is done.
+        The names of model and mode are left out too: target and axes say what is done. `fullgraph`
+        counts only where something is compiled.
         """
-        work = {
-            "model": {
-                "target": self.model.target,
-                "args": json.loads(self.model.args_json),
-                **({} if self.model.fullgraph else {"fullgraph": False}),
-                **({} if self.model.batch_dim == 0 else {"batch_dim": self.model.batch_dim}),
-            },
-            "shape": self.shape,
-            "phase": self.phase,
-            **({} if self.training is None else {"training": self.training.options()}),
-            "variant": _axes(self.variant),
-            "baseline": _axes(self.baseline) if self.baseline else None,
-            "device": self.device_type,
-            "threads": self.threads,
-        }
-        return hashlib.sha256(canonical_json(work).encode()).hexdigest()[:16]
+        model = stated(self.model)
+        del model["name"]
+        if "args_json" in model:
+            model["args"] = json.loads(model.pop("args_json"))
+        if not any(each.mode.compiles for each in (self.variant, self.baseline) if each):
+            model.pop("fullgraph", None)
+        return short_hash(
+            {
+                "model": model,
+                "shape": self.shape,
+                "phase": self.phase,
+                **({"training": stated(self.training)} if self.training else {}),
+                "variant": _axes(self.variant),
+                "baseline": _axes(self.baseline) if self.baseline else None,
+                "device": self.device_type,
+                "threads": self.threads,
+            }
+        )
 
 
 def _axes(variant: Variant) -> dict[str, Any]:
-    axes = asdict(variant.mode)
+    axes = stated(variant.mode)
     del axes["name"]
     return {**axes, "dtype": variant.dtype}
 
@@ -263,6 +286,10 @@ class Work:
     fullgraph: bool = column("whether a graph break under compile is an error")
     shape: str = column("resolved sizes, canonical JSON")
     batch: int | None = column("batch size, where the model has one")
+    batch_dim: int | None = column(
+        "dimension of the inputs that is the batch; null where there is none, and for custom "
+        "models in files of schema version 1"
+    )
     seq: int | None = column("sequence length, where the model has one")
     phase: str = column("inference or train")
     optimizer: str | None = column("sgd or adamw; null where nothing is trained")
@@ -293,10 +320,11 @@ def work_of(case: Case, plan: Plan) -> Work:
         fullgraph=case.model.fullgraph,
         shape=case.shape_json,
         batch=case.shape.get("batch"),
+        batch_dim=case.model.batch_dim,
         seq=case.shape.get("seq"),
         phase=case.phase,
         optimizer=case.training.optimizer if case.training else None,
-        training=canonical_json(case.training.options()) if case.training else None,
+        training=canonical_json(stated(case.training)) if case.training else None,
         dtype=case.variant.dtype,
         mode=mode.name,
         grad=mode.grad,
@@ -312,17 +340,46 @@ def work_of(case: Case, plan: Plan) -> Work:
 
 
 @dataclass(frozen=True)
-class Environment:
+class Processor:
+    """The host's CPU. Its name alone says little: a virtual machine's may hide most of it."""
+
+    cpu_name: str | None = column("CPU model", default=None)
+    cpu_model: str | None = column(
+        "vendor, family, model and stepping of the CPU, which a virtual machine's name hides",
+        default=None,
+    )
+    cpu_capability: str | None = column(
+        "instruction set of torch's own CPU kernels: torch.backends.cpu.get_cpu_capability()",
+        default=None,
+    )
+    cpu_instructions: str | None = column(
+        "instruction sets of the CPU that matrix products and generated code may use, by their "
+        "names in /proc/cpuinfo, in alphabetical order",
+        default=None,
+    )
+    cpu_cores: int | None = column("logical CPU cores this process may use", default=None)
+    cpu_max_hz: float | None = column(
+        "highest clock that the operating system allows these cores; null where it does not say, "
+        "as in most virtual machines",
+        default=None,
+    )
+    cpu_governor: str | None = column("what sets their clock, such as powersave", default=None)
+    cpu_microcode: str | None = column("version of the CPU's microcode", default=None)
+    hypervisor: str | None = column(
+        "what the machine runs on, such as KVM; none: hardware of its own", default=None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment(Processor):
     """Where a run took place."""
 
     environment_id: str | None = column(
-        "hash of what makes rows comparable: torch, driver, device, source of bench/, models/ and "
-        "the custom model"
+        "hash of what makes rows comparable: of the columns from cpu_name to hypervisor, "
+        "device_name, versions, power limit, variables and source_id"
     )
     host: str | None = column("host name")
     device_name: str | None = column("GPU or CPU model")
-    cpu_name: str | None = column("CPU model")
-    cpu_cores: int | None = column("logical CPU cores this process may use")
     memory_bytes: int | None = column("memory of the host")
     python_version: str | None = column("Python")
     torch_version: str | None = column("PyTorch, with its build tag")
@@ -334,9 +391,13 @@ class Environment:
     git_commit: str | None = column("commit of modescope")
     git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
     variables: str | None = column("environment variables that change how torch runs, JSON")
-    source_id: str | None = column("hash of the source of bench/ and models/", default=None)
+    source_id: str | None = column(
+        "hash of modescope's source that runs while a case is measured, models not included; files "
+        "may move, and comments and docstrings change, without changing it",
+        default=None,
+    )
     model_source_id: str | None = column(
-        "hash of the source of a custom model, or a loss of its own", default=None
+        "hash of the source of the model and of a loss of the user's own", default=None
     )
 
 

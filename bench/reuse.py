@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.records import Environment, canonical_json
+from bench.fingerprint import FINGERPRINT
+from bench.records import Environment
 
-FINGERPRINT = {
-    "torch_version": "torch",
-    "driver_version": "the driver",
-    "device_name": "the device",
-    "source_id": "the source of bench/ or models/",
-    "model_source_id": "the model's source",
-}
-"""Columns that must be equal for rows to be comparable, and what a reader calls them."""
+COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
+"""Columns in which an earlier row must be equal, and what a reader calls them."""
 
 FINAL = ("ok", "skipped")
 """Statuses that measuring again would not change; others are tried again unless told otherwise."""
@@ -38,16 +32,10 @@ COLUMNS = (
     "compile_cache",
     "profile",
     "memory",
-    *FINGERPRINT,
+    *COMPARED,
 )
 
 Row = dict[str, Any]
-
-
-def environment_id(environment: Environment) -> str:
-    """Hash of what makes rows comparable."""
-    facts = [getattr(environment, name) for name in FINGERPRINT]
-    return hashlib.sha256(canonical_json(facts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ def _objection(row: Row, needed: Needed) -> str | None:
         return "where it was measured is unknown"
     differing = [
         name
-        for column, name in FINGERPRINT.items()
+        for column, name in COMPARED.items()
         if row[column] != getattr(needed.environment, column)
     ]
     if differing or row["environment_id"] != needed.environment.environment_id:

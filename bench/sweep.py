@@ -18,6 +18,7 @@ from typing import NoReturn
 from tqdm import tqdm
 
 from bench import isolation, leftovers, store
+from bench.instruction_sets import phrase
 from bench.jobs import Job
 from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, noted, work_of
 from bench.reuse import Earlier, Found
@@ -39,7 +40,10 @@ def heading(jobs: Sequence[Job]) -> str:
     what = f"{len(jobs)} cases" if len(jobs) > 1 else jobs[0].label
     devices = " and ".join(dict.fromkeys(str(job.environment.device_name) for job in jobs))
     threads = " or ".join(dict.fromkeys(str(job.case.threads) for job in jobs))
-    where = f"{devices}, {threads} of {around.cpu_cores} cores, torch {around.torch_version}"
+    instructions = phrase(around.cpu_capability, around.cpu_instructions)
+    cpu = f" ({instructions})" if instructions else ""
+    torch = f"torch {around.torch_version}"
+    where = f"{devices}{cpu}, {threads} of {around.cpu_cores} cores, {torch}"
     return f"{what} on {where} → {jobs[0].study_folder}"
 
 

@@ -30,6 +30,8 @@ ANALYSIS_MAY_USE = {
             "cores",
             "diagnostics",
             "findings",
+            "fingerprint",
+            "instruction_sets",
             "isolation",
             "markup",
             "pace",
@@ -45,7 +47,7 @@ ANALYSIS_MAY_USE = {
     ),
 }
 SAY_TORCH_CUDA = {"bench.devices", "bench.memory.cuda"}
-STANDARD_LIBRARY_ALONE = {"bench.records", "bench.findings"}
+STANDARD_LIBRARY_ALONE = {"bench.records", "bench.findings", "bench.instruction_sets"}
 
 # Lowest layer first. A file reaches files of lower layers only, be it through files that are not
 # listed; those are free to sit anywhere.
@@ -71,6 +73,8 @@ PARENT_SIDE = [
             "complaints",
             "config",
             "findings",
+            "fingerprint",
+            "instruction_sets",
             "isolation",
             "jobs",
             "leftovers",

@@ -12,7 +12,7 @@ from analysis.words import Row
 
 NEEDED = (
     "run_id", "mode", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
-    "phase", "optimizer", "training", "device", "device_name", "threads", "environment",
+    "phase", "optimizer", "training", *words.PLACE,
 )  # fmt: skip
 """Columns of a row that is named here."""
 MOST_NAMES, MOST_WORKS = 24, 12  # of one work; of one list

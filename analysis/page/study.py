@@ -72,7 +72,7 @@ class Study:
 
 def places(study: Study) -> str:
     """`AMD EPYC, 1 thread, torch 2.13.0+cpu`: where the rows were measured, on one line."""
-    named = ["device", "device_name", "threads", "environment", "torch_version"]
+    named = [*words.PLACE, "torch_version"]
     rows = words.as_rows(study.rows[named].drop_duplicates())
     told = dict.fromkeys(
         f"{study.place(row)}, torch {row['torch_version']}" if row["torch_version"]

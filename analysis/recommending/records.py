@@ -33,6 +33,8 @@ class Question:
     environment: str
     device: str
     device_name: str | None
+    cpu_capability: str | None
+    cpu_instructions: str | None
     threads: int
     model: str
     model_args: str | None

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 
 from bench import leftovers
+from bench.fingerprint import ROOT
 from bench.instructions.cells import Cell
 from bench.instructions.profile import Profile, parse
 from bench.records import UsageError
-from bench.sources import ROOT
 
 Done = Callable[[], None]
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from bench import contention, leftovers
+from bench import contention, leftovers, processor
 from bench.devices import Hardware
+from bench.records import short_hash
 from bench.roofline.ceilings import measure
 from bench.roofline.floor import Ceilings
 
@@ -43,7 +44,7 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> Measured:
     What was measured while others used the machine is not remembered. Takes memory for a while: not
     while anything else is measured.
     """
-    key = " | ".join((device.facts().name, dtype, _threads(device), f"torch {torch.__version__}"))
+    key = " | ".join((*_machine(device), dtype, _threads(device), f"torch {torch.__version__}"))
     known = _load(file)
     if key in known:
         return known[key]
@@ -68,6 +69,12 @@ def _measured(device: Hardware, dtype: str) -> Measured:
         contended=contention.contended(seen, most),
         seen={**asdict(seen), "gpu_processes": most},
     )
+
+
+def _machine(device: Hardware) -> tuple[str, ...]:
+    """The device's name; of a CPU, whose name may hide what it is, also a hash of its facts."""
+    name = device.facts().name
+    return (name, short_hash(asdict(processor.read()))) if device.type == "cpu" else (name,)
 
 
 def _threads(device: Hardware) -> str:

@@ -135,8 +135,8 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
         f"has schema version {SCHEMA_VERSION + 1}, which a newer modescope wrote",
     ),
     "older": (
-        _of_version(SCHEMA_VERSION - 1),
-        f"has schema version {SCHEMA_VERSION - 1}, which is no longer read",
+        _of_version(0),
+        "has schema version 0, which is no longer read",
     ),
     "no version": (_with(schema_version=None), "has schema version None"),
     "other types": (

@@ -48,6 +48,19 @@ def test_a_run_without_an_environment_belongs_to_the_one_before_it(tmp_path: Pat
     assert rows.loc["compile", "status"] == "crashed"
 
 
+def test_a_model_whose_source_changed_is_kept_apart(tmp_path: Path) -> None:
+    """A loss of the user's own is part of that source, and other models have other ones."""
+    runs = [
+        record(model="custom:net:build", model_source_id="old"),
+        record(model="custom:net:build", model_source_id="new"),
+        not_measured("eager", "crashed", "died", model="custom:net:build", model_source_id=None),
+        record(model="mlp", model_source_id="mlp"),
+        record(model="mlp", model_source_id="loss", phase="train", training='{"loss":"net:loss"}'),
+    ]
+    rows = latest(load(save(runs, tmp_path)))
+    assert list(rows["environment"]) == ["A", "A.2", "A.2", "A", "A"]
+
+
 def test_a_row_for_each_process(tmp_path: Path) -> None:
     runs = [record(replicate=0), record(replicate=1), record(replicate=1)]
     rows = latest(load(save(runs, tmp_path)))

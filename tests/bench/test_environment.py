@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from bench import environment
+from bench.fingerprint import model_id
 from bench.records import Host, Model, UsageError
-from bench.sources import model_id
 from tests.probes import model, scaled, silent
 
 

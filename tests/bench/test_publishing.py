@@ -22,6 +22,9 @@ AROUND = Surroundings(
     device="cpu",
     device_name="a CPU",
     cpu_name="a CPU",
+    cpu_model="a family",
+    cpu_capability="AVX2",
+    cpu_instructions="avx avx2",
     cpu_cores=4,
     threads=2,
     power_limit_w=None,
@@ -107,15 +110,18 @@ def test_a_file_that_cannot_be_completed_does_not_appear(
 
 def test_the_heading_says_where_when_and_how() -> None:
     assert publishing.heading(AROUND, "of its own") == [
-        "a CPU, 2 of 4 cores, torch 2.13.0, Python 3.11.9",
+        "a CPU (AVX2, no bf16 instructions), 2 of 4 cores, torch 2.13.0, Python 3.11.9",
         "2025-03-01T12:34Z, load average over the minute before: 0.26",
         "of its own",
         "`python -m bench.tool --fast`",
     ]
     gpu = replace(AROUND, device_name="a GPU", power_limit_w=300.0)
-    first = "a GPU, 2 of 4 cores of a CPU, power limit 300 W, torch 2.13.0, Python 3.11.9"
+    first = (
+        "a GPU, 2 of 4 cores of a CPU (AVX2, no bf16 instructions), power limit 300 W, "
+        "torch 2.13.0, Python 3.11.9"
+    )
     assert publishing.heading(gpu)[0] == first
-    assert publishing.heading(replace(AROUND, device_name=None, cpu_name=None))[0].startswith("–, ")
+    assert publishing.heading(replace(AROUND, device_name=None, cpu_name=None))[0].startswith("– (")
 
 
 def test_surroundings_are_those_of_this_process() -> None:

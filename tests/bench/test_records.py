@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from bench.records import (
     CAPTURING,
     Case,
     Findings,
+    Mode,
     Model,
     Training,
     Variant,
@@ -25,18 +26,79 @@ from bench.records import (
 from tests.made_up import AMP, COMPILE, EAGER, MODEL, case, plan, record
 
 WORK = (
-    '{"baseline":{"autocast":false,"compile":"none","dtype":"fp32","grad":"enabled","graph":false},'
-    '"device":"cpu","model":{"args":{},"target":"models.mlp:build"},"phase":"inference",'
+    '{"baseline":{"dtype":"fp32","grad":"enabled"},'
+    '"device":"cpu","model":{"target":"models.mlp:build"},"phase":"inference",'
     '"shape":{"batch":8,"width":64},"threads":1,'
-    '"variant":{"autocast":false,"compile":"default","dtype":"fp32","grad":"inference_mode",'
-    '"graph":false}}'
+    '"variant":{"compile":"default","dtype":"fp32","grad":"inference_mode"}}'
 )
 
 
 def test_the_id_is_the_hash_of_what_is_not_at_its_default() -> None:
     """A changed id orphans every result measured so far: old ones are never reused again."""
     assert case().case_id == hashlib.sha256(WORK.encode()).hexdigest()[:16]
-    assert case().case_id == "f72fdf8fe2fed4fe"
+    assert case().case_id == "4255d7ed5b4e08a7"
+
+
+@dataclass(frozen=True)
+class WiderMode(Mode):
+    backend: str = "inductor"
+
+
+@dataclass(frozen=True)
+class WiderTraining(Training):
+    momentum: float = 0.0
+
+
+@dataclass(frozen=True)
+class WiderModel(Model):
+    layout: str = "contiguous"
+
+
+def widened(record: Any, wider: Any, **given: Any) -> Any:
+    return wider(**vars(record), **given)
+
+
+def test_a_new_option_at_its_default_changes_no_id() -> None:
+    old = case(training=Training(optimizer="adamw"))
+    new = replace(
+        old,
+        model=widened(old.model, WiderModel),
+        variant=Variant(widened(COMPILE, WiderMode), "fp32"),
+        baseline=Variant(widened(EAGER, WiderMode), "fp32"),
+        training=widened(old.training, WiderTraining),
+    )
+    assert new.case_id == old.case_id
+    ids = {
+        replace(new, model=widened(old.model, WiderModel, layout="channels_last")).case_id,
+        replace(
+            new, variant=Variant(widened(COMPILE, WiderMode, backend="aot_eager"), "fp32")
+        ).case_id,
+        replace(new, training=widened(old.training, WiderTraining, momentum=0.9)).case_id,
+        old.case_id,
+    }
+    assert len(ids) == 4
+
+
+NO_FULLGRAPH = replace(MODEL, fullgraph=False)
+
+
+@pytest.mark.parametrize(
+    ("variant", "baseline", "counts"),
+    [
+        (EAGER, None, False),
+        (AMP, EAGER, False),
+        (COMPILE, EAGER, True),
+        (EAGER, COMPILE, True),
+    ],
+)
+def test_fullgraph_counts_where_something_is_compiled(
+    variant: Mode, baseline: Mode | None, counts: bool
+) -> None:
+    def of(model: Model) -> str:
+        against = Variant(baseline, "fp32") if baseline else None
+        return case(model=model, variant=Variant(variant, "bf16"), baseline=against).case_id
+
+    assert (of(MODEL) != of(NO_FULLGRAPH)) is counts
 
 
 SAME_WORK = {

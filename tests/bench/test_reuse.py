@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench import store
+from bench.fingerprint import environment_id
 from bench.records import Environment
-from bench.reuse import COLUMNS, Earlier, Found, Needed, environment_id
+from bench.reuse import COLUMNS, Earlier, Found, Needed
 from tests.made_up import blank_record, part, record
 
 HERE = part(
@@ -64,9 +65,13 @@ def test_the_same_work_in_the_same_place_stands_in(tmp_path: Path) -> None:
         ({"torch_version": "2.12.0"}, "torch changed"),
         ({"driver_version": "570"}, "the driver changed"),
         ({"device_name": "Another CPU"}, "the device changed"),
-        ({"source_id": "older"}, "the source of bench/ or models/ changed"),
+        ({"source_id": "older"}, "the source of modescope changed"),
         ({"model_source_id": "older"}, "the model's source changed"),
-        ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of bench/"),
+        ({"cpu_capability": "AVX512"}, "the instruction set that torch uses changed"),
+        ({"cpu_instructions": "avx"}, "the CPU's instruction sets changed"),
+        ({"cpu_model": None}, "the CPU's model changed"),
+        ({"variables": "{}"}, "environment variables changed"),
+        ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of modescope"),
         ({"environment_id": "elsewhere"}, "the environment changed"),
         ({"environment_id": None}, "where it was measured is unknown"),
         *(

@@ -38,6 +38,7 @@ class World:
     torch_version: str = "2.13.0"
     device_name: str = "Some CPU"
     source_id: str = "ours"
+    cpu_capability: str = "AVX512"
     model_file: Path | None = None
     status: str = "ok"
     reason: str | None = None
@@ -59,6 +60,7 @@ class World:
             torch_version=self.torch_version,
             device_name=self.device_name,
             source_id=self.source_id,
+            cpu_capability=self.cpu_capability,
             driver_version=None,
             model_source_id=None,
             cpu_cores=2,
@@ -201,7 +203,8 @@ def test_replicates_differ_in_the_order_of_rounds_alone(command: Command, world:
 AGAIN: list[tuple[dict[str, str], str]] = [
     ({"torch_version": "2.14.0"}, "torch changed"),
     ({"device_name": "Another CPU"}, "the device changed"),
-    ({"source_id": "edited"}, "the source of bench/ or models/ changed"),
+    ({"cpu_capability": "AVX2"}, "the instruction set that torch uses changed"),
+    ({"source_id": "edited"}, "the source of modescope changed"),
 ]
 
 
@@ -331,10 +334,13 @@ def test_scale_wrongly_used(cli: Cli, results: Path, arguments: list[str], messa
 def test_only_variables_that_change_torch_are_recorded(
     world: World, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "MY_SECRET"):
+    for name in (
+        *("TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"),
+        *("CUDA_VISIBLE_DEVICES", "TORCH_HOME", "MY_SECRET"),
+    ):
         monkeypatch.setenv(name, "1")
     cli(*SWEEP[1:-1], "mode=eager")
     (row,) = rows(results)
     kept = json.loads(row["variables"])
-    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"} <= set(kept)
-    assert not {"MY_SECRET", "PATH"} & set(kept)
+    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"} <= set(kept)
+    assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)

@@ -15,7 +15,7 @@ import torch
 from bench import jobs
 from bench.config import Request, resolve
 from bench.objections import objection
-from bench.records import Case, DeviceFacts, Mode, Training, UsageError, Variant, work_of
+from bench.records import Case, DeviceFacts, Mode, Training, UsageError, Variant, stated, work_of
 from bench.schema import CHOICES, TrainConfig
 from bench.subject import Inputs, Subject
 from bench.training import losses, recomputing
@@ -79,7 +79,7 @@ def test_every_option_is_part_of_the_work(
 ) -> None:
     asked = typed_case("phase=train", argument)
     assert asked.training == replace(Training(), **{option: value})
-    assert asked.training.options() == {option: value}
+    assert stated(asked.training) == {option: value}
     assert asked.case_id != typed_case("phase=train").case_id
     assert option in work_of(asked, made_up.plan()).training
 
@@ -89,7 +89,7 @@ def test_what_is_at_its_default_does_not_count(typed_case: Resolve) -> None:
     assert typed_case("phase=train", "train.lr=0.001", "train.optimizer=sgd").case_id == (
         usual.case_id
     )
-    assert usual.training.options() == {}
+    assert stated(usual.training) == {}
     assert usual.case_id != typed_case("mode.grad=enabled").case_id
 
 

@@ -1,0 +1,156 @@
+"""What makes rows comparable: the machine, the software, and the source that measures.
+
+Rows of one fingerprint may stand in for each other and be ranked together; all others may not. The
+fingerprint covers what can change a number, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from bench.records import Environment, short_hash
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FINGERPRINT = {
+    "torch_version": "torch",
+    "cuda_version": "torch's CUDA",
+    "triton_version": "Triton",
+    "python_version": "Python",
+    "driver_version": "the driver",
+    "device_name": "the device",
+    "power_limit_w": "the power limit",
+    "cpu_name": "the CPU",
+    "cpu_model": "the CPU's model",
+    "cpu_capability": "the instruction set that torch uses",
+    "cpu_instructions": "the CPU's instruction sets",
+    "cpu_cores": "the number of cores",
+    "cpu_max_hz": "the CPU's highest clock",
+    "cpu_governor": "the CPU's governor",
+    "cpu_microcode": "the CPU's microcode",
+    "hypervisor": "the hypervisor",
+    "variables": "environment variables",
+    "source_id": "the source of modescope",
+}
+"""Columns that must be equal for rows to be comparable, and what a reader calls them.
+
+The CPU counts on a GPU, too: dispatch and launches are its work. The model's source is compared
+besides, as it is another for each model of a sweep."""
+
+MEASURES = ("bench.runner", "bench.isolation")
+"""Modules that measure a case, together with all of ours that they import."""
+
+PACKAGE = "bench"
+
+DESCRIPTION = "column"
+"""Called with the text of a column's entry in the data dictionary."""
+
+_OUR_PATH = re.compile(r"\bbench(\.\w+)*\.(?=\w)")
+
+INSTALLED = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+def environment_id(environment: Environment) -> str:
+    """Hash of what makes rows comparable."""
+    return short_hash({name: getattr(environment, name) for name in FINGERPRINT})
+
+
+def source_id(root: Path = ROOT) -> str:
+    """Hash of modescope's source that runs while a case is measured.
+
+    Where a file lies, comments, docstrings and the data dictionary's texts do not count.
+    """
+    modules = _modules(root)
+    code = {essence(tree, modules) for tree in modules.values()}
+    return short_hash(sorted(code - {""}))  # a folder may have an empty __init__.py
+
+
+def model_id(target: str, modules_before: Collection[str]) -> str:
+    """Hash of the file of `target` ("module:function") and of all that was imported with it.
+
+    That is, of the modules that came since `modules_before`, installed packages left out. Here
+    comments count, too: somebody else's code may read its own.
+    """
+    own = target.partition(":")[0]
+    names = {own, *(set(sys.modules) - set(modules_before))}
+    files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if file.endswith(".py")):
+        if not file.startswith(INSTALLED) or file == sys.modules[own].__file__:
+            digest.update(Path(file).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def essence(tree: ast.Module, modules: Collection[str] = ()) -> str:
+    """A module's code without what cannot change a number: places, comments, docstrings.
+
+    Of what it imports from `modules`, the bare names are left, in alphabetical order.
+    """
+    code = _Essence(modules)
+    text = ast.unparse(code.visit(tree))
+    return "\n".join([*sorted(code.imported), _OUR_PATH.sub("", text)])
+
+
+class _Essence(ast.NodeTransformer):
+    """Takes out docstrings, descriptions of columns, and where imported names come from."""
+
+    def __init__(self, modules: Collection[str]) -> None:
+        self.modules = modules
+        self.imported: set[str] = set()
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
+        module = node.module or ""
+        if module.partition(".")[0] != PACKAGE:
+            return node
+        for alias in node.names:
+            whole = f"{module}.{alias.name}" in self.modules
+            origin = "" if whole else module.rpartition(".")[2] + "."
+            self.imported.add(f"{origin}{alias.name}")
+        return None
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == DESCRIPTION:
+            return ast.Call(func=node.func, args=[], keywords=node.keywords)
+        return self.generic_visit(node)
+
+
+def _modules(root: Path) -> dict[str, ast.Module]:
+    """The modules that measure and all of ours that they import, by name."""
+    todo, found = list(MEASURES), dict[str, ast.Module]()
+    while todo:
+        name = todo.pop()
+        path = _file(root, name)
+        if path is None or name in found:
+            continue
+        found[name] = ast.parse(path.read_bytes())
+        todo += [name for name in _names(found[name]) if name.partition(".")[0] == PACKAGE]
+    return found
+
+
+def _file(root: Path, module: str) -> Path | None:
+    path = root.joinpath(*module.split("."))
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    """Absolute names of the modules imported anywhere in a module, and of what it takes of them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

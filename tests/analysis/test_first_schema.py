@@ -1,0 +1,104 @@
+"""Rows of schema version 1, such as those of the reference machine, among those of today."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from analysis import first_schema, study, table
+from analysis.load import load
+from analysis.metrics import derive
+from analysis.rows import latest
+from bench.config import resolve
+from bench.records import SCHEMA_VERSION, DeviceFacts
+from tests.made_up import CPU
+
+KEPT = Path(__file__).resolve().parents[2] / "results" / "reference" / "amd-epyc-2-cores"
+
+
+def laptop(name: str) -> DeviceFacts:
+    return CPU
+
+
+def test_a_kept_case_has_the_id_that_its_command_has_today(ask: Callable[..., Any]) -> None:
+    rows = load(KEPT).to_dict("records")
+    assert len(rows) == 22
+    for row in rows:
+        (request,) = ask(*shlex.split(row["command"])[2:])
+        case, _ = resolve(request, laptop)
+        assert row["case_id"] == case.case_id, row["command"]
+
+
+def test_what_was_not_recorded_is_unknown() -> None:
+    rows = load(KEPT)
+    assert set(rows["schema_version"]) == {SCHEMA_VERSION}
+    assert set(rows["batch_dim"]) == {0}
+    assert (
+        rows[["cpu_model", "cpu_capability", "cpu_instructions", "hypervisor"]]
+        .isna()
+        .all(axis=None)
+    )
+    assert rows["environment_id"].nunique() == 1
+    stored = {pq.read_table(path)["environment_id"][0].as_py() for path in KEPT.glob("runs/*")}
+    assert not stored & set(rows["environment_id"])
+
+
+def test_the_table_is_as_before() -> None:
+    text = table.text(derive(latest(study.read(KEPT).table)))
+    assert "environment" not in text
+    assert "AMD EPYC, 1 thread" in text
+
+
+V1 = {
+    "case_id": "old",
+    "model": "mlp",
+    "model_args": "{}",
+    "fullgraph": True,
+    "shape": '{"batch":8}',
+    "phase": "train",
+    "training": '{"optimizer":"adamw"}',
+    "dtype": "fp32",
+    "mode": "compile[graph=true]",
+    "grad": "enabled",
+    "autocast": False,
+    "compile": "default",
+    "graph": True,
+    "baseline_mode": "amp",
+    "baseline_dtype": "bf16",
+    "device": "cuda:1",
+    "threads": 1,
+}
+
+
+def test_a_training_case_is_known_by_its_row(ask: Callable[..., Any]) -> None:
+    def gpu(name: str) -> DeviceFacts:
+        return DeviceFacts("cuda", "a GPU", (9, 0))
+
+    (request,) = ask(
+        *("model=mlp", "phase=train", "train.optimizer=adamw", "mode=compile", "mode.graph=true"),
+        *("baseline.mode=amp", "baseline.dtype=bf16", "device=cuda:1", "shape.batch=8"),
+    )
+    case, _ = resolve(request, gpu)
+    assert first_schema._case_id(V1 | {"shape": case.shape_json}) == case.case_id
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"model": "custom:net:build"},
+        {"baseline_mode": "mine"},
+        {"training": "no JSON"},
+        {"training": '{"unknown":1}'},
+        {"shape": "none"},
+        {"device": None},
+    ],
+    ids=str,
+)
+def test_a_case_that_is_not_known_keeps_its_id(columns: dict[str, Any]) -> None:
+    assert first_schema._case_id(V1 | columns) is None
+    assert first_schema._case_id({k: v for k, v in V1.items() if k != "mode"}) is None
