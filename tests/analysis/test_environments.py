@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,11 @@ from bench.fingerprint import environment_id
 from bench.records import Record
 from tests.analysis.studies import record, save
 
-ZEN_3 = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}
-ZEN_5 = {"cpu_capability": "AVX512", "cpu_instructions": "avx avx2 avx512_bf16 avx512f fma"}
+ZEN_3: dict[str, Any] = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}
+ZEN_5: dict[str, Any] = {"cpu_capability": "AVX512", "cpu_instructions": "avx avx2 avx512_bf16 avx512f fma"}
 
 
-def measured(mode: str, machine: dict[str, str], speedup: float) -> Record:
+def measured(mode: str, machine: dict[str, Any], speedup: float) -> Record:
     made = record(mode, speedup=speedup, **machine)
     environment = replace(made.environment, environment_id=environment_id(made.environment))
     return replace(made, environment=environment)
