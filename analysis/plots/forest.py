@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import matplotlib
@@ -16,6 +17,7 @@ from analysis.rows import GROUP, parts, trusted
 from analysis.words import Row
 from bench.stats import MARGIN
 
+_LABEL = 0.08  # share of the axis that the label of a tick takes
 _STEPS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 _DECIDED = ("faster", "slower")
 _FOOT = "right of 1× is faster; dark band: ±1 %; filled markers: faster or slower"
@@ -101,4 +103,18 @@ def _ticks(low: float, high: float) -> list[float]:
         powers = [2.0**power for power in range(-10, 11)]
         return [power for power in powers if low <= power <= high]
     step = next((step for step in _STEPS if (high - low) / step >= 4), _STEPS[-1])
-    return [round(step * place, 6) for place in range(1, 1000) if low <= step * place <= high]
+    even = [round(step * place, 6) for place in range(1, 1000) if low <= step * place <= high]
+    below, above = (
+        [tick for tick in even if tick <= 1][::-1],
+        [tick for tick in even if tick >= 1],
+    )
+    return sorted({*_apart(below, high / low), *_apart(above, high / low)})
+
+
+def _apart(ticks: Sequence[float], span: float) -> list[float]:
+    """Those whose labels do not touch on a logarithmic axis over `span`, the first one included."""
+    kept = list(ticks[:1])
+    for tick in ticks[1:]:
+        if abs(math.log(tick / kept[-1])) >= _LABEL * math.log(span):
+            kept.append(tick)
+    return kept

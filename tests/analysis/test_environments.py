@@ -18,7 +18,10 @@ from bench.records import Record
 from tests.analysis.studies import record, save
 
 ZEN_3: dict[str, Any] = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}
-ZEN_5: dict[str, Any] = {"cpu_capability": "AVX512", "cpu_instructions": "avx avx2 avx512_bf16 avx512f fma"}
+ZEN_5: dict[str, Any] = {
+    "cpu_capability": "AVX512",
+    "cpu_instructions": "avx avx2 avx512_bf16 avx512f fma",
+}
 
 
 def measured(mode: str, machine: dict[str, Any], speedup: float) -> Record:

@@ -104,6 +104,7 @@ def test_markers_stand_at_the_speedup_and_fill_says_decided(tmp_path: Path) -> N
         (0.4, 4.5, [0.5, 1, 2, 4]),
         (0.95, 1.05, [0.96, 0.98, 1, 1.02, 1.04]),
         (0.5, 1.3, [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3]),
+        (0.185, 1.05, [0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1]),
     ],
 )
 def test_ticks_are_plain_numbers_that_include_one(
