@@ -30,13 +30,13 @@ class Counting:
     """How instructions were counted; nothing is known where they were not."""
 
     valgrind_version: str | None = None
-    cpu_capability: str | None = None  # instruction set that torch chose under valgrind
+    valgrind_capability: str | None = None  # instruction set that torch chose under it
     calls: int | None = None  # per block
 
     def __str__(self) -> str:
         """Its line above the tables."""
         return (
-            f"valgrind {self.valgrind_version}, under which torch uses {self.cpu_capability}; "
+            f"valgrind {self.valgrind_version}, under which torch uses {self.valgrind_capability}; "
             f"{self.calls} calls a block"
         )
 
