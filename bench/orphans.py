@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
+from bench import starting
+
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if not issubclass(kind, EOFError):
@@ -18,3 +20,4 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 
 sys.excepthook = _show
+starting.served()
