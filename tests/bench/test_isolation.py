@@ -225,6 +225,35 @@ def test_a_forkserver_that_has_hardly_begun_ends_with_its_parent() -> None:
     assert soon(lambda: not alive(sign), within_s=1.0)
 
 
+IDLE = """
+import time
+from bench import isolation
+isolation.PRELOAD[:] = ["bench.starting", "takes_long_to_end", "bench.orphans"]
+print(isolation.call("tests.children:adds", 1, 2, timeout_s=60).value, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_forkserver_that_waits_ends_with_its_parent(tmp_path: Path) -> None:
+    """Taking torch and its compiler apart takes a second, and several beside other load."""
+    (tmp_path / "takes_long_to_end.py").write_text(
+        "import atexit, time\natexit.register(time.sleep, 30)"
+    )
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", IDLE],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        assert parent.stdout.readline() == "3\n"
+        assert len(alive(sign)) >= 2
+        parent.kill()
+    assert soon(lambda: not alive(sign), within_s=1.0)
+
+
 def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", STARTED_BY_A_THREAD], cwd=ROOT, capture_output=True, text=True
