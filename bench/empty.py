@@ -142,7 +142,8 @@ def _watched(subject: Subject, variant: Variant, device: Hardware) -> _Watch:
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
     mode = replace(variant.mode, grad=grad, compile="none", graph=False)
     step = modes.build(subject, replace(variant, mode=mode), True, device).step
-    with _Watch() as watch:
+    watch = _Watch()
+    with watch:
         step()
     return watch
 

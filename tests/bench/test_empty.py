@@ -186,7 +186,7 @@ class Transposes(nn.Module):
         self.layers = nn.Sequential(*[nn.Sigmoid() for _ in range(12)], nn.Linear(5, 5))
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.layers(x.transpose(1, 2))  # sigmoid keeps the strides
+        y: Tensor = self.layers(x.transpose(1, 2))  # sigmoid keeps the strides
         return y.transpose(1, 2).contiguous() + y.transpose(1, 2).reshape(-1).sum()
 
 
