@@ -125,8 +125,9 @@ def _why_unknown(rows: Iterable[Row]) -> str:
     reasons: dict[str, list[str]] = {}
     for row in rows:
         clock = "device" if words.on_cuda(row) else "dispatch"
-        unread = f"no interval of the {clock} time" if row[f"{clock}_s"] else "not measured"
-        reasons.setdefault(row[f"{clock}_note"] or unread, []).append(words.variant(row))
+        unread = row[f"{clock}_note"] or "not measured"
+        reason = f"no interval of the {clock} time" if row[f"{clock}_s"] else unread
+        reasons.setdefault(reason, []).append(words.variant(row))
     return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
 
 

@@ -1,6 +1,7 @@
 """The same call on an empty batch: Python, dispatcher, guards and allocation, and no work.
 
 Every operator goes through all layers and finds nothing to compute, so what is timed is dispatch.
+That holds only where an empty batch runs the operators of the real one, which is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bench import modes, placement
+from bench import modes, placement, routes
 from bench.devices import Hardware, Step
 from bench.isolation import one_line
 from bench.records import Budget, Model, Variant
@@ -27,6 +28,11 @@ WARM_UP_CALLS = 3
 ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
 """Give memory without computing what is in it, which is part of dispatch."""
 
+
+NO_LAUNCHES = (
+    "guards and wrapper alone: code compiled for an empty batch leaves out kernels and library "
+    "calls, whose launches count as work"
+)
 
 TRAINS = "in training the optimizer and the gradients of weights have work on an empty batch too"
 
@@ -48,8 +54,9 @@ def dispatch(
     """Host time of a call on an empty batch, one sample per block.
 
     A compiled mode compiles once more for the empty shape, so this comes after all timing of the
-    case itself. A forward that cannot take an empty batch gives no samples and the reason. The
-    module's buffers are as before when it returns: moments of an empty batch are not numbers.
+    case itself. A forward that cannot take an empty batch, or runs other operators on it, gives no
+    samples and the reason. The module's buffers are as before when it returns: moments of an empty
+    batch are not numbers.
     """
     reason = objection(variant, device, model)
     if reason:
@@ -57,15 +64,53 @@ def dispatch(
     assert model.batch_dim is not None
     with state_kept(subject.module):
         try:
+            real = _watched(subject, variant, device)
+        except Exception as error:
+            return Timing((), f"torch cannot list the operators of a call ({one_line(error, 120)})")
+    with state_kept(subject.module):
+        try:
             emptied = _emptied(subject, model.batch_dim)
-            if working := _ops_that_work(emptied, variant, device):
-                return Timing((), f"{working} works on an empty batch too")
+            empty = _watched(emptied, variant, device)
+            if empty.working:
+                names = ", ".join(dict.fromkeys(empty.working))
+                return Timing((), f"{names} works on an empty batch too")
+            compared = routes.compare(real.operators, empty.operators)
+            if reason := _other_program(compared, variant):
+                return Timing((), reason)
             step = modes.build(emptied, variant, model.fullgraph, device).step
             for _ in range(WARM_UP_CALLS):
                 step()
         except Exception as error:
             return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
-        return _blocks(step, device, budget)
+        return replace(_blocks(step, device, budget), reason=_remark(compared, variant))
+
+
+def _other_program(compared: routes.Comparison, variant: Variant) -> str | None:
+    """Why the time of an empty batch would not be the dispatch of the real one, or None."""
+    if compared.unknown:
+        return f"an empty batch runs other operators than the real one: {compared.unknown}"
+    if compared.error > routes.LARGEST_ERROR and not _compiled(variant):
+        return (
+            f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
+            f"would falsify dispatch by some {compared.error:.0%}"
+        )
+    return None
+
+
+def _remark(compared: routes.Comparison, variant: Variant) -> str | None:
+    """What to know about the samples, or None."""
+    if _compiled(variant):
+        return NO_LAUNCHES
+    if not compared.detours:
+        return None
+    return (
+        f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
+        f"falsifies dispatch by some {compared.error:.0%}"
+    )
+
+
+def _compiled(variant: Variant) -> bool:
+    return variant.mode.compile != "none"
 
 
 def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
@@ -88,29 +133,34 @@ def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
     return Timing(tuple(blocks_s))
 
 
-def _ops_that_work(emptied: Subject, variant: Variant, device: Hardware) -> str:
-    """Operators that make more than a number of an empty batch: they are work, not dispatch.
+def _watched(subject: Subject, variant: Variant, device: Hardware) -> _Watch:
+    """The operators of a call in plain eager, as compiled code shows none.
 
-    Asked of plain eager, because compiled code shows no operators.
+    Not in inference mode, which hands over compositions whole: an LSTM is one operator there, and
+    ten below it or a hundred. no_grad takes the same routes and shows them.
     """
-    mode = replace(variant.mode, compile="none", graph=False)
-    step = modes.build(emptied, replace(variant, mode=mode), True, device).step
-    with _Watch() as watch:
+    grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
+    mode = replace(variant.mode, grad=grad, compile="none", graph=False)
+    step = modes.build(subject, replace(variant, mode=mode), True, device).step
+    watch = _Watch()
+    with watch:
         step()
-    return ", ".join(dict.fromkeys(watch.working))
+    return watch
 
 
 class _Watch(TorchDispatchMode):
-    """Notes the operators that compute tensors of more than one element."""
+    """Notes all operators, and those that make more than a number of an empty batch: they work."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.operators: list[str] = []
         self.working: list[str] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         results = func(*args, **(kwargs or {}))
+        self.operators.append(str(func.overloadpacket))
         known = {_storage(tensor) for tensor in _tensors((args, kwargs))}
         computes = func.overloadpacket not in ALLOCATIONS
         if computes and any(t.numel() > 1 and _storage(t) not in known for t in _tensors(results)):

@@ -97,7 +97,9 @@ class Timed:
     dispatch_rounds_s: tuple[float, ...] | None = column(
         "per block: host time of the same call on an empty batch, which does no work", default=None
     )
-    dispatch_note: str | None = column("why dispatch_rounds_s is null", default=None)
+    dispatch_note: str | None = column(
+        "why dispatch_rounds_s is null, or what to know about it", default=None
+    )
     clocks_s: float | None = column(
         "duration of reading host, pipelined, device and dispatch; where dispatch compiles once "
         "more, that included",

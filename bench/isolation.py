@@ -29,7 +29,11 @@ from typing import Any, Protocol
 
 from bench.records import UsageError
 
+PARENT = "MODESCOPE_FORKSERVER_PARENT"
+"""Environment variable of the forkserver: the process that started it."""
+
 PRELOAD = [
+    "bench.starting",  # first: what is imported after it ends with the parent
     *("torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy", "hydra", "pyarrow"),
     "bench.runner",  # which no child needs to import again: 0.07 s
     "bench.orphans",  # last: an error of the imports before it is shown, whatever it is
@@ -110,7 +114,7 @@ def _context(method: str) -> BaseContext:
         context = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
-            with deaf_to_interrupts(), _room_for_a_socket():
+            with deaf_to_interrupts(), _room_for_a_socket(), _named_as_parent():
                 forkserver.ensure_running()
         _contexts[method] = context
     return _contexts[method]
@@ -145,6 +149,16 @@ def _room_for_a_socket() -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+@contextlib.contextmanager
+def _named_as_parent() -> Iterator[None]:
+    """A forkserver started within knows which process it is to end with; see bench.starting."""
+    os.environ[PARENT] = str(os.getpid())
+    try:
+        yield
+    finally:
+        del os.environ[PARENT]
 
 
 @contextlib.contextmanager

@@ -30,7 +30,10 @@ TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per call, one value per sample; none, and the reason, where it cannot be had."""
+    """Seconds per call, one value per sample; none, and the reason, where it cannot be had.
+
+    The reason of samples that can be had is what to know about them.
+    """
 
     samples_s: tuple[float, ...]
     reason: str | None = None

@@ -27,6 +27,10 @@ def sees_variable(progress: Progress) -> str | None:
     return AT_IMPORT
 
 
+def sees(progress: Progress, name: str) -> str | None:
+    return os.environ.get(name)
+
+
 def process_id(progress: Progress) -> int:
     return os.getpid()
 

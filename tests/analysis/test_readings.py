@@ -114,6 +114,15 @@ def test_a_work_bound_split_is_said_not_to_be_checked_where_it_is_not(tmp_path: 
     )
 
 
+def test_a_note_on_a_known_dispatch_is_no_reason_why_it_would_be_unknown(tmp_path: Path) -> None:
+    """Three blocks are too few for an interval."""
+    three = {"dispatch_rounds_s": (30e-6, 31e-6, 32e-6), "dispatch_note": "guards and wrapper"}
+    told = readings.overhead(derived(save([record(**(cpu_clocks(1e-4, 30e-6) | three))], tmp_path)))
+    assert told is not None
+    assert "guards and wrapper" not in told
+    assert "compile fp32 (no interval of the dispatch time)" in told
+
+
 def test_without_dispatch_times_nothing_is_said_of_them(tmp_path: Path) -> None:
     told = readings.overhead(derived(save([record()], tmp_path)))
     assert told == "This data cannot say where the time goes: compile fp32 (not measured)."

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from bench import empty, evidence, modes
 from bench.devices import Cpu
@@ -48,30 +46,14 @@ def dispatch(
     return empty.dispatch(subject, asked, of, Cpu(), BUDGET)
 
 
-class Watches(TorchDispatchMode):
-    """Notes every operator and how many numbers it gave."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.ops: list[str] = []
-        self.made = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        self.ops.append(str(func))
-        if not func.is_view:
-            self.made += sum(tensor.numel() for tensor in tree_leaves(out))
-        return out
+def watched(subject: Subject, grad: str = "no_grad") -> empty._Watch:
+    return empty._watched(subject, variant(grad=grad), Cpu())
 
 
-def watched(subject: Subject) -> Watches:
-    step = modes.build(subject, NO_GRAD, True, Cpu()).step
-    watch = Watches()
-    with watch:
-        step()
-    return watch
+GRADS = ("enabled", "no_grad", "inference_mode")
 
 
+@pytest.mark.parametrize("grad", GRADS)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [
@@ -79,24 +61,177 @@ def watched(subject: Subject) -> Watches:
         ("mlp", {"batch": 8, "width": 16, "depth": 3}),
     ],
 )
-def test_every_operator_is_dispatched_and_has_nothing_to_do(name: str, shape: Any) -> None:
+def test_every_operator_is_dispatched_and_has_nothing_to_do(
+    name: str, shape: Any, grad: str
+) -> None:
     subject = build(Model(name, f"models.{name}:build"), shape)
-    full, none = watched(subject), watched(empty._emptied(subject, 0))
-    assert none.ops == full.ops
-    assert len(full.ops) >= 5
-    assert full.made > 0
-    assert none.made == 0
+    full, none = watched(subject, grad), watched(empty._emptied(subject, 0), grad)
+    assert none.operators == full.operators
+    assert len(full.operators) >= 5
+    assert full.working
+    assert none.working == []
 
 
-def test_attention_takes_another_route() -> None:
-    """For an empty batch torch sums queries, keys and values, in six scalars, instead."""
+@pytest.mark.parametrize("grad", GRADS)
+def test_a_transformer_keeps_its_dispatch_and_says_what_is_off(grad: str) -> None:
+    """From 2.12 torch sums queries, keys and values, in six scalars, in place of attention."""
     shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}
-    subject = build(Model("transformer", "models.transformer:build"), shape)
-    full, none = watched(subject), watched(empty._emptied(subject, 0))
-    assert none.made == 6
-    of_full, of_none = (Counter(watch.ops) for watch in (full, none))
-    assert sum((of_full - of_none).values()) == 1  # attention itself
-    assert all("attention" in name for name in of_full - of_none)
+    of = Model("transformer", "models.transformer:build")
+    subject = build(of, shape)
+    full, none = watched(subject, grad), watched(empty._emptied(subject, 0), grad)
+    lost = Counter(full.operators) - Counter(none.operators)
+    assert all("attention" in name or name == "aten.detach" for name in lost)
+    timing = empty.dispatch(subject, variant(grad=grad), of, Cpu(), BUDGET)
+    assert len(timing.samples_s) == 5
+    if lost:
+        assert timing.reason == (
+            "torch takes another route on an empty batch (scaled_dot_product_attention), which "
+            "falsifies dispatch by some 7%"
+        )
+    else:
+        assert timing.reason is None
+
+
+class Branches(nn.Module):
+    """Runs `many` operators on data like its example, and few on a mean that is not a number."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self.many = many
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.mean() > 0:
+            for _ in range(self.many):
+                x = x * 1.01
+        return x + 1
+
+
+class LoopsOverRows(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([row * 2 for row in x]) if len(x) else x
+
+
+class Last(nn.Module):
+    """The output of a recurrent layer, without its state."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(x)[0]
+        return output
+
+
+class Attends(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+OTHERWISE = "an empty batch runs other operators than the real one: "
+
+
+@pytest.mark.parametrize(
+    "asked", [NO_GRAD, variant(), COMPILE], ids=["no_grad", "eager", "inductor"]
+)
+@pytest.mark.parametrize("many", [37, 7])
+def test_another_program_is_not_called_dispatch(many: int, asked: Variant) -> None:
+    timing = dispatch(Branches(many), torch.ones(4, WIDTH), asked=asked)
+    assert timing == Timing((), f"{OTHERWISE}without {many} × aten.mul")
+
+
+def test_a_loop_over_rows_is_not_called_dispatch() -> None:
+    timing = dispatch(LoopsOverRows(), torch.ones(4, WIDTH))
+    assert timing == Timing((), f"{OTHERWISE}without 4 × aten.mul, aten.unbind, aten.stack")
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="needs oneDNN's LSTM")
+@pytest.mark.parametrize("grad", GRADS)
+def test_a_layer_that_torch_takes_apart_for_an_empty_batch(grad: str) -> None:
+    """Inference mode shows an LSTM as one operator, whatever runs below it."""
+    layer = Last(nn.LSTM(WIDTH, WIDTH, batch_first=True))
+    timing = dispatch(layer, torch.ones(4, 5, WIDTH), asked=variant(grad=grad))
+    assert not timing.samples_s
+    assert timing.reason is not None
+    assert timing.reason.startswith(OTHERWISE)
+    assert "aten.mkldnn_rnn_layer" in timing.reason
+    assert "other operators" in timing.reason.removeprefix(OTHERWISE)
+
+
+def test_a_known_detour_that_is_most_of_the_call() -> None:
+    timing = dispatch(Attends(), torch.ones(4, 2, 3, WIDTH))
+    if (
+        "attention"
+        in watched(Subject(Attends(), Inputs((torch.ones(0, 2, 3, 4),), {}))).operators[0]
+    ):
+        assert timing.reason is None  # torch 2.11 computes attention of nothing
+    else:
+        assert timing == Timing(
+            (),
+            "torch takes another route on an empty batch (scaled_dot_product_attention), which "
+            "would falsify dispatch by some 200%",
+        )
+
+
+def _convolves() -> nn.Module:
+    layers = [nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 3, 1)]
+    return nn.Sequential(*layers, nn.BatchNorm2d(3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+
+
+class Transposes(nn.Module):
+    """Every way that a tensor is made contiguous, among operators that are the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Sigmoid() for _ in range(12)], nn.Linear(5, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layers(x.transpose(1, 2))  # sigmoid keeps the strides
+        return y.transpose(1, 2).contiguous() + y.transpose(1, 2).reshape(-1).sum()
+
+
+def _recurs() -> nn.Module:
+    return Last(nn.GRU(4, 4, batch_first=True))
+
+
+def _layers() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 5), nn.LayerNorm(5), nn.Softmax(-1), nn.Dropout(0.1))
+
+
+TRANSPOSED = "linear on a transposed input"
+COPIES = {TRANSPOSED, "reshape of a transposed tensor", "copy of a transposed tensor"}
+KNOWN: dict[str, tuple[Any, tuple[int, ...], set[str]]] = {
+    "batch norm": (_convolves, (4, 3, 8, 8), {"batch_norm"}),
+    "copies": (Transposes, (4, 5, 3), COPIES),
+    "gru": (_recurs, (4, 5, 4), {TRANSPOSED}),
+    "layers": (_layers, (4, 3, 5), set()),
+}
+
+
+@pytest.mark.parametrize("grad", GRADS)
+@pytest.mark.parametrize("name", KNOWN)
+def test_detours_of_common_layers_are_known(name: str, grad: str) -> None:
+    module, shape, detours = KNOWN[name]
+    timing = dispatch(module(), torch.randn(shape), asked=variant(grad=grad))
+    assert timing.samples_s, timing.reason
+    assert all(detour in str(timing.reason) for detour in detours)
+    assert detours or timing.reason is None
+
+
+def test_of_compiled_code_it_is_said_what_is_left_out() -> None:
+    timing = dispatch(nn.Linear(WIDTH, WIDTH), torch.ones(2, WIDTH), asked=COMPILE)
+    assert timing.samples_s
+    assert timing.reason == empty.NO_LAUNCHES
+
+
+def test_what_no_operator_can_be_listed_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*arguments: Any, **options: Any) -> Any:
+        raise NotImplementedError("no rule for HigherOrderOperator cond")
+
+    monkeypatch.setattr(empty._Watch, "__torch_dispatch__", refuses)
+    timing = dispatch(nn.Linear(WIDTH, WIDTH), torch.ones(2, WIDTH))
+    assert not timing.samples_s
+    assert str(timing.reason).startswith("torch cannot list the operators of a call (NotImpl")
 
 
 class Rows(nn.Module):
@@ -130,7 +265,7 @@ def test_the_batch_may_be_any_dimension(dim: int, shape: tuple[int, ...]) -> Non
     module = Rows(dim)
     timing = dispatch(module, torch.ones(3, 7, 5), of=replace(MODEL, batch_dim=dim))
     assert timing.samples_s
-    assert set(module.shapes) == {shape}
+    assert set(module.shapes) == {shape, (3, 7, 5)}  # with one real call, for its operators
 
 
 @pytest.mark.parametrize("device", [Cpu(), Gpu()], ids=lambda device: device.type)
@@ -174,8 +309,13 @@ def test_a_model_that_cannot_take_it(asked: Variant) -> None:
     assert len(timing.reason) < 180
 
 
+class Scales(nn.Module):
+    def forward(self, x: Tensor, factor: Tensor) -> Tensor:
+        return x * factor
+
+
 def test_inputs_without_that_dimension() -> None:
-    timing = dispatch(nn.Bilinear(2, 2, 2), torch.ones(2, 2), torch.tensor(1.0))
+    timing = dispatch(Scales(), torch.ones(2, 2), torch.tensor(1.0))
     assert "the model cannot take an empty batch (" in str(timing.reason)
 
 

@@ -178,6 +178,109 @@ def test_nothing_survives_a_killed_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
+IMPORTS = """
+from bench import isolation
+isolation.call("tests.children:adds", 1, 2, timeout_s=60)
+"""
+
+IMPORTS_FOR_LONG = """
+from bench import isolation
+isolation.PRELOAD[1:1] = ["takes_long"]
+isolation.call("tests.children:adds", 1, 2, timeout_s=60)
+"""
+
+TAKES_LONG = """
+import ctypes, pathlib
+pathlib.Path(__file__).with_name("begun").touch()
+ctypes.PyDLL(None).sleep(30)  # no Python runs meanwhile, as while a library is loaded
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
+def test_a_forkserver_that_imports_ends_with_its_parent(tmp_path: Path) -> None:
+    (tmp_path / "takes_long.py").write_text(TAKES_LONG)
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", IMPORTS_FOR_LONG],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign, "PYTHONPATH": str(tmp_path)},
+    )
+    with parent:
+        assert soon((tmp_path / "begun").exists, within_s=20)
+        assert len(alive(sign)) >= 2  # forkserver and parent
+        parent.kill()
+    assert soon(lambda: not alive(sign), within_s=1.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
+def test_a_forkserver_that_has_hardly_begun_ends_with_its_parent() -> None:
+    """Its imports take longer than it may live."""
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", IMPORTS], cwd=ROOT, env={**os.environ, "MODESCOPE_TEST": sign}
+    )
+    with parent:
+        assert soon(lambda: len(alive(sign)) >= 3, within_s=20)  # tracker of resources, too
+        parent.kill()
+    assert soon(lambda: not alive(sign), within_s=1.0)
+
+
+IDLE = """
+import time
+from bench import isolation
+isolation.PRELOAD[:] = ["bench.starting", "takes_long_to_end", "bench.orphans"]
+print(isolation.call("tests.children:adds", 1, 2, timeout_s=60).value, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_forkserver_that_waits_ends_with_its_parent(tmp_path: Path) -> None:
+    """Taking torch and its compiler apart takes a second, and several beside other load."""
+    (tmp_path / "takes_long_to_end.py").write_text(
+        "import atexit, time\natexit.register(time.sleep, 30)"
+    )
+    sign = marker()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", IDLE],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with parent:
+        assert parent.stdout.readline() == "3\n"
+        assert len(alive(sign)) >= 2
+        parent.kill()
+    assert soon(lambda: not alive(sign), within_s=1.0)
+
+
+def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED_BY_A_THREAD], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("True 3\n", "")
+
+
+STARTED_BY_A_THREAD = """
+import os, threading
+from multiprocessing import forkserver
+from bench import isolation
+isolation.PRELOAD[:] = ["bench.starting", "bench.orphans"]
+adds = lambda: isolation.call("tests.children:adds", 1, 2, timeout_s=60)
+thread = threading.Thread(target=adds)
+thread.start()
+thread.join()
+server = forkserver._forkserver._forkserver_pid
+three = adds().value
+print(server == forkserver._forkserver._forkserver_pid, three)
+"""
+
+
+def test_children_do_not_learn_who_started_the_forkserver() -> None:
+    assert call("sees", isolation.PARENT).value is None
+    assert isolation.PARENT not in os.environ
+
+
 ENDS_WHILE_IT_ASKS = """
 import os, signal, socket, sys
 from multiprocessing import forkserver, reduction

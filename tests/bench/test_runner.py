@@ -153,7 +153,8 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     result = run(case(model(linear), asked), phases=phases)
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert nulls(found) - MAY_BE_NOISE == NULL_ON_A_CPU
+    to_know = {"dispatch_note"} if asked is COMPILE else set()
+    assert nulls(found) - MAY_BE_NOISE == NULL_ON_A_CPU - to_know
     assert found.in_effect is True
     assert found.in_effect_note is None
     assert found.error <= found.error_limit
