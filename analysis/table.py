@@ -42,8 +42,11 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = Non
     the rest (`folder`: the study's, by default results/<study>). One row is shown whole even
     where that takes more lines.
     """
-    telling = rows.assign(_rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0))
-    telling = telling.sort_values(["_rank", "speedup"], ascending=[True, False], kind="stable")
+    telling = rows.assign(
+        _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
+        _speedup=rows["speedup"].where(rows["budget_rank"] > 0),
+    )
+    telling = telling.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     for count in range(min(len(rows), MOST_ROWS), 0, -1):
         lines = terminal.lines(telling.head(count))
         if count < len(rows):
@@ -65,7 +68,7 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
         line
         for run in words.as_rows(wrong)
         for line in terminal.paragraph(
-            f"{words.variant(run)}, {words.work(run)}, seed {run['seed']}, replicate "
+            f"{run['mode']} {run['dtype']}, {words.work(run)}, seed {run['seed']}, replicate "
             f"{run['replicate']}: {words.ended(run)}"
         )
     ]

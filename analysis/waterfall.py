@@ -96,9 +96,9 @@ def reading(section: pd.DataFrame) -> str | None:
 
 def _sentence(found: Waterfall, several: bool) -> str:
     first, last = found.steps[0], found.steps[-1]
-    named = f"{first.row['mode']} {first.row['dtype']}" if several else first.row["mode"]
+    named = words.variant(first.row) if several else words.mode(first.row)
     told = [_told(step) for step in found.steps[1:] if step.told != "open"]
-    unsure = [step.row["mode"] for step in found.steps[1:] if step.told == "open"]
+    unsure = [words.mode(step.row) for step in found.steps[1:] if step.told == "open"]
     clauses = [", ".join(told)] if told else []
     clauses += [f"the intervals leave open the effect of {words.listed(unsure)}"] if unsure else []
     start = numbers.duration(first.level.value)
@@ -108,7 +108,7 @@ def _sentence(found: Waterfall, several: bool) -> str:
 def _told(step: Step) -> str:
     assert step.off is not None
     takes = "takes off" if step.told == "less" else "adds"
-    return f"{step.row['mode']} {takes} {numbers.duration(abs(step.off.value))}"
+    return f"{words.mode(step.row)} {takes} {numbers.duration(abs(step.off.value))}"
 
 
 def _left(found: Waterfall, last: Step) -> str:

@@ -282,6 +282,11 @@ class Work:
     compile_cache: str = column(
         "cold: empty compiler caches before the first call; warm: the user's"
     )
+    batch_dim: int | None = column(
+        "dimension of the inputs that is the batch; null where the model has none, and in rows "
+        "measured before this was stored",
+        default=None,
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -308,6 +313,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         device=case.device,
         threads=case.threads,
         compile_cache=plan.compile_cache,
+        batch_dim=case.model.batch_dim,
     )
 
 

@@ -11,7 +11,7 @@ from analysis.page.study import Study
 from analysis.words import Row
 
 NEEDED = (
-    "run_id", "mode", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
+    "run_id", "mode", "apart", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
     "phase", "optimizer", "training", "device", "device_name", "threads", "environment",
 )  # fmt: skip
 """Columns of a row that is named here."""

@@ -19,7 +19,7 @@ from analysis.words import Row
 
 ASKED = (*GROUP, "compile_cache")
 _COLUMNS = (
-    *ASKED, "run_id", "started_at", "mode", "grad", "autocast", "compile", "graph", "device_name",
+    *ASKED, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph", "device_name",
     "budget", "budget_rank", "status", "reason", "in_effect", "in_effect_note", "flags",
     "replicates", "error", "error_limit", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
     "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
@@ -84,7 +84,7 @@ def _options(
         if words.is_control(row):
             continue
         if why := refusal(row, wishes):
-            refused.append(Refusal(row["run_id"], row["mode"], *why))
+            refused.append(Refusal(row["run_id"], words.mode(row), *why))
         elif found := gain(row, wishes.calls, _first_call_s(row, baseline)):
             options.append(Option(row, found))
         else:
@@ -92,7 +92,7 @@ def _options(
                 "first_call_unknown",
                 "how long the first call takes, or the baseline's, is not known",
             )
-            refused.append(Refusal(row["run_id"], row["mode"], *why))
+            refused.append(Refusal(row["run_id"], words.mode(row), *why))
     return options, refused
 
 

@@ -271,6 +271,6 @@ def test_deriving_leaves_the_stored_columns_as_they_were(tmp_path: Path) -> None
     rows = derive(runs)
     pd.testing.assert_frame_equal(rows[before.columns], before)
     added = set(rows.columns) - set(before.columns)
-    counted = {"replicates", "replicates_not_ok", "process_run_ids"}
+    counted = {"replicates", "replicates_not_ok", "process_run_ids", "apart"}
     assert added == counted | {metric.name for metric in METRICS}
     assert [list(raised) for raised in rows["flags"]] == [[], []]
