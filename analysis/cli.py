@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
         known, left_over = self.parse_known_args(arguments)
         options = [one for one in left_over if one.startswith("-")]
         if options:
-            self.error(f"{options[0]} is no option here")
+            self.error(f"{options[0].partition('=')[0]} is no option here")
         if left_over and getattr(known, "where", None) is not None:
             raise UsageError(
                 f"--where was given {known.where} alone, and {' '.join(left_over)} was left over; "

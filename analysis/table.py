@@ -99,7 +99,9 @@ def _joined(values: Iterable[object] | None) -> str | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = cli.parser("analysis.table", __doc__)
-    parser.add_argument("--csv", action="store_true", help="every column (results/README.md), full precision")
+    parser.add_argument(
+        "--csv", action="store_true", help="every column (results/README.md), full precision"
+    )
     cli.add_where(parser)
     wishes.add_options(parser)
 

@@ -99,7 +99,7 @@ def _contains(scope: Scope, left: Operand, right: Operand) -> pd.Series:
         return _among(scope, left, right)
     if not (left.is_constant and left.kind == TEXT and right.kind in (LABELS, TEXT)):
         raise scope.error(
-            f"{left.text} in {right.text} has no meaning; write column in [\"a\", \"b\"], or "
+            f'{left.text} in {right.text} has no meaning; write column in ["a", "b"], or '
             '"text" in column'
         )
     if right.kind == LABELS:

@@ -98,9 +98,9 @@ class Scope:
 
 def missing(operand: Operand) -> pd.Series:
     """Whether the value of each row is unknown; of labels: whether there is none."""
-    if operand.kind == LABELS:
-        return operand.value.map(lambda labels: not labels).astype(bool)
-    return operand.value.isna()
+    values: pd.Series = operand.value
+    unknown = values.map(lambda labels: not labels) if operand.kind == LABELS else values.isna()
+    return unknown.astype(bool)
 
 
 def present(operand: Operand) -> list[str]:

@@ -11,8 +11,8 @@ from analysis.page.study import Study
 from analysis.words import Row
 
 NEEDED = (
-    "run_id", "mode", "apart", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
-    "phase", "optimizer", "training", "device", "device_name", "threads", "environment",
+    "run_id", "mode", "apart", "dtype", "autocast", "compile", "graph", "model", "model_args",
+    "shape", "phase", "optimizer", "training", "device", "device_name", "threads", "environment",
 )  # fmt: skip
 """Columns of a row that is named here."""
 MOST_NAMES, MOST_WORKS = 24, 12  # of one work; of one list

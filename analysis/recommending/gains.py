@@ -19,7 +19,7 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
     if calls is None:
         return speedup
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
-    if None in (first_s, call_s, baseline_first_s):
+    if first_s is None or call_s is None or baseline_first_s is None:
         return None
     extra_s = first_calls.extra_s(row, baseline_first_s)
     spent_s = first_s if extra_s is None else baseline_first_s + extra_s

@@ -31,19 +31,19 @@ TRAINED = Case(
 )  # fmt: skip
 
 # For each field of what identifies a case another value than that of TRAINED.
-MODELS = {
+MODELS: dict[str, Any] = {
     "name": "custom:net:other", "args_json": '{"width":8}', "fullgraph": False, "batch_dim": None,
 }  # fmt: skip
-MODES = {
+MODES: dict[str, Any] = {
     "name": "compile[grad=no_grad]", "grad": "no_grad", "autocast": True, "compile": "max-autotune",
     "graph": True,
 }  # fmt: skip
-TRAININGS = {
+TRAININGS: dict[str, Any] = {
     "optimizer": "adamw", "implementation": "fused", "capturable": True, "lr": 0.1, "scaler": True,
     "loss": "output", "capture": "forward_backward", "checkpoint": "model",
     "activation_memory_budget": 0.5,
 }  # fmt: skip
-CASES = {
+CASES: dict[str, Any] = {
     "shape_json": '{"batch":8,"seq":64}', "device": "cuda:1", "threads": 2, "training": None,
     "baseline": None,
 }  # fmt: skip
@@ -186,6 +186,8 @@ def test_options_are_all_that_describes_a_case_and_is_not_in_its_name() -> None:
 
 def test_gpus_of_one_name_are_told_apart(tmp_path: Path) -> None:
     gpus = [record(device=name, device_name="NVIDIA H200") for name in ("cuda", "cuda:1")]
-    headings = [line for line in table.text(derived(save(gpus, tmp_path))).splitlines() if "·" in line]
+    headings = [
+        line for line in table.text(derived(save(gpus, tmp_path))).splitlines() if "·" in line
+    ]
     assert len(set(headings)) == 2
     assert any("NVIDIA H200 (cuda:1), 1 thread" in line for line in headings)

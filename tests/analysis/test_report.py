@@ -364,7 +364,21 @@ def test_a_report_of_some_rows_says_of_which(
     assert "1 case:" in text
     assert "transformer" not in text
     assert report.main([str(tmp_path), "--where", "model == 'other'"]) == 2
-    assert "keeps no row" in capsys.readouterr().err
+    assert "0 of 7 rows match --where \"model == 'other'\", so no report" in capsys.readouterr().err
+
+
+def test_a_baseline_of_another_precision_is_named_with_a_space_between(tmp_path: Path) -> None:
+    slower = [record("eager", speedup=1.0), record("amp", speedup=0.5, baseline_dtype="fp32")]
+    page, markdown = _texts(save(slower, tmp_path))
+    assert "eager fp32: no mode is faster" in page
+    assert "**eager** fp32: no mode is faster" in markdown
+
+
+def test_a_smoke_run_has_no_speedup_in_a_report(tmp_path: Path) -> None:
+    smoke = record("eager", speedup=2.06, budget="smoke", rounds=3)
+    for text in _texts(save([smoke, record("compile", speedup=1.3)], tmp_path)):
+        assert "2.06" not in text
+    assert 'data-key="2.06' not in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_no_path_of_this_machine_is_told(main: Path, html_text: str, markdown: str) -> None:

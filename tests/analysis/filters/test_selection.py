@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -124,19 +122,25 @@ def test_what_an_expression_keeps(rows: pd.DataFrame, expression: str, modes: li
     assert kept(rows, expression) == modes
 
 
+def test_two_columns_that_are_both_unknown_are_not_equal(rows: pd.DataFrame) -> None:
+    without = rows.assign(mode=None, baseline_mode=None)
+    assert select(without, "mode == baseline_mode").rows.empty
+    assert len(select(without, "mode != baseline_mode").rows) == len(rows)
+
+
 @pytest.mark.parametrize(
     ("expression", "meant"),
     [
         ("mode == compile", "in mode == compile, compile is a column of its own"),
         ("mode == compile", """--where 'mode == "compile"'"""),
-        ("mode == eager", """eager is no column; put quotes around text: --where 'mode == "eager"""),
+        ("mode == eager", """eager is no column; put quotes around text: --where 'mode"""),
         ("mode == max-autotune", """--where 'mode == "max-autotune"'"""),
         ("compile == none", """--where 'compile == "none"'"""),
         ("phase == training", """training is a column of its own; put quotes around text"""),
         ("flags == contended", """--where 'flags == "contended"'"""),
         ("contended in flags", """--where '"contended" in flags'"""),
         ("mode in [compile, eager]", """--where 'mode in ["compile", "eager"]'"""),
-        ("mode == compile and dtype == fp32", """--where 'mode == "compile" and dtype == "fp32"'"""),
+        ("mode == amp and dtype == fp32", """--where 'mode == "amp" and dtype == "fp32"'"""),
         ("model == 'mlp' and mode == amp", """--where 'model == "mlp" and mode == "amp"'"""),
     ],
 )  # fmt: skip
@@ -196,9 +200,7 @@ def test_text_without_quotes_is_an_error_with_what_was_meant(
         (f"speedup > 1{' + 1' * 4000}", ""),
     ],
 )
-def test_what_means_nothing_is_one_sentence(
-    rows: pd.DataFrame, expression: str, said: str
-) -> None:
+def test_what_means_nothing_is_one_sentence(rows: pd.DataFrame, expression: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(rows, expression)
     assert str(caught.value).startswith(f"--where {expression!r}: ")
