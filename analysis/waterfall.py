@@ -58,9 +58,10 @@ def waterfalls(section: pd.DataFrame) -> list[Waterfall]:
 def _waterfall(rows: Sequence[Row]) -> Waterfall | None:
     """Levels are the median latency of the baseline ÷ speedups, because these are paired.
 
-    Latencies of several processes differ by more than some of these steps.
+    Latencies of several processes differ by more than some of these steps. Of several rows of a
+    mode, as of other options, the best stands for it.
     """
-    by_mode = {row["mode"]: row for row in rows}
+    by_mode = {row["mode"]: row for row in sorted(rows, key=lambda row: row["speedup_ci_low"])}
     chosen = [next((by_mode[mode] for mode in modes if mode in by_mode), None) for modes in STEPS]
     steps: list[Step] = []
     pace_s = median(row["baseline_latency_s"] for row in rows)

@@ -291,6 +291,13 @@ def test_flags_are_explained_with_the_rows_that_raise_them(tmp_path: Path) -> No
         assert "neighbouring rounds" not in text  # of a flag that nobody raised
 
 
+def test_rows_of_a_cold_and_a_warm_cache_have_names_of_their_own(tmp_path: Path) -> None:
+    caches = [record(compile_cache=cache, flags=("drift",)) for cache in ("cold", "warm")]
+    for text in _texts(save(caches, tmp_path)):
+        assert "compile fp32 (cold cache)" in text
+        assert "compile fp32 (warm cache)" in text
+
+
 def test_a_flag_of_another_version_is_named(tmp_path: Path) -> None:
     for text in _texts(save([record(flags=("of_tomorrow",))], tmp_path)):
         assert "of_tomorrow" in text
