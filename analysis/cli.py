@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pandas as pd
 
+from analysis.filters.selection import Selection, select
+from analysis.filters.syntax import EXAMPLE
 from analysis.metrics import derive
 from analysis.rows import latest
 from analysis.study import read
@@ -18,9 +21,36 @@ from bench.records import UsageError
 EXIT_USAGE = 2
 
 
-def parser(module: str, doc: str | None) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Reads the options of one study's command line; a mistake is a UsageError of one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what `exit_status` prints."""
+        raise UsageError(f"{message}; {self.prog} --help shows what is possible")
+
+    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """The options; UsageError where something is left over."""
+        known, left_over = self.parse_known_args(arguments)
+        options = [one for one in left_over if one.startswith("-")]
+        if options:
+            self.error(f"{options[0].partition('=')[0]} is no option here")
+        if left_over and getattr(known, "where", None) is not None:
+            raise UsageError(
+                f"--where was given {known.where} alone, and {' '.join(left_over)} was left over; "
+                f"put the whole expression in single quotes: {EXAMPLE}"
+            )
+        if left_over:
+            named = ", ".join(map(str, (known.study, *left_over)))
+            raise UsageError(
+                f"one study at a time, and {len(left_over) + 1} are named ({named}); run "
+                f"{self.prog} {known.study}, then the same for each other"
+            )
+        return known
+
+
+def parser(module: str, doc: str | None) -> Parser:
     """A parser that knows the study's folder."""
-    result = argparse.ArgumentParser(prog=f"python -m {module}", description=doc)
+    result = Parser(prog=f"python -m {module}", description=doc)
     result.add_argument(
         "study", nargs="?", type=Path, default=Path("results/main"),
         help="folder of a study (default: %(default)s)",
@@ -43,22 +73,24 @@ def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     """Adds --where, which chooses rows."""
-    parser.add_argument("--where", metavar="EXPRESSION", help="keep rows for which this holds")
+    parser.add_argument(
+        "--where", metavar="EXPRESSION",
+        help="keep the rows for which this holds; names are columns (results/README.md), text "
+        "stands in double quotes: 'mode == \"compile\" and speedup > 1.1', "
+        "'\"contended\" in flags', 'compile != \"none\" and graph_breaks > 0', "
+        "'error > 10 * baseline_error', 'speedup is null'",
+    )  # fmt: skip
 
 
-def where(rows: pd.DataFrame, expression: str) -> pd.DataFrame:
-    """The rows for which `expression` holds (pandas' `DataFrame.query`)."""
-    try:
-        kept = rows.query(expression)
-    except Exception as error:  # a parser's, a lookup's or a comparison's: all the user's doing
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        raise UsageError(
-            f"--where {expression!r}: {reason}; compare columns of the table, for example "
-            "--where 'mode == \"compile\" and speedup > 1.1'"
-        ) from None
-    if not isinstance(kept, pd.DataFrame):
-        raise UsageError(f"--where {expression!r} selects no rows; write a comparison of columns")
-    return kept
+def where(rows: pd.DataFrame, expression: str) -> Selection:
+    """The rows for which `expression` holds (`filters.selection.select`).
+
+    What a reader should know of its names and values is a line on stderr each.
+    """
+    selection = select(rows, expression)
+    for note in selection.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return selection
 
 
 def exit_status(body: Callable[[], None]) -> int:

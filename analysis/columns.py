@@ -43,9 +43,11 @@ def _factor(title: str, name: str, spare: int = 0) -> Column:
     return Column(title, lambda row: numbers.factor(row[name]), ">", True, spare, name)
 
 
-NAMING = (Column("mode", lambda row: row["mode"]), Column("dtype", lambda row: row["dtype"]))
+NAMING = (Column("mode", words.mode), Column("dtype", lambda row: row["dtype"]))
 SPEEDUP = Column("speedup [95 %]", words.speedup, key="speedup")
-SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
+SAME_GRAD = Column(
+    "same grad", words.same_grad, ">", optional=True, spare=2, key="speedup_same_grad"
+)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", words.first_call, ">", spare=8, key="first_call_s")
 PAYS_AFTER = Column("pays after", words.break_even, ">", key="break_even_calls")

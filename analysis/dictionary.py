@@ -48,7 +48,11 @@ their own, and pandas hands those out without any error. Columns of lists hold o
 `runs.explode("latency_rounds_s")` gives one row per round. Whole numbers read as floats where any
 row of the column is null.
 
-From a shell: `python -m analysis.table results/main --csv`.
+From a shell: `python -m analysis.table results/main --csv` prints every column of this page but the
+samples (lists with a value per round, block or call); a list of names or of a few readings is `a;b`
+there, and what is unknown is an empty field. `--where` chooses rows by the same names
+([how](../docs/how-to-read-a-report.md#choosing-rows)). The speedup of a row with budget=smoke is in
+`--csv` alone: tables show none, as such a run proves only that the case runs.
 
 A file that is truncated, empty, damaged, no run, a copy of one, or of a schema version that is not
 read is named in a warning and left out. `derived` and the command lines read a file once: what it

@@ -16,6 +16,8 @@ from bench.records import UsageError
 from bench.store import SCHEMA
 
 _IDENTITY = {"schema_version", "run_id", "case_id", "status"}  # a file without them is not ours
+_RESULTS = Path("results")  # where run.py puts studies unless it is told otherwise
+_MOST_NAMED = 10  # studies in a sentence
 _MAGIC = b"PAR1"  # begins and ends every Parquet file
 
 
@@ -41,12 +43,36 @@ def found(study_folder: str | Path) -> list[Found]:
     try:
         return sorted(_entries(runs), key=lambda one: one.name)
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(
-            f"no study at {study_folder} (it has no folder runs/); name a study's folder, or "
-            "measure one with `python run.py study=NAME`"
-        ) from None
+        raise UsageError(_no_study(Path(study_folder))) from None
     except OSError as error:
         raise UsageError(f"{runs} cannot be read: {error.strerror}") from None
+
+
+def _no_study(folder: Path) -> str:
+    """That there is none in `folder`, and where there is one."""
+    start = f"no study at {folder} (it has no folder runs/)"
+    near = [one for one in (_RESULTS / folder, *folder.parents) if _is_study(one)]
+    if near:
+        return f"{start}; did you mean {near[0]}?"
+    known = _studies(folder) or _studies(_RESULTS)
+    if known:
+        named = ", ".join(map(str, known))
+        return f"{start}; there {'is' if len(known) == 1 else 'are'} {named}"
+    return f"{start}; name a study's folder, or measure one with `python run.py study=NAME`"
+
+
+def _studies(folder: Path) -> list[Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if _is_study(one))[:_MOST_NAMED]
+    except OSError:
+        return []
+
+
+def _is_study(folder: Path) -> bool:
+    try:
+        return (folder / "runs").is_dir()
+    except OSError:
+        return False
 
 
 def _entries(runs: Path) -> Iterator[Found]:

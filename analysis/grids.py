@@ -82,7 +82,7 @@ def _grid(size: str, others: str, rows: Sequence[Row]) -> Grid | None:
 
 
 def _name(row: Row, caches: bool) -> str:
-    return f"{row['mode']}, {row['compile_cache']} cache" if caches else str(row["mode"])
+    return f"{words.mode(row)}, {row['compile_cache']} cache" if caches else words.mode(row)
 
 
 def reading(found: Sequence[Grid]) -> str:
@@ -106,10 +106,14 @@ def _fastest(rows: Sequence[Row]) -> str:
         return "none is shown to be faster"
     best = max(faster, key=lambda row: row["speedup_ci_low"])
     tied = [
-        row["mode"] for row in rows
+        words.mode(row) for row in rows
         if row is not best and row["speedup_ci_high"] >= best["speedup_ci_low"]
     ]  # fmt: skip
-    return f"{best['mode']} (or {', '.join(tied)}: intervals overlap)" if tied else best["mode"]
+    return _or(words.mode(best), tied)
+
+
+def _or(best: str, tied: Sequence[str]) -> str:
+    return f"{best} (or {', '.join(tied)}: intervals overlap)" if tied else best
 
 
 def cell(row: Row | None) -> str:

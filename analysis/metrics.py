@@ -87,9 +87,11 @@ METRICS = (
            "smallest true change (0.02: 2 %) whose interval would have excluded 1 in 80 % of such "
            "runs; of one process, and null where several were combined"),
     Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
-           "first call beyond the baseline's (at least 0) ÷ time gained per call; inf where the "
-           "interval of speedup does not lie above 1: it never pays; null where unknown or the "
-           "verdict is inconclusive"),
+           "first call beyond the baseline's (at least 0) ÷ time gained per call. Each was read "
+           "once, so where nothing is compiled or captured the first counts as no dearer (0: pays "
+           "at once), and is unknown if more than twice and 0.1 s above the baseline's. inf where "
+           "the interval of speedup does not lie above 1: it never pays; null where unknown, where "
+           "the verdict is inconclusive, and for the baseline itself"),
     Metric("rounds", column("_rounds"), "rounds", "neither",
            "paired rounds behind latency_s and speedup; of the process with the fewest"),
     *_clock("host", "median over blocks of how long the host is busy issuing one call"),

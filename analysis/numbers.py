@@ -9,6 +9,7 @@ from bench.stats import Estimate
 UNKNOWN = "–"
 
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_DECIMAL_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -111,6 +112,13 @@ def size(size_bytes: float | None) -> str:
         return UNKNOWN
     scale, unit = size_unit(size_bytes)
     return f"{size_bytes:.0f} B" if unit == "B" else f"{_digits(size_bytes / scale, 3)} {unit}"
+
+
+def limit(size_bytes: int) -> str:
+    """`8 GB`, `8 GiB`: a size that somebody chose, in the unit in which it is shortest."""
+    units = [unit for unit in (*_SIZES, *_DECIMAL_SIZES) if size_bytes >= unit[0]]
+    told = [f"{size_bytes / scale:.10g} {unit}" for scale, unit in units]
+    return min(told, key=lambda text: (len(text.partition(" ")[0]), len(text)))
 
 
 def size_unit(size_bytes: float) -> tuple[float, str]:

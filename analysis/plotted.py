@@ -70,7 +70,9 @@ def waterfalls(section: pd.DataFrame) -> Table:
     for found in steps.waterfalls(section):
         for step in found.steps:
             off = numbers.estimate(step.off) if step.off is not None else numbers.UNKNOWN
-            lines.append((step.row["mode"], step.row["dtype"], numbers.estimate(step.level), off))
+            lines.append(
+                (words.mode(step.row), step.row["dtype"], numbers.estimate(step.level), off)
+            )
         if found.floor_s is not None:
             floor = f"{numbers.duration(found.floor_s)} ({found.floor_bound})"
             lines.append(("floor", found.steps[0].row["dtype"], floor, numbers.UNKNOWN))

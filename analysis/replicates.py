@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import rows
+from analysis import identity, rows
 from analysis.answers import ESTIMATES
 from bench import stats
 from bench.stats import Estimate
@@ -25,14 +25,15 @@ _COUNTS = {
     "replicates_not_ok": "how many processes of the case did not end ok and count for nothing",
 }
 _IDS = {"process_run_ids": "run_id of every process of the case, whatever its status, joined by ;"}
-ADDED = rows.ADDED | _COUNTS | _IDS
+_APART = {"apart": identity.DOC}
+ADDED = rows.ADDED | _COUNTS | _IDS | _APART
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
     """One row per CASE, out of `rows.latest` of runs with their answers.
 
     Estimates become one of all processes that ended ok, `_rounds` the fewest of them, `_flags`
-    those of any. Adds the counts of `ADDED` and the relative spread between processes of the
+    those of any. Adds the columns of `ADDED` and the relative spread between processes of the
     SPREADS: `_latency_spread`, `_ratio_spread`.
     """
     table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
@@ -50,7 +51,8 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
         name: pd.Series([answer[name] for answer in answers], index=shown.index, dtype=dtype)
         for name, dtype in _COMBINED.items()
     }
-    return shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
+    table = shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
+    return table.assign(apart=identity.apart(table))
 
 
 _COMBINED = {

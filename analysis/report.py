@@ -25,16 +25,18 @@ GUIDE = _ROOT / "docs" / "how-to-read-a-report.md"
 def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
 
-    `wanted` decides what it recommends, and `where` which rows it is about (pandas' query; all by
-    default).
+    `wanted` decides what it recommends, and `where` which rows it is about (an expression of
+    `filters.selection`; None: all).
 
     Returns the path of index.html. Raises UsageError where there is no study or no run in it, where
-    `where` is no comparison of columns, or where the report cannot be written.
+    `where` has no meaning or keeps no row, or where the report cannot be written.
     """
     rows, unread = cli.study(study)
-    rows = cli.where(rows, where) if where else rows
-    if rows.empty:
-        raise UsageError(f"--where {where!r} keeps no row of {study}")
+    if where is not None:
+        selection = cli.where(rows, where)
+        rows = selection.rows
+        if rows.empty:
+            raise UsageError(f"{selection.count}, so no report of {study} is written")
     context = _context(study, rows, unread, wanted) | {"where": where}
     drawn = figures.drawn(context["parts"][parts.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
@@ -100,9 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = cli.parser("analysis.report", __doc__)
     cli.add_where(parser)
     wishes.add_options(parser)
-    asked = parser.parse_args(arguments)
 
     def body() -> None:
+        asked = parser.read(arguments)
         print(write(asked.study, wishes.wishes(asked), asked.where))
 
     return cli.exit_status(body)

@@ -119,6 +119,11 @@ def trusted(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ordered(rows: pd.DataFrame) -> pd.DataFrame:
-    """For reading: by section, fastest first, what has no speedup last."""
-    keys = [*SECTION, "speedup", "dtype", "mode"]
-    return rows.sort_values(keys, ascending=[key != "speedup" for key in keys], ignore_index=True)
+    """For reading: by section, fastest first, what has no speedup last, or none that counts.
+
+    A smoke run's does not, which is too short for one.
+    """
+    keys = [*SECTION, "_speedup", "dtype", "mode"]
+    shown = rows.assign(_speedup=rows["speedup"].where(rows["budget_rank"] > 0))
+    rising = [key != "_speedup" for key in keys]
+    return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")

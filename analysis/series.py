@@ -107,7 +107,7 @@ def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     """A line for each variant that was measured at enough sizes."""
     variants: dict[tuple[str, ...], list[Row]] = {}  # by what may set them apart
     for row in rows:
-        names = (row["mode"], row["dtype"], f"against {words.baseline(row)}",
+        names = (words.mode(row), row["dtype"], f"against {words.baseline(row)}",
                  f"with a {row['compile_cache']} cache")  # fmt: skip
         variants.setdefault(names, []).append(row)
     _, *others = zip(*variants, strict=True)  # the mode is always named

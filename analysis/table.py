@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -42,8 +42,11 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = Non
     the rest (`folder`: the study's, by default results/<study>). One row is shown whole even
     where that takes more lines.
     """
-    telling = rows.assign(_rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0))
-    telling = telling.sort_values(["_rank", "speedup"], ascending=[True, False], kind="stable")
+    telling = rows.assign(
+        _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
+        _speedup=rows["speedup"].where(rows["budget_rank"] > 0),
+    )
+    telling = telling.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     for count in range(min(len(rows), MOST_ROWS), 0, -1):
         lines = terminal.lines(telling.head(count))
         if count < len(rows):
@@ -65,32 +68,45 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
         line
         for run in words.as_rows(wrong)
         for line in terminal.paragraph(
-            f"{words.variant(run)}, {words.work(run)}, seed {run['seed']}, replicate "
+            f"{run['mode']} {run['dtype']}, {words.work(run)}, seed {run['seed']}, replicate "
             f"{run['replicate']}: {words.ended(run)}"
         )
     ]
 
 
 def csv(rows: pd.DataFrame) -> str:
-    """The contract's columns in full precision; unknown is an empty field, flags are a;b."""
-    names = dict.fromkeys([*CONTRACT, *ADDED, *(metric.name for metric in METRICS)])
+    """Every column of the derived table in full precision, those of the contract first.
+
+    Samples (a value per round, block or call) are no columns of it. Unknown is an empty field; a
+    list, as flags are, is a;b.
+    """
+    first = [*CONTRACT, *ADDED, *(metric.name for metric in METRICS)]
+    names = dict.fromkeys([*first, *(str(name) for name in rows.columns)])
     table = ordered(rows)[[name for name in names if name in rows]]
     whole = [f.name for f in SCHEMA if f.name in table and str(f.type) == "int64"]
     whole += [metric.name for metric in METRICS if metric.unit in ("rounds", "bytes")]
     table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null
-    table["flags"] = [";".join(flags) for flags in table["flags"]]
+    lists = [f.name for f in SCHEMA if f.name in table and str(f.type).startswith("list")]
+    for name in lists:
+        table[name] = [_joined(values) for values in table[name]]
     return table.to_csv(index=False)
+
+
+def _joined(values: Iterable[object] | None) -> str | None:
+    return None if values is None else ";".join(map(str, values))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = cli.parser("analysis.table", __doc__)
-    parser.add_argument("--csv", action="store_true", help="all columns, full precision")
+    parser.add_argument(
+        "--csv", action="store_true", help="every column (results/README.md), full precision"
+    )
     cli.add_where(parser)
     wishes.add_options(parser)
-    asked = parser.parse_args(arguments)
 
     def body() -> None:
+        asked = parser.read(arguments)
         wanted = wishes.wishes(asked)
         if asked.csv and wanted != ANYTHING:
             raise UsageError(
@@ -98,8 +114,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "thing; leave one of them out"
             )
         rows, _ = cli.study(asked.study)
-        rows = cli.where(rows, asked.where) if asked.where else rows
-        sys.stdout.write(csv(rows) if asked.csv else f"{text(rows)}\n\n{advice(rows, wanted)}\n")
+        selection = None if asked.where is None else cli.where(rows, asked.where)
+        rows = rows if selection is None else selection.rows
+        if asked.csv:
+            sys.stdout.write(csv(rows))
+        if selection is not None and rows.empty:
+            print(selection.count, file=sys.stderr if asked.csv else sys.stdout)
+        elif not asked.csv:
+            print(f"{text(rows)}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)
 

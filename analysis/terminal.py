@@ -25,7 +25,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
     marks = _marks(every)
     shared = len({words.baseline(row) for row in every}) == 1
     naming = (
-        Column(" mode", lambda row: f" {row['mode']}{_mark(row, marks)}"),
+        Column(" mode", lambda row: f" {words.mode(row)}{_mark(row, marks)}"),
         Column("dtype", lambda row: row["dtype"]),
         *(() if shared else (AGAINST,)),
         *apart(every),

@@ -58,9 +58,10 @@ def waterfalls(section: pd.DataFrame) -> list[Waterfall]:
 def _waterfall(rows: Sequence[Row]) -> Waterfall | None:
     """Levels are the median latency of the baseline ÷ speedups, because these are paired.
 
-    Latencies of several processes differ by more than some of these steps.
+    Latencies of several processes differ by more than some of these steps. Of several rows of a
+    mode, as of other options, the best stands for it.
     """
-    by_mode = {row["mode"]: row for row in rows}
+    by_mode = {row["mode"]: row for row in sorted(rows, key=lambda row: row["speedup_ci_low"])}
     chosen = [next((by_mode[mode] for mode in modes if mode in by_mode), None) for modes in STEPS]
     steps: list[Step] = []
     pace_s = median(row["baseline_latency_s"] for row in rows)
@@ -96,9 +97,9 @@ def reading(section: pd.DataFrame) -> str | None:
 
 def _sentence(found: Waterfall, several: bool) -> str:
     first, last = found.steps[0], found.steps[-1]
-    named = f"{first.row['mode']} {first.row['dtype']}" if several else first.row["mode"]
+    named = words.variant(first.row) if several else words.mode(first.row)
     told = [_told(step) for step in found.steps[1:] if step.told != "open"]
-    unsure = [step.row["mode"] for step in found.steps[1:] if step.told == "open"]
+    unsure = [words.mode(step.row) for step in found.steps[1:] if step.told == "open"]
     clauses = [", ".join(told)] if told else []
     clauses += [f"the intervals leave open the effect of {words.listed(unsure)}"] if unsure else []
     start = numbers.duration(first.level.value)
@@ -108,7 +109,7 @@ def _sentence(found: Waterfall, several: bool) -> str:
 def _told(step: Step) -> str:
     assert step.off is not None
     takes = "takes off" if step.told == "less" else "adds"
-    return f"{step.row['mode']} {takes} {numbers.duration(abs(step.off.value))}"
+    return f"{words.mode(step.row)} {takes} {numbers.duration(abs(step.off.value))}"
 
 
 def _left(found: Waterfall, last: Step) -> str:

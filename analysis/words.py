@@ -33,8 +33,18 @@ def is_smoke(row: Row) -> bool:
 
 
 def speedup(row: Row) -> str:
-    """`1.23× [1.21, 1.25]`; without the brackets where there is no interval."""
+    """`1.23× [1.21, 1.25]`; without the brackets where there is no interval.
+
+    Unknown for a smoke budget, which proves only that a case runs.
+    """
+    if is_smoke(row):
+        return UNKNOWN
     return numbers.factor_interval(row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"])
+
+
+def same_grad(row: Row) -> str:
+    """`1.05×`: the speedup beyond plain eager with the same grad axis; not of a smoke budget."""
+    return UNKNOWN if is_smoke(row) else numbers.factor(row["speedup_same_grad"])
 
 
 def fusion_gain(row: Row) -> str:
@@ -170,11 +180,13 @@ PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads
 def place(row: Row, letter: bool) -> str:
     """`AMD EPYC, AVX2, no bf16 instructions, 1 thread`: where; with the environment's letter.
 
-    The letter is for studies with several. Instruction sets are those of a CPU that measured.
+    The letter is for studies with several. Instruction sets are those of a CPU that measured. A GPU
+    that was asked for by its number has it: `NVIDIA H200 (cuda:1), 1 thread`.
     """
     threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+    name, device = row["device_name"], row["device"]
     parts = (
-        row["device_name"] or row["device"],
+        f"{name} ({device})" if name and ":" in device else name or device,
         None if on_cuda(row) else phrase(row["cpu_capability"], row["cpu_instructions"]),
         threads,
         f"environment {row['environment']}" if letter else None,
@@ -193,9 +205,14 @@ def contest(row: Row) -> str:
     return f"{row['dtype']} against {baseline(row)}"
 
 
+def mode(row: Row) -> str:
+    """`compile`, or `compile (fullgraph=false)` beside another row of that name."""
+    return f"{row['mode']} ({row['apart']})" if row["apart"] else str(row["mode"])
+
+
 def variant(row: Row) -> str:
     """`compile fp32`: one of the things that are compared."""
-    return f"{row['mode']} {row['dtype']}"
+    return f"{mode(row)} {row['dtype']}"
 
 
 def listed(names: Sequence[str]) -> str:

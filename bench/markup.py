@@ -12,6 +12,7 @@ from markupsafe import Markup
 _SPECIAL = re.compile(r"[|`*\\]|~(?=~)|(?<=~)~|_(?=_)|(?<=_)_|\](?=[(\[:])")
 """What Markdown would take for a mark within a line; an underscore within a word is none."""
 
+_SPACES = re.compile(r"\s+")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
@@ -54,4 +55,5 @@ def _marks_escaped(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    """On one line; a space at either end stays, as it may part the text from what is beside it."""
+    return _SPACES.sub(" ", text)

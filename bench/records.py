@@ -286,10 +286,6 @@ class Work:
     fullgraph: bool = column("whether a graph break under compile is an error")
     shape: str = column("resolved sizes, canonical JSON")
     batch: int | None = column("batch size, where the model has one")
-    batch_dim: int | None = column(
-        "dimension of the inputs that is the batch; null where there is none, and for custom "
-        "models in files of schema version 1"
-    )
     seq: int | None = column("sequence length, where the model has one")
     phase: str = column("inference or train")
     optimizer: str | None = column("sgd or adamw; null where nothing is trained")
@@ -309,6 +305,11 @@ class Work:
     compile_cache: str = column(
         "cold: empty compiler caches before the first call; warm: the user's"
     )
+    batch_dim: int | None = column(
+        "dimension of the inputs that is the batch; null where there is none, and for custom "
+        "models in files of schema version 1",
+        default=None,
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -320,7 +321,6 @@ def work_of(case: Case, plan: Plan) -> Work:
         fullgraph=case.model.fullgraph,
         shape=case.shape_json,
         batch=case.shape.get("batch"),
-        batch_dim=case.model.batch_dim,
         seq=case.shape.get("seq"),
         phase=case.phase,
         optimizer=case.training.optimizer if case.training else None,
@@ -336,6 +336,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         device=case.device,
         threads=case.threads,
         compile_cache=plan.compile_cache,
+        batch_dim=case.model.batch_dim,
     )
 
 

@@ -11,8 +11,8 @@ from analysis.page.study import Study
 from analysis.words import Row
 
 NEEDED = (
-    "run_id", "mode", "dtype", "autocast", "compile", "graph", "model", "model_args", "shape",
-    "phase", "optimizer", "training", *words.PLACE,
+    "run_id", "mode", "apart", "dtype", "autocast", "compile", "graph", "model", "model_args",
+    "shape", "phase", "optimizer", "training", *words.PLACE, "compile_cache",
 )  # fmt: skip
 """Columns of a row that is named here."""
 MOST_NAMES, MOST_WORKS = 24, 12  # of one work; of one list
@@ -65,5 +65,6 @@ def _of_work(study: Study, work: str, rows: Sequence[Row]) -> Named:
 
 
 def name(study: Study, row: Row) -> Name:
-    """One row."""
-    return Name(words.variant(row), glyph(row), study.anchor(row))
+    """One row; with its compiler cache where the study has rows of both kinds."""
+    cache = f" ({row['compile_cache']} cache)" if study.has_caches else ""
+    return Name(words.variant(row) + cache, glyph(row), study.anchor(row))

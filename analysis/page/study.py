@@ -35,6 +35,11 @@ class Study:
         return bool(self.rows["environment"].nunique() > 1)
 
     @cached_property
+    def has_caches(self) -> bool:
+        """Whether some rows had a cold compiler cache and others a warm one."""
+        return bool(self.rows["compile_cache"].nunique() > 1)
+
+    @cached_property
     def listed(self) -> Sequence[Row]:
         """The rows that a page lists: all, or MOST_LISTED with the best of every SECTION first."""
         if len(self.rows) <= MOST_LISTED:

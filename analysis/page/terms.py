@@ -66,7 +66,8 @@ TERMS = {
     "than all operators of eager. from cache: pieces of compiled code that were not compiled now. "
     "allocations: of a steady call.",
     "first call": "compile, autotune and capture. pays after: calls until the time gained has paid "
-    "for it.",
+    "for it; at once where nothing is compiled or captured, as first calls are read once and a "
+    "difference between such modes is chance.",
     "error": "relative RMS error against float64. Compare it before you trade fp32 for a smaller "
     "dtype.",
     "error of, loss scale": "which output, gradient or update has that error. The "

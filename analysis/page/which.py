@@ -82,7 +82,7 @@ def _wishes(study: Study) -> str:
     limit = asked.memory_limit_bytes
     told = (
         "" if asked.calls is None else f"--calls {numbers.calls(asked.calls)}",
-        "" if limit is None else f"--memory-limit {numbers.size(limit)}",
+        "" if limit is None else f"--memory-limit {numbers.limit(limit).replace(' ', '')}",
     )
     return " and ".join(filter(None, told))
 

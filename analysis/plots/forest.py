@@ -63,7 +63,7 @@ def _forest(panels: Sequence[list[Row]], hidden: int) -> Figure:
 
 
 def _entry(row: Row) -> Entry:
-    return Entry(row["mode"], f"{words.speedup(row)}  {row['verdict']}", row)
+    return Entry(words.mode(row), f"{words.speedup(row)}  {row['verdict']}", row)
 
 
 def _panel(axes: Axes, panel: Sequence[Row], thick: float) -> None:

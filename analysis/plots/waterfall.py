@@ -41,7 +41,7 @@ def _title(found: Waterfall) -> str:
 
 
 def _entries(found: Waterfall) -> list[Entry]:
-    steps = [Entry(step.row["mode"], _numbers(step), step.row) for step in found.steps]
+    steps = [Entry(words.mode(step.row), _numbers(step), step.row) for step in found.steps]
     if found.floor_s is None:
         return steps
     return [*steps, Entry("floor", f"{numbers.duration(found.floor_s)}, {found.floor_bound}")]

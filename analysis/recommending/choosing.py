@@ -90,7 +90,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
     peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
     return Choice(
         run_id=row["run_id"],
-        mode=row["mode"],
+        mode=words.mode(row),
         dtype=row["dtype"],
         speedup=paired(row),
         gain=option.gain,
@@ -139,7 +139,7 @@ def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refus
         equal = low(speedup) >= 1 / (1 + MARGIN) and high(speedup) <= 1 + MARGIN
         told = f"within ±{numbers.whole_percent(MARGIN)}" if equal else _OPEN
         kind, reason = "no_difference", f"{reads}: {told}"
-    return Refusal(row["run_id"], row["mode"], kind, reason)
+    return Refusal(row["run_id"], words.mode(row), kind, reason)
 
 
 def _over_calls(option: Option, wishes: Wishes) -> str:

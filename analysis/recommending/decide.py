@@ -19,13 +19,12 @@ from analysis.words import Row
 
 ASKED = (*GROUP, "compile_cache")
 _COLUMNS = (
-    *ASKED, "run_id", "started_at", "mode", "grad", "autocast", "compile", "graph", "device_name",
-    "cpu_capability", "cpu_instructions",
-    "budget", "budget_rank", "status", "reason", "in_effect", "in_effect_note", "flags",
-    "replicates", "error", "error_limit", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
-    "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
-    "baseline_first_call_s", "break_even_calls", "peak_bytes", "setup_peak_bytes", "weights_bytes",
-    "input_bytes",
+    *ASKED, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph",
+    "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status", "reason", "in_effect", "in_effect_note",
+    "flags", "replicates", "error", "error_limit", "latency_s", "latency_ci_low_s",
+    "latency_ci_high_s", "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high",
+    "mde", "first_call_s", "baseline_first_call_s", "break_even_calls",
+    "peak_bytes", "setup_peak_bytes", "weights_bytes", "input_bytes",
 )  # fmt: skip
 
 
@@ -85,7 +84,7 @@ def _options(
         if words.is_control(row):
             continue
         if why := refusal(row, wishes):
-            refused.append(Refusal(row["run_id"], row["mode"], *why))
+            refused.append(Refusal(row["run_id"], words.mode(row), *why))
         elif found := gain(row, wishes.calls, _first_call_s(row, baseline)):
             options.append(Option(row, found))
         else:
@@ -93,7 +92,7 @@ def _options(
                 "first_call_unknown",
                 "how long the first call takes, or the baseline's, is not known",
             )
-            refused.append(Refusal(row["run_id"], row["mode"], *why))
+            refused.append(Refusal(row["run_id"], words.mode(row), *why))
     return options, refused
 
 

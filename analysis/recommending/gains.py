@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis import first_calls
 from analysis.words import Row
 from bench.stats import Estimate
 
@@ -10,16 +11,18 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
     """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
 
     `calls` None: the speedup itself, as the first call then weighs nothing. The interval is that of
-    the paired speedup; first calls are single readings and have none. A row is not credited with a
-    first call below the baseline's: the two were read once each. None where a time is unknown.
+    the paired speedup; first calls are single readings and have none. A row is neither credited
+    with a first call below the baseline's nor charged with what one reading does not show
+    (`first_calls.extra_s`; what may be either is charged). None where a time is unknown.
     """
     speedup = paired(row)
     if calls is None:
         return speedup
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
-    if None in (first_s, call_s, baseline_first_s):
+    if first_s is None or call_s is None or baseline_first_s is None:
         return None
-    spent_s = max(first_s, baseline_first_s)
+    extra_s = first_calls.extra_s(row, baseline_first_s)
+    spent_s = first_s if extra_s is None else baseline_first_s + extra_s
 
     def over_calls(ratio: float) -> float:
         total = baseline_first_s + calls * call_s

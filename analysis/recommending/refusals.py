@@ -81,7 +81,7 @@ def over_limit(row: Row, limit_bytes: int | None) -> tuple[str, str] | None:
     """Kind and reason where a row needs more than the limit, or is not known to need less."""
     if limit_bytes is None or (fits := fits_into(row, limit_bytes)):
         return None
-    limit = f"the {numbers.size(limit_bytes)} that are allowed"
+    limit = f"the {numbers.limit(limit_bytes)} that are allowed"
     if fits is None:
         return "memory_unknown", f"not known to fit into {limit}"
     needed, where = max(_needed_bytes(row))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from analysis import numbers, words
+from analysis import first_calls, numbers, words
 from analysis.words import Row
 
-# A first call is read once and depends on the machine's other work: less than a factor of two is
-# no difference, nor is what nobody notices.
-FIRST_CALL_FACTOR, FIRST_CALL_S = 2.0, 0.1
 # Peaks of equal work differ by what an allocator rounds up.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
 
@@ -77,7 +74,7 @@ def _known(text: str) -> str:
 
 
 def _simplicity_reason(row: Row, preferred: Row) -> str:
-    return f"{preferred['mode']} is simpler"
+    return f"{words.mode(preferred)} is simpler"
 
 
 def _as_good(row: Row, preferred: Row) -> str:
@@ -86,7 +83,7 @@ def _as_good(row: Row, preferred: Row) -> str:
 
 _Reason = Callable[[Row, Row], str]
 _STAGES: tuple[tuple[Callable[[Sequence[Row]], list[Row]], _Reason], ...] = (
-    (_within("first_call_s", FIRST_CALL_FACTOR, FIRST_CALL_S), _first_call_reason),
+    (_within("first_call_s", first_calls.FACTOR, first_calls.SECONDS), _first_call_reason),
     (_within("peak_bytes", PEAK_FACTOR, PEAK_BYTES), _memory_reason),
     (_simplest, _simplicity_reason),
 )

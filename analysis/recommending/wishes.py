@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from bench.records import UsageError
 
-_UNITS = {"B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_BINARY = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_UNITS = _DECIMAL | _BINARY
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*")
 
 
@@ -32,7 +34,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--memory-limit", metavar="SIZE",
-        help="recommend nothing that needs more, for example 8GiB",
+        help="recommend nothing that needs more: a number with B, KB, MB, GB, TB (steps of 1000) "
+        "or KiB, MiB, GiB, TiB (steps of 1024), for example 8GiB",
     )  # fmt: skip
 
 
@@ -57,13 +60,24 @@ def calls(text: str) -> float:
 
 
 def size_bytes(text: str) -> int:
-    """`8GiB`, `512 MiB`, `1.5gib`, `1000000B` or plain bytes, as bytes."""
+    """`8GB`, `8 GiB`, `1.5gib` or `1000000B`, as bytes; UsageError without a unit."""
     found = _SIZE.fullmatch(text)
-    unit = _UNITS.get((found[2] or "B").upper()) if found else None
-    size = float(found[1]) * unit if found and unit else 0.0
+    number, name = (found[1], found[2].upper()) if found else ("", "")
+    if found and not name:
+        either = f"{_either(number, 'G')}, or {number}B for bytes"
+        raise UsageError(f"--memory-limit {text}: has no unit; write {either}")
+    if found and name and f"{name}B" in _DECIMAL:  # 8G
+        either = _either(number, name)
+        raise UsageError(f"--memory-limit {text}: {found[2]} may be either unit; write {either}")
+    size = float(number) * _UNITS[name] if name in _UNITS else 0.0
     if not 1 <= size < math.inf:
         raise UsageError(
-            f"--memory-limit {text}: must be a number above 0 with B, KiB, MiB, GiB or TiB, for "
-            "example 8GiB (of 1024 MiB each)"
+            f"--memory-limit {text}: must be a number above 0 with B, KB, MB, GB, TB, KiB, MiB, "
+            f"GiB or TiB, for example {_either('8', 'G')}"
         )
     return int(size)
+
+
+def _either(number: str, letter: str) -> str:
+    """The same number with either unit."""
+    return f"{number}{letter}B (steps of 1000) or {number}{letter}iB (steps of 1024)"

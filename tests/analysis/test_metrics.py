@@ -72,6 +72,39 @@ def test_break_even(
     assert math.isnan(value) if expected is None else value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("mode", "speedup", "first_call_s", "baseline_first_call_s", "expected"),
+    [
+        ("no_grad", 1.2, 0.004, 0.002, 0.0),  # by one reading 12 calls, by another none
+        ("inference_mode", 1.2, 0.001, 0.002, 0.0),
+        ("amp", 2.0, 0.100, 0.002, 0.0),  # within what nobody notices
+        ("amp", 2.0, 3.9, 2.0, 0.0),  # within twice as long
+        ("no_grad", 1.2, 0.4, 0.002, None),  # the machine's other work, or the mode's own
+        ("no_grad", 1.2, None, 0.002, None),
+        ("no_grad", 1.2, 0.002, None, None),
+        ("no_grad", 0.8, 0.4, 0.002, math.inf),  # whatever its first call took
+        ("no_grad", 0.8, None, None, math.inf),
+        ("eager", 1.2, 0.004, 0.002, None),  # the baseline itself replaces nothing
+        ("compile", 1.2, 0.102, 0.002, 500.0),  # what is built is paid for, however little
+        ("cuda-graph", 1.2, 0.022, 0.002, 100.0),
+    ],
+)
+def test_break_even_counts_what_is_built_and_not_the_chance_of_one_reading(
+    tmp_path: Path,
+    mode: str,
+    speedup: float,
+    first_call_s: float | None,
+    baseline_first_call_s: float | None,
+    expected: float | None,
+) -> None:
+    one = record(
+        mode, 1e-3, speedup, spread=0.002,
+        first_call_s=first_call_s, baseline_first_call_s=baseline_first_call_s,
+    )  # fmt: skip
+    value = _row(tmp_path, one)["break_even_calls"]
+    assert math.isnan(value) if expected is None else value == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("status", ["failed", "wrong_result", "oom", "timeout", "crashed"])
 def test_only_ok_rows_get_figures(tmp_path: Path, status: str) -> None:
     passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | GENERATED | cpu_clocks(357e-6, 50e-6)
@@ -271,6 +304,6 @@ def test_deriving_leaves_the_stored_columns_as_they_were(tmp_path: Path) -> None
     rows = derive(runs)
     pd.testing.assert_frame_equal(rows[before.columns], before)
     added = set(rows.columns) - set(before.columns)
-    counted = {"replicates", "replicates_not_ok", "process_run_ids"}
+    counted = {"replicates", "replicates_not_ok", "process_run_ids", "apart"}
     assert added == counted | {metric.name for metric in METRICS}
     assert [list(raised) for raised in rows["flags"]] == [[], []]

@@ -102,3 +102,14 @@ def test_counts_are_whole() -> None:
     assert numbers.count(None) == "–"
     assert numbers.counted(1, "kernel", "kernels") == "1 kernel"
     assert numbers.counted(1042, "kernel", "kernels") == "1,042 kernels"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "expected"),
+    [
+        (8 * 10**9, "8 GB"), (8 * 2**30, "8 GiB"), (50 * 2**20, "50 MiB"), (3 * 2**29, "1.5 GiB"),
+        (15 * 10**11, "1.5 TB"), (1000, "1 KB"), (1, "1 B"), (123_456_789, "123456789 B"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_told_in_the_unit_that_it_was_chosen_in(size_bytes: int, expected: str) -> None:
+    assert numbers.limit(size_bytes) == expected

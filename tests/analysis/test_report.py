@@ -291,6 +291,13 @@ def test_flags_are_explained_with_the_rows_that_raise_them(tmp_path: Path) -> No
         assert "neighbouring rounds" not in text  # of a flag that nobody raised
 
 
+def test_rows_of_a_cold_and_a_warm_cache_have_names_of_their_own(tmp_path: Path) -> None:
+    caches = [record(compile_cache=cache, flags=("drift",)) for cache in ("cold", "warm")]
+    for text in _texts(save(caches, tmp_path)):
+        assert "compile fp32 (cold cache)" in text
+        assert "compile fp32 (warm cache)" in text
+
+
 def test_a_flag_of_another_version_is_named(tmp_path: Path) -> None:
     for text in _texts(save([record(flags=("of_tomorrow",))], tmp_path)):
         assert "of_tomorrow" in text
@@ -364,7 +371,21 @@ def test_a_report_of_some_rows_says_of_which(
     assert "1 case:" in text
     assert "transformer" not in text
     assert report.main([str(tmp_path), "--where", "model == 'other'"]) == 2
-    assert "keeps no row" in capsys.readouterr().err
+    assert "0 of 7 rows match --where \"model == 'other'\", so no report" in capsys.readouterr().err
+
+
+def test_a_baseline_of_another_precision_is_named_with_a_space_between(tmp_path: Path) -> None:
+    slower = [record("eager", speedup=1.0), record("amp", speedup=0.5, baseline_dtype="fp32")]
+    page, markdown = _texts(save(slower, tmp_path))
+    assert "eager fp32: no mode is faster" in page
+    assert "**eager** fp32: no mode is faster" in markdown
+
+
+def test_a_smoke_run_has_no_speedup_in_a_report(tmp_path: Path) -> None:
+    smoke = record("eager", speedup=2.06, budget="smoke", rounds=3)
+    for text in _texts(save([smoke, record("compile", speedup=1.3)], tmp_path)):
+        assert "2.06" not in text
+    assert 'data-key="2.06' not in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_no_path_of_this_machine_is_told(main: Path, html_text: str, markdown: str) -> None:

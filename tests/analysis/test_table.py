@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import table
+from analysis import report, table
+from analysis.answers import SAMPLES
 from analysis.load import load
 from analysis.metrics import CONTRACT, derived
 from analysis.terminal import WIDTH
@@ -227,6 +228,73 @@ def test_five_hundred_rows_render(tmp_path: Path) -> None:
     assert len(table.text(many).splitlines()) == 502
 
 
+def test_a_smoke_run_has_no_speedup_in_a_table(tmp_path: Path) -> None:
+    smoke = record("eager", speedup=2.06, budget="smoke", rounds=3)
+    reference = record("inference_mode", speedup=1.1)
+    other = record("compile", speedup=1.9, budget="smoke", rounds=3)
+    rows = derived(save([smoke, reference, other], tmp_path))
+    text = table.text(rows)
+    lines = [line for line in text.splitlines() if "budget=smoke" in line]
+    assert len(lines) == 2
+    assert not any("×" in line for line in lines)
+    assert text.splitlines()[2].startswith(" inference_mode")  # what has none comes last
+    assert table.summary(rows, 4).splitlines()[2].startswith(" inference_mode")
+    csv = pd.read_csv(io.StringIO(table.csv(rows))).set_index("mode")
+    assert csv.loc["eager", "speedup"] == pytest.approx(2.06)  # beside its budget
+    assert csv["verdict"].isna().tolist() == [False, True, True]
+
+
+def test_csv_has_every_column_of_the_derived_table(tmp_path: Path) -> None:
+    rows = derived(save([record(throttle_reasons=("hw_thermal", "hw_slowdown"))], tmp_path))
+    read = pd.read_csv(io.StringIO(table.csv(rows)))
+    assert set(read.columns) == set(rows.columns)
+    assert tuple(read.columns[: len(CONTRACT)]) == CONTRACT
+    assert {"fullgraph", "graph_breaks", "dispatch_note", "host", "error_limit"} <= set(read)
+    assert not set(SAMPLES) & set(read)
+    assert read["throttle_reasons"][0] == "hw_thermal;hw_slowdown"
+
+
+QUESTIONS = {
+    '"contended" in flags': ["no_grad", "compile"],
+    'compile != "none" and graph_breaks > 0': ["compile", "max-autotune"],
+    "error > 10 * baseline_error": ["amp", "reduce-overhead"],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_that_where_and_csv_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    save([
+        record("eager", graph_breaks=None), record("no_grad", flags=("drift", "contended")),
+        record("amp", error=3e-3), record("inference_mode", error=1.9e-6),
+        record("compile", graph_breaks=1, flags=("contended",), fullgraph=False),
+        record("max-autotune", graph_breaks=3, fullgraph=False, in_effect=False),
+        record("reduce-overhead", status="wrong_result", reason="wrong", error=0.3, graph_breaks=0),
+        not_measured("cuda-graph", "skipped", "no GPU", error=None),
+    ], tmp_path)  # fmt: skip
+    assert table.main([str(tmp_path), "--csv", "--where", question]) == 0
+    out, err = capsys.readouterr()
+    assert sorted(pd.read_csv(io.StringIO(out))["mode"]) == sorted(QUESTIONS[question])
+    assert err == ""
+
+
+def test_no_row_left_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save([record("eager"), record("compile")], tmp_path)
+    said = "0 of 2 rows match --where 'flags == \"contended\"'\n"
+    note = 'note: no row has flags "contended"; flags is empty in every row\n'
+    assert table.main([str(tmp_path), "--where", 'flags == "contended"']) == 0
+    assert capsys.readouterr() == (said, note)
+    assert table.main([str(tmp_path), "--csv", "--where", 'flags == "contended"']) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("run_id,case_id,study,")
+    assert out.count("\n") == 1
+    assert err == note + said
+    assert report.main([str(tmp_path), "--where", 'flags == "contended"']) == 2
+    assert capsys.readouterr().err.startswith(f"{note}error: {said.strip()}, so no report of ")
+    assert not (tmp_path / "report").exists()
+
+
 def test_where_keeps_matching_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save(cpu_sweep(), tmp_path)
     assert table.main([str(tmp_path), "--where", 'mode == "compile"']) == 0
@@ -235,7 +303,9 @@ def test_where_keeps_matching_rows(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "amp" not in out
 
 
-@pytest.mark.parametrize("expression", ["mod == 'x'", "mode ==", "speedup > 'x'", "1", "mode"])
+@pytest.mark.parametrize(
+    "expression", ["mod == 'x'", "mode ==", "speedup > 'x'", "1", "mode", "mode == compile", ""]
+)
 def test_a_bad_where_is_one_sentence_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str
 ) -> None:
@@ -253,3 +323,40 @@ def test_a_missing_or_empty_study_is_status_2(
     prepare(tmp_path / "study")
     assert table.main([str(tmp_path / "study")]) == 2
     assert "study" in capsys.readouterr().err
+
+
+def _complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one sentence on stderr about a command line that ends with status 2."""
+    for program in (table, report):
+        assert program.main(list(arguments)) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    return err
+
+
+def test_a_study_that_lies_elsewhere_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record()], tmp_path / "results" / "tr")
+    monkeypatch.chdir(tmp_path)
+    for named in ("tr", "results/tr/runs", "results/tr/report/index.html"):
+        assert f"no study at {named} " in _complaint(capsys, named)
+        assert _complaint(capsys, named).endswith("; did you mean results/tr?\n")
+    for none in ((), ("results",), ("other",)):
+        assert _complaint(capsys, *none).endswith("; there is results/tr\n")
+    save([record()], tmp_path / "results" / "b")
+    assert _complaint(capsys, "results").endswith("; there are results/b, results/tr\n")
+
+
+def test_a_command_line_that_asks_too_much_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(save([record()], tmp_path))
+    assert "one study at a time, and 2 are named (A, B)" in _complaint(capsys, "A", "B")
+    assert "3 are named (A, B, C)" in _complaint(capsys, "A", "--calls", "3", "B", "C")
+    assert "--wheree is no option" in _complaint(capsys, folder, "--wheree=1")
+    assert "--where: expected one argument" in _complaint(capsys, folder, "--where")
+    unquoted = _complaint(capsys, folder, "--where", "mode", "==", "compile")
+    assert "--where was given mode alone, and == compile was left over; put the whole" in unquoted

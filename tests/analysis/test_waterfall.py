@@ -34,6 +34,20 @@ def test_each_step_takes_something_off_the_one_before(tmp_path: Path) -> None:
     assert [step.told for step in found.steps[1:]] == ["less", "less"]
 
 
+def test_of_several_rows_of_a_mode_the_best_is_a_step_and_is_named(tmp_path: Path) -> None:
+    eager = record("eager", 100e-6, 1.0, **SURE)
+    both = [
+        record("compile", 100e-6 / speedup, speedup, case_id=f"{speedup}", fullgraph=whole, **SURE)
+        for speedup, whole in ((2.0, True), (1.5, False))
+    ]
+    (found,) = _found(tmp_path / "one", eager, *both)
+    assert [step.row["speedup"] for step in found.steps][1] == pytest.approx(2, rel=1e-3)
+    (again,) = _found(tmp_path / "other", *reversed(both), eager)
+    assert [step.row["fullgraph"] for step in again.steps][1] is True
+    told = waterfall.reading(derived(tmp_path / "one"))
+    assert "compile (fullgraph=true) takes off 50.0 µs" in told
+
+
 def test_levels_are_paired_and_not_raw(tmp_path: Path) -> None:
     """The compiled process was 10 % slower in all it did; its baseline shows it."""
     (found,) = _found(

@@ -7,6 +7,7 @@ from tests.mutants.fault import Fault
 STATISTICS = "tests/bench/test_stats.py"
 PROCESSES = "tests/analysis/test_replicates.py"
 METRICS = "tests/analysis/test_metrics.py"
+SELECTION = "tests/analysis/filters/test_selection.py"
 ROWS = "tests/analysis/test_rows.py"
 
 STATED = (
@@ -86,6 +87,34 @@ STATED = (
         'gains = rows["speedup_ci_low"] > 1',
         'gains = rows["speedup"] > 1',
         (f"{METRICS}::test_break_even",),
+    ),
+    Fault(
+        "the chance of one reading has to be paid back",
+        "analysis/first_calls.py",
+        "    if builds(row):\n",
+        "    if True:\n",
+        (f"{METRICS}::test_break_even_counts_what_is_built_and_not_the_chance_of_one_reading",),
+    ),
+    Fault(
+        "two rows that differ in an option look the same",
+        "analysis/words.py",
+        'if row["apart"] else str(row["mode"])',
+        'if False else str(row["mode"])',
+        ("tests/analysis/test_identity.py::test_no_two_lines_of_a_table_are_the_same",),
+    ),
+    Fault(
+        "text without quotes is taken for a column",
+        "analysis/filters/selection.py",
+        "    quotes.check(tree, scope)\n",
+        "",
+        (f"{SELECTION}::test_text_without_quotes_is_an_error_with_what_was_meant",),
+    ),
+    Fault(
+        "an unknown value equals what it is not",
+        "analysis/filters/compare.py",
+        "one is not None and one == other",
+        "one == other",
+        (f"{SELECTION}::test_two_columns_that_are_both_unknown_are_not_equal",),
     ),
     Fault(
         "a smoke run gets a verdict",

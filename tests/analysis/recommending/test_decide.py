@@ -335,6 +335,17 @@ def test_a_choice_carries_what_it_costs_and_how_sure_it_is(tmp_path: Path) -> No
     assert found.floor.value == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("first_call_s", "charged_s"), [(0.05, 0.002), (0.5, 0.5)])
+def test_a_first_call_that_builds_nothing_is_charged_only_beyond_chance(
+    tmp_path: Path, first_call_s: float, charged_s: float
+) -> None:
+    plain = record("no_grad", CALL_S, speedup=1.2, first_call_s=first_call_s)
+    found = answer(tmp_path, [control(), plain], calls=100_000)
+    eager_s = 0.002 + 1e5 * CALL_S * 1.2
+    gain = found.choice.gain.value
+    assert gain == pytest.approx(eager_s / (charged_s + 1e5 * CALL_S), rel=1e-4)
+
+
 def test_the_gain_over_calls_is_the_ratio_of_totals(tmp_path: Path) -> None:
     found = answer(tmp_path, [control(), FIFTH], calls=1_000_000)
     eager_s = 0.002 + 1e6 * CALL_S * 1.2
@@ -436,7 +447,7 @@ def test_modes_that_are_refused_for_one_reason_are_one_remark(tmp_path: Path) ->
     sweep = [control(), record("compile"), record("no_grad")]
     found = answer(tmp_path, sweep, memory_limit_bytes=MIB)
     assert found.remarks == (
-        "Not compile and no_grad: not known to fit into the 1.00 MiB that are allowed.",
+        "Not compile and no_grad: not known to fit into the 1 MiB that are allowed.",
         "Whether eager fits into the memory allowed is not known.",
     )
 

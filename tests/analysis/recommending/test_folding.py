@@ -164,14 +164,19 @@ def test_nothing_to_fold(tmp_path: Path) -> None:
     assert fold(()) == ()
 
 
-def test_a_mode_that_is_refused_twice_is_named_once(tmp_path: Path) -> None:
+def test_a_mode_that_is_refused_twice_is_named_with_what_tells_the_rows_apart(
+    tmp_path: Path,
+) -> None:
     twice = [
         record("compile", case_id=f"compile-{breaks}", fullgraph=breaks, **needs(90 * MIB))
         for breaks in (True, False)
     ]
     asked = derived(save([control(**needs(10 * MIB)), *twice], tmp_path))
     (advice,) = fold(recommend(asked, memory_limit_bytes=50 * MIB))
-    assert "Not compile: a call needs 90.0 MiB of the 50.0 MiB that are allowed." in advice.remarks
+    assert (
+        "Not compile (fullgraph=true) and compile (fullgraph=false): a call needs 90.0 MiB of the "
+        "50 MiB that are allowed."
+    ) in advice.remarks
 
 
 def test_a_remark_that_an_answer_has_twice_is_told_once(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from tests.analysis.studies import record, save
     ("text", "size"),
     [
         ("8GiB", 8 * 2**30), ("8 gib", 8 * 2**30), ("1.5GiB", 3 * 2**29), ("512MiB", 2**29),
-        ("64KiB", 2**16), ("1TiB", 2**40), ("1000B", 1000), ("4096", 4096), (".5MiB", 2**19),
+        ("64KiB", 2**16), ("1TiB", 2**40), ("1000B", 1000), ("4096 b", 4096), (".5MiB", 2**19),
+        ("8GB", 8 * 10**9), ("8 gb", 8 * 10**9), ("1.5TB", 15 * 10**11), ("512MB", 512 * 10**6),
+        ("64kB", 64_000),
     ],
 )  # fmt: skip
 def test_sizes(text: str, size: int) -> None:
@@ -28,13 +30,30 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "8GB", "8G", "GiB", "-1GiB", "0GiB", "0.1B", "1e9", "8 GiB of it", "nan",
-        "9" * 400, "9" * 308 + "TiB",
+        "", "GiB", "-1GiB", "0GiB", "0GB", "0.1B", "1e9", "8 GiB of it", "nan", "8XB", "8Gbit",
+        "9" * 400 + "B", "9" * 308 + "TiB", "9" * 308 + "TB",
     ],
 )  # fmt: skip
 def test_what_is_no_size_is_said_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"--memory-limit .*8GiB"):
         size_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("8", "has no unit; write 8GB (steps of 1000) or 8GiB (steps of 1024), or 8B for bytes"),
+        ("0.5", "0.5GiB (steps of 1024)"),
+        ("9" * 400, "has no unit"),
+        ("8G", "G may be either unit; write 8GB (steps of 1000) or 8GiB (steps of 1024)"),
+        ("512m", "512MB (steps of 1000) or 512MiB (steps of 1024)"),
+    ],
+)
+def test_a_number_without_a_unit_is_asked_for_one(text: str, meant: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        size_bytes(text)
+    assert meant in str(caught.value)
+    assert str(caught.value).startswith(f"--memory-limit {text}: ")
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10_000", 10_000), ("1e6", 1_000_000)])
@@ -49,7 +68,7 @@ def test_what_is_no_number_of_calls_is_said(text: str) -> None:
 
 
 @pytest.mark.parametrize("program", [table, report])
-@pytest.mark.parametrize("option", [("--calls", "none"), ("--memory-limit", "8GB")])
+@pytest.mark.parametrize("option", [("--calls", "none"), ("--memory-limit", "8GHz")])
 def test_a_wish_that_cannot_be_is_one_line_and_status_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], program: ModuleType, option: tuple[str, str]
 ) -> None:
@@ -78,7 +97,7 @@ def test_the_table_says_beneath_what_to_use(
         f"{start}eager: no mode pays for its first call within 100 calls Not comp"
     )
     small = told(tmp_path, capsys, "--memory-limit", "50MiB")
-    assert small.endswith("Not compile: a call needs 90.0 MiB of the 50.0 MiB that are allowed.")
+    assert small.endswith("Not compile: a call needs 90.0 MiB of the 50 MiB that are allowed.")
 
 
 def test_what_where_leaves_out_is_not_recommended(

@@ -1,0 +1,248 @@
+"""`--where`: what an expression keeps, and what is said of one that means nothing."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from analysis.filters.selection import Selection, select
+from analysis.metrics import derived
+from bench.records import UsageError
+from tests.analysis.studies import not_measured, record, save
+
+MODES = ("eager", "no_grad", "amp", "compile", "max-autotune", "cuda-graph")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Six rows, each of a mode of its own; the last one was skipped, so it has no figures."""
+    records = [
+        record("eager", speedup=1.0, batch=1),
+        record("no_grad", speedup=1.02, batch=8, flags=("drift",)),
+        record("amp", speedup=2.0, batch=64, error=3e-3, flags=("drift", "contended")),
+        record("compile", speedup=1.3, batch=8, graph_breaks=2, fullgraph=False),
+        record("max-autotune", speedup=1.4, batch=8, graph_breaks=0, in_effect=False),
+        not_measured("cuda-graph", "skipped", "no GPU", batch=None, error=None),
+    ]
+    return derived(save(records, tmp_path_factory.mktemp("study")))
+
+
+def kept(rows: pd.DataFrame, expression: str) -> list[str]:
+    found = set(select(rows, expression).rows["mode"])
+    return [mode for mode in MODES if mode in found]
+
+
+FLAGGED = ["no_grad", "amp"]
+NOT_FLAGGED = ["eager", "compile", "max-autotune", "cuda-graph"]
+MEASURED = ["eager", "no_grad", "amp", "compile", "max-autotune"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "modes"),
+    [
+        # flags, in each way of writing
+        ('flags == "contended"', ["amp"]),
+        ('"contended" in flags', ["amp"]),
+        ('flags.str.contains("contended")', ["amp"]),
+        ('flags.str.contains("contended", na=False)', ["amp"]),
+        ('flags.contains("contended")', ["amp"]),
+        ('flags.str.contains("drift|contended")', FLAGGED),
+        ('flags in ["contended", "drift"]', FLAGGED),
+        ('flags.isin(["contended", "drift"])', FLAGGED),
+        ('flags == "drift"', FLAGGED),
+        ('flags == "contended;drift"', ["amp"]),  # as --csv prints them, in any order
+        ('flags == ""', NOT_FLAGGED),
+        ('flags != "drift"', NOT_FLAGGED),
+        ('"drift" not in flags', NOT_FLAGGED),
+        ('not "drift" in flags', NOT_FLAGGED),
+        ('~flags.str.contains("drift")', NOT_FLAGGED),
+        ("flags", FLAGGED),
+        ("not flags", NOT_FLAGGED),
+        ("flags is null", NOT_FLAGGED),
+        ("len(flags) > 1", ["amp"]),
+        # text
+        ('mode == "compile"', ["compile"]),
+        ("'compile' == mode", ["compile"]),
+        ('mode in ["compile", "eager"]', ["eager", "compile"]),
+        ('mode == ["compile", "eager"]', ["eager", "compile"]),
+        ('mode not in ("compile", "eager")', ["no_grad", "amp", "max-autotune", "cuda-graph"]),
+        ('mode.str.startswith("max")', ["max-autotune"]),
+        ('mode.startswith("max")', ["max-autotune"]),
+        ('mode.str.endswith("graph")', ["cuda-graph"]),
+        ('mode.str.endswith("ap.")', []),  # no regular expression there
+        ('mode.str.contains("GRAD", case=False)', ["no_grad"]),
+        ('mode.str.fullmatch("e.*")', ["eager"]),
+        ('"graph" in mode', ["cuda-graph"]),
+        ("mode == baseline_mode and dtype == baseline_dtype", ["eager"]),
+        ('compile == "none" and graph == false', ["eager", "no_grad", "amp"]),
+        # numbers, and what is unknown of them
+        ("speedup > 1.1", ["amp", "compile", "max-autotune"]),
+        ("1.1 < speedup", ["amp", "compile", "max-autotune"]),
+        ("1.01 < speedup <= 1.35", ["no_grad", "compile"]),
+        ("speedup.between(1.01, 1.35)", ["no_grad", "compile"]),
+        ("not speedup > 1.1", ["eager", "no_grad", "cuda-graph"]),
+        ("speedup <= 1.1", ["eager", "no_grad"]),
+        ("speedup.isna()", ["cuda-graph"]),
+        ("speedup is null", ["cuda-graph"]),
+        ("speedup == None", ["cuda-graph"]),
+        ("speedup != speedup", ["cuda-graph"]),
+        ("speedup is not null", MEASURED),
+        ("speedup.notna()", MEASURED),
+        ("batch == 8", ["no_grad", "compile", "max-autotune"]),
+        ("batch != 8", ["eager", "amp", "cuda-graph"]),
+        ("batch in [1, 64]", ["eager", "amp"]),
+        ("batch in {1, 64}", ["eager", "amp"]),
+        ("abs(speedup - 1) < 0.01", ["eager"]),
+        ("-speedup < -1.35", ["amp", "max-autotune"]),
+        ("error > 10 * baseline_error", ["amp"]),
+        ("error / baseline_error > 10", ["amp"]),
+        ("graph_breaks > 0", ["compile"]),
+        ('compile != "none" and graph_breaks > 0', ["compile"]),
+        ("graph_breaks == 0", ["max-autotune"]),
+        ("break_even_calls > 1e9", []),
+        # true, false and unknown
+        ("in_effect", ["eager", "no_grad", "amp", "compile"]),
+        ("in_effect == true", ["eager", "no_grad", "amp", "compile"]),
+        ("in_effect == False", ["max-autotune"]),
+        ("in_effect == 0", ["max-autotune"]),
+        ("not in_effect", ["max-autotune", "cuda-graph"]),
+        ("in_effect.isna()", ["cuda-graph"]),
+        ("not fullgraph", ["compile"]),
+        # joined
+        ('verdict == "faster" and speedup > 1.35', ["amp", "max-autotune"]),
+        ('speedup > 1.35 & verdict == "faster"', ["amp", "max-autotune"]),
+        ('(mode == "amp") | (batch == 1)', ["eager", "amp"]),
+        ('mode == "amp" or batch == 1 and mode == "eager"', ["eager", "amp"]),
+        ('mode == "a&b|c" or batch == 1', ["eager"]),
+        ('started_at > "2020"', list(MODES)),
+        ("  batch\n== 1 ", ["eager"]),
+    ],
+)
+def test_what_an_expression_keeps(rows: pd.DataFrame, expression: str, modes: list[str]) -> None:
+    assert kept(rows, expression) == modes
+
+
+def test_two_columns_that_are_both_unknown_are_not_equal(rows: pd.DataFrame) -> None:
+    without = rows.assign(mode=None, baseline_mode=None)
+    assert select(without, "mode == baseline_mode").rows.empty
+    assert len(select(without, "mode != baseline_mode").rows) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("expression", "meant"),
+    [
+        ("mode == compile", "in mode == compile, compile is a column of its own"),
+        ("mode == compile", """--where 'mode == "compile"'"""),
+        ("mode == eager", """eager is no column; put quotes around text: --where 'mode"""),
+        ("mode == max-autotune", """--where 'mode == "max-autotune"'"""),
+        ("compile == none", """--where 'compile == "none"'"""),
+        ("phase == training", """training is a column of its own; put quotes around text"""),
+        ("flags == contended", """--where 'flags == "contended"'"""),
+        ("contended in flags", """--where '"contended" in flags'"""),
+        ("mode in [compile, eager]", """--where 'mode in ["compile", "eager"]'"""),
+        ("mode == amp and dtype == fp32", """--where 'mode == "amp" and dtype == "fp32"'"""),
+        ("model == 'mlp' and mode == amp", """--where 'model == "mlp" and mode == "amp"'"""),
+    ],
+)  # fmt: skip
+def test_text_without_quotes_is_an_error_with_what_was_meant(
+    rows: pd.DataFrame, expression: str, meant: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(rows, expression)
+    assert meant in str(caught.value)
+    fixed = str(caught.value).partition("put quotes around text: --where '")[2].removesuffix("'")
+    select(rows, fixed)  # means something
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("mod == 'x'", "no column is called mod; did you mean mode?"),
+        ("speeedup > 1", "did you mean speedup?"),
+        ("shape.batch == 8", "shape.batch is no column; did you mean batch?"),
+        ("speedup > 'x'", "speedup is a number and 'x' is text; compare it with a number"),
+        ('batch == "8"', "without quotes"),
+        ("mode == 1", "mode is text and 1 is a number; compare it with text in quotes"),
+        ("in_effect == 2", "write in_effect, not in_effect, or in_effect == true"),
+        ('graph == "true"', "write graph, not graph, or graph == true"),
+        ("flags > 1", 'write "name" in flags'),
+        ("in_effect > false", "in_effect is true or false, which has no order"),
+        ("started_at > 2026-11-20", "compare it with text in quotes"),
+        ("mode > dtype", "mode and dtype are text, which has no order between them"),
+        ("1", "1 is a number and no condition by itself"),
+        ("mode", "mode is text and no condition by itself"),
+        ("speedup", "in quotes, or the shell takes > for a file to write to"),
+        ("true", "no condition by itself"),
+        ("1 == 1", "compare a column"),
+        ('"a" in "b"', "compare a column"),
+        ("mode ==", "it cannot be read"),
+        ("", "the expression is empty"),
+        ("  ", "the expression is empty"),
+        ('mode = "compile"', "write == for equal"),
+        ('mode == "amp" && speedup > 1', "write and, or and not"),
+        ("speedup > 1 AND batch == 8", "in small letters"),
+        ("device_clock_hz > 1", "is a list of readings, which --where cannot compare"),
+        ("mode + 1 > 2", "mode is text, with which nothing is calculated"),
+        ("speedup ** 2 > 2", "numbers take +, -, *, / and %"),
+        ("mode.lower() == 'x'", "mode has no method lower; there are isna"),
+        ("speedup.str.contains('1')", "contains is of text, and speedup is a number"),
+        ("mode.str.contains('(')", "is no regular expression"),
+        ("mode.str.contains(dtype)", 'write mode.contains("text")'),
+        ("mode in [dtype]", "put quotes around text"),
+        ("batch in [seq]", "a list holds text in quotes or numbers, no columns"),
+        ("open('/etc/passwd')", "the functions are len(flags) and abs(number)"),
+        ("mode.__class__", "is no column"),
+        ("lambda: 1", "is not understood here"),
+        ("[x for x in flags]", "is not understood here"),
+        ("@mode", "it cannot be read"),
+        (f"speedup > {'9' * 400}", "too large"),
+        (f"{'(' * 300}speedup{')' * 300} > 1", "it cannot be read"),
+        (f"speedup > 1{' + 1' * 4000}", ""),
+    ],
+)
+def test_what_means_nothing_is_one_sentence(rows: pd.DataFrame, expression: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        select(rows, expression)
+    assert str(caught.value).startswith(f"--where {expression!r}: ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("expression", "note"),
+    [
+        ('mode == "compil"', 'no row has mode "compil"; there are amp, compile, cuda-graph, eager'),
+        ('mode != "compil"', 'no row has mode "compil"'),
+        ('mode in ["compil", "eager"]', 'no row has mode "compil"'),
+        ('flags == "contendd"', 'no row has flags "contendd"; there are contended, drift'),
+        ('"throttled" in flags', 'no row has flags "throttled"; there are contended, drift'),
+        ('mode.str.startswith("x")', "mode.startswith('x') fits no row; there are amp"),
+        ('training == "{}"', "training is empty in every row"),
+        ("device_s > 0", "device_s is unknown (null) in every row"),
+    ],
+)
+def test_a_name_or_a_value_that_no_row_has_is_noted(
+    rows: pd.DataFrame, expression: str, note: str
+) -> None:
+    (said,) = select(rows, expression).notes
+    assert note in said
+
+
+def test_what_some_row_has_is_not_noted(rows: pd.DataFrame) -> None:
+    assert select(rows, 'mode == "amp" and "drift" in flags and speedup > 9').notes == ()
+
+
+def test_of_many_values_the_nearest_are_named(rows: pd.DataFrame) -> None:
+    many = pd.concat([rows.head(1).assign(run_id=f"run-{n}") for n in range(30)])
+    (note,) = select(many, 'run_id == "run-1x"').notes
+    assert note == 'no row has run_id "run-1x"; the nearest are run-1, run-21, run-19'
+
+
+def test_how_many_rows_match_is_said(rows: pd.DataFrame) -> None:
+    assert select(rows, "batch == 3").count == "0 of 6 rows match --where 'batch == 3'"
+    one: Selection = select(rows.head(1), "batch == 3")
+    assert one.count == "0 of 1 row matches --where 'batch == 3'"
+
+
+def test_a_table_without_rows_keeps_none(rows: pd.DataFrame) -> None:
+    assert select(rows.head(0), 'mode == "amp" and speedup > 1 and flags').rows.empty
