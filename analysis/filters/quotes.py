@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from analysis.filters import syntax
-from analysis.filters.operands import LABELS, TEXT, Scope
+from analysis.filters.columns import LABELS, TEXT
 
 _EQUALS = (ast.Eq, ast.NotEq)
 _CONTAINS = (ast.In, ast.NotIn)
 _PLAIN = (ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp)  # `compile`, `a.b`, `max-autotune`
 _CONSTANTS = ("null", "true", "false")
 _BASELINE = "baseline_"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """An expression, as it was given and as its positions count, and the kinds of all columns."""
+
+    kinds: Mapping[str, str]
+    expression: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -37,9 +46,10 @@ def check(tree: ast.expr, scope: Scope) -> None:
     fixed = syntax.with_quotes([bare.node for bare in found], source)
     if '"' not in source:
         fixed = fixed.replace("'", '"')  # which a shell would take for the end of the expression
-    raise scope.error(
+    raise syntax.error(
+        scope.expression,
         f"in {syntax.written(first.comparison, source)}, {text} {why}; put quotes around text: "
-        f"--where {shlex.quote(fixed)}"
+        f"--where {shlex.quote(fixed)}",
     )
 
 

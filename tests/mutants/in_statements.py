@@ -105,16 +105,16 @@ STATED = (
     Fault(
         "text without quotes is taken for a column",
         "analysis/filters/selection.py",
-        "    quotes.check(tree, scope)\n",
+        "    quotes.check(tree, quotes.Scope(kinds, expression, source))\n",
         "",
         (f"{SELECTION}::test_text_without_quotes_is_an_error_with_what_was_meant",),
     ),
     Fault(
-        "an unknown value equals what it is not",
-        "analysis/filters/compare.py",
-        "one is not None and one == other",
-        "one == other",
-        (f"{SELECTION}::test_two_columns_that_are_both_unknown_are_not_equal",),
+        "no row has that flag, and nothing says so",
+        "analysis/filters/selection.py",
+        "        if wanted and not holds.any():\n",
+        "        if False:\n",
+        (f"{SELECTION}::test_a_name_or_a_value_that_no_row_has_is_noted",),
     ),
     Fault(
         "a smoke run gets a verdict",

@@ -1,0 +1,63 @@
+"""The columns that an expression may name: their kinds, and sentences on a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from bench.store import SCHEMA
+
+NUMBER, TEXT, BOOLEAN, LABELS = "a number", "text", "true or false", "a list of names"
+READINGS = "a list of readings"
+MOST_NAMED = 20  # values of a column in a note
+
+
+def kind(name: str, values: pd.Series) -> str:
+    """What a column of the derived table holds."""
+    if name in SCHEMA.names:
+        return _of_type(SCHEMA.field(name).type)
+    if pd.api.types.is_bool_dtype(values.dtype):
+        return BOOLEAN
+    return NUMBER if pd.api.types.is_numeric_dtype(values.dtype) else TEXT
+
+
+def _of_type(stored: pa.DataType) -> str:
+    if pa.types.is_list(stored):
+        return LABELS if pa.types.is_string(stored.value_type) else READINGS
+    if pa.types.is_boolean(stored):
+        return BOOLEAN
+    return TEXT if pa.types.is_string(stored) else NUMBER
+
+
+def comparable(name: str, values: pd.Series) -> pd.Series:
+    """The column as pandas compares it by itself; what is unknown is equal to nothing."""
+    match kind(name, values):
+        case "a number":
+            return values.astype("float64")
+        case "text":
+            return values.astype("str")
+        case "a list of names":
+            return values.map(
+                lambda held: list(held) if isinstance(held, (list, np.ndarray)) else []
+            )
+        case _:
+            return values.astype("object")
+
+
+def unknown_name(name: str, names: Iterable[str]) -> str:
+    """`no column is called mod; did you mean mode?`."""
+    near = difflib.get_close_matches(name, [str(each) for each in names], n=1, cutoff=0.6)
+    return f"no column is called {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def there_are(values: pd.Series, wanted: str) -> str:
+    """`there are compile, eager`: what may be meant, where no row has the value `wanted`."""
+    held = sorted({str(value) for value in values.explode().dropna()})
+    if len(held) > MOST_NAMED:
+        held = difflib.get_close_matches(wanted, held, n=3, cutoff=0.4)
+        return f"the nearest are {', '.join(held)}" if held else "nor anything like it"
+    return f"there are {', '.join(held)}" if held else "it is empty in every row"
