@@ -60,4 +60,4 @@ def there_are(values: pd.Series, wanted: str) -> str:
     if len(held) > MOST_NAMED:
         held = difflib.get_close_matches(wanted, held, n=3, cutoff=0.4)
         return f"the nearest are {', '.join(held)}" if held else "nor anything like it"
-    return f"there are {', '.join(held)}" if held else "it is empty in every row"
+    return f"there are {', '.join(held)}" if held else f"{values.name} is empty in every row"
