@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import QUICKLY, ROOT, TINY, Answer, Cli, rows, started
+from tests.commands import QUICKLY, ROOT, TINY, Answer, Cli, last_of_each, rows, started
 from tests.processes import alive, soon
 
 THEIRS = Path(__file__).parent / "their_models.py"
@@ -114,7 +114,7 @@ def assert_refused(answer: Answer, culprit: str, results: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "culprit"), WRONG, ids=[" ".join(a) for a, _ in WRONG])
 def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: str) -> None:
-    assert_refused(cli(*TINY, *arguments), culprit, results)
+    assert_refused(cli(*last_of_each(*TINY, *arguments)), culprit, results)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,8 @@ def test_a_model_that_cannot_be_built(
     cli: Cli, theirs: Callable[..., list[str]], results: Path,
     target: str, more: list[str], culprit: str,
 ) -> None:  # fmt: skip
-    assert_refused(cli(*theirs("x"), f"model.target={target}", *more), culprit, results)
+    answer = cli(*last_of_each(*theirs("x"), f"model.target={target}", *more))
+    assert_refused(answer, culprit, results)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
@@ -165,7 +166,7 @@ def test_results_that_cannot_be_written(cli: Cli, tmp_path: Path, place: str) ->
 def test_one_bad_value_and_nothing_of_the_sweep_is_measured(
     cli: Cli, results: Path, arguments: list[str], culprit: str
 ) -> None:
-    assert_refused(cli("-m", *TINY, *arguments), culprit, results)
+    assert_refused(cli("-m", *last_of_each(*TINY, *arguments)), culprit, results)
     assert not rows(results, "one")
 
 
@@ -259,7 +260,8 @@ ALL_MODES = (
 
 @pytest.mark.slow
 def test_every_mode(cli: Cli, results: Path) -> None:
-    answer = cli("-m", *TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
+    asked = last_of_each(*TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
+    answer = cli("-m", *asked)
     assert (answer.status, answer.err) == (0, "")
     found = {row["mode"]: row for row in rows(results)}
     assert set(found) == set(ALL_MODES.split(","))
@@ -308,7 +310,8 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
 def test_a_model_that_no_profiler_survives_is_timed_all_the_same(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:
-    answer = cli(*theirs("aborting_under_a_profiler"), "mode=eager", "memory=true", "profile=true")
+    asked = theirs("aborting_under_a_profiler")
+    answer = cli(*last_of_each(*asked, "mode=eager", "memory=true", "profile=true"))
     assert (answer.status, answer.err) == (0, "")
     (row,) = rows(results)
     assert (row["status"], row["reason"]) == ("ok", None)
@@ -343,7 +346,7 @@ def test_a_sweep_shows_its_own_rows_whatever_was_measured_since(cli: Cli, result
     real = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
     sweep = ["-m", *TINY, "mode=eager"]
     for more in (real, [], real):
-        answer = cli(*sweep, *more)
+        answer = cli(*last_of_each(*sweep, *more))
         assert answer.status == 0
     assert "reusing 1 of 1 cases" in answer.out
     assert any(line.startswith(" eager ") for line in answer.out.splitlines())
@@ -426,7 +429,7 @@ def test_a_second_sweep_measures_only_what_is_missing(cli: Cli, results: Path) -
     assert len(rows(results)) == 5
 
     quick = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
-    larger = cli(*sweep, "mode=eager", *quick)
+    larger = cli(*last_of_each(*sweep, "mode=eager", *quick))
     assert "reusing" not in larger.out
     assert len(rows(results)) == 6
 

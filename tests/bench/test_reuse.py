@@ -25,7 +25,8 @@ HERE = part(
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
-NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True)
+NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True,
+                max_error=None)  # fmt: skip
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
@@ -38,6 +39,11 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "budget_rank": 2,
         "profile": True,
         "memory": True,
+        "max_error": None,
+        "error": 1e-7,
+        "eager_error": 1e-7,
+        "baseline_error": 1e-7,
+        "error_limit": 1e-5,
         "status": "ok",
     }
     return store.write(record(run_id, **fitting | columns), runs)
