@@ -8,20 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType, QuotedString
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 
 from bench import suggestions
+from bench.override_values import TEXTS, is_list, rewritten, takes_lists, text_of, values_of
 from bench.records import UsageError
-
-TEXTS = ("study", "results_dir")
-"""Keys whose values may hold commas and brackets."""
 
 ONE_FOR_ALL = ("experiment", "order", "resume", "retry", *TEXTS)
 """Keys that hold for a sweep as a whole."""
-
-TAKES_LISTS = ("model.kwargs", "model.sizes", "hydra")
-"""Keys that take lists, as do those below them."""
 
 BASIC = {
     "launcher": "hydra._internal.core_plugins.basic_launcher.BasicLauncher",
@@ -29,9 +24,6 @@ BASIC = {
 }
 """Others call the task in processes of their own, where the requests that it collects are lost, or
 choose values by a result that it does not return."""
-
-PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
-"""A text that needs no quotes."""
 
 PLUGIN = re.compile(r"hydra[/.](launcher|sweeper)(\._target_)?")
 
@@ -91,7 +83,7 @@ def _other_plugin(override: Override) -> str | None:
     named = PLUGIN.fullmatch(override.key_or_group)
     if not named or override.value() in ("basic", BASIC[named[1]]):
         return None
-    return _only_basic(_typed(override), named[1])
+    return _only_basic(text_of(override), named[1])
 
 
 def _only_basic(typed: str, kind: str) -> str:
@@ -103,11 +95,10 @@ def _group_added(override: Override) -> str | None:
     group = override.key_or_group
     if group not in suggestions.groups() or override.type is OverrideType.DEL:
         return None
-    if override.package is None and (override.type is OverrideType.CHANGE or _is_list(override)):
+    if override.package is None and (override.type is OverrideType.CHANGE or is_list(override)):
         return None
-    return (
-        f"{_typed(override)}: a group has one option; write {group}={','.join(_values(override))}"
-    )
+    option = ",".join(values_of(override))
+    return f"{text_of(override)}: a group has one option; write {group}={option}"
 
 
 def _no_option(override: Override) -> str | None:
@@ -117,30 +108,30 @@ def _no_option(override: Override) -> str | None:
         return None
     if value is None or value == "" or isinstance(value, (bool, int, float)):
         known = ", ".join(suggestions.groups()[group])
-        return f"{_typed(override)}: no such option; known are {known}"
+        return f"{text_of(override)}: no such option; known are {known}"
     return None
 
 
 def _endless(override: Override) -> str | None:
     """A sweep that is no list of values, or one over Hydra's own settings."""
     if override.key_or_group.startswith("hydra.sweeper.params"):
-        return f"{_typed(override)}: what is swept is typed by itself, as in mode=eager,compile"
+        return f"{text_of(override)}: what is swept is typed by itself, as in mode=eager,compile"
     if not override.is_sweep_override():
         return None
     if override.key_or_group.startswith("hydra"):
-        return f"{_typed(override)}: a setting of Hydra's takes one value"
+        return f"{text_of(override)}: a setting of Hydra's takes one value"
     if not override.is_discrete_sweep():
-        return f"{_typed(override)}: an interval has no list of values; name them"
+        return f"{text_of(override)}: an interval has no list of values; name them"
     return None
 
 
 def _one_for_all(override: Override) -> str | None:
     """A list of, or a sweep over, what a sweep has one of."""
     key = override.key_or_group
-    if key not in ONE_FOR_ALL or not (_is_list(override) or override.is_sweep_override()):
+    if key not in ONE_FOR_ALL or not (is_list(override) or override.is_sweep_override()):
         return None
-    first = next(iter(_values(override)), "...")
-    return f"{_typed(override)}: there is one {key} for the whole command, as in {key}={first}"
+    first = next(iter(values_of(override)), "...")
+    return f"{text_of(override)}: there is one {key} for the whole command, as in {key}={first}"
 
 
 def _no_folder(override: Override) -> str | None:
@@ -149,9 +140,9 @@ def _no_folder(override: Override) -> str | None:
         return None
     folder = str(override.value() or "")
     if not folder:
-        return f"{_typed(override)}: name a folder, as in results_dir=results"
+        return f"{text_of(override)}: name a folder, as in results_dir=results"
     if folder.startswith("~"):
-        return _tilde(_typed(override))
+        return _tilde(text_of(override))
     return None
 
 
@@ -170,18 +161,18 @@ RULES: tuple[Callable[[Override], str | None], ...] = (
 
 def _lists(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str]:
     """Lists where one value is meant: Hydra takes the last option of a list of them."""
-    lists = [each for each in overrides if each.key_or_group not in ONE_FOR_ALL and _is_list(each)]
+    lists = [each for each in overrides if each.key_or_group not in ONE_FOR_ALL and is_list(each)]
     for each in lists:
-        if not _values(each):
-            yield f"{_typed(each)}: the list is empty; name a value"
-    lists = [each for each in lists if _values(each)]
+        if not values_of(each):
+            yield f"{text_of(each)}: the list is empty; name a value"
+    lists = [each for each in lists if values_of(each)]
     if not lists:
         return
-    several = any(len(_values(each)) > 1 for each in lists) or any(
+    several = any(len(values_of(each)) > 1 for each in lists) or any(
         each.is_sweep_override() for each in overrides
     )
-    meant = _command([_rewritten(each) for each in overrides], others, several)
-    culprits = " and ".join(map(_typed, lists))
+    meant = _command([rewritten(each) for each in overrides], others, several)
+    culprits = " and ".join(map(text_of, lists))
     keys = " and ".join(dict.fromkeys(each.key_or_group for each in lists))
     takes = f"{keys} {'takes' if len(lists) == 1 else 'take'} one value at a time"
     yield f"{culprits}: {takes}, not a list; did you mean: {meant}"
@@ -189,11 +180,11 @@ def _lists(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str
 
 def _sweeps(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str]:
     """Sweeps without -m."""
-    sweeps = [each for each in overrides if each.is_sweep_override() and not _is_list(each)]
+    sweeps = [each for each in overrides if each.is_sweep_override() and not is_list(each)]
     sweeps = [each for each in sweeps if each.key_or_group not in ONE_FOR_ALL]
     if sweeps:
-        meant = _command([_rewritten(each) for each in overrides], others, True)
-        culprits = " and ".join(map(_typed, sweeps))
+        meant = _command([rewritten(each) for each in overrides], others, True)
+        culprits = " and ".join(map(text_of, sweeps))
         yield f"{culprits}: several values make a sweep; add -m: {meant}"
 
 
@@ -204,15 +195,15 @@ def _repeated(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[
         if override.type is not OverrideType.DEL:
             by_key.setdefault(override.key_or_group, []).append(override)
     for key, several in by_key.items():
-        if len({tuple(_values(each)) for each in several}) < 2:
+        if len({tuple(values_of(each)) for each in several}) < 2:
             continue
-        typed = dict.fromkeys(map(_typed, several))
+        typed = dict.fromkeys(map(text_of, several))
         sentence = f"{' and '.join(typed)}: {key} is set {len(several)} times"
-        if key in ONE_FOR_ALL or _takes_lists(key):
+        if key in ONE_FOR_ALL or takes_lists(key):
             yield f"{sentence}; set it once"
             continue
-        values = dict.fromkeys(value for each in several for value in _values(each))
-        rest = [_rewritten(each) for each in overrides if each not in several]
+        values = dict.fromkeys(value for each in several for value in values_of(each))
+        rest = [rewritten(each) for each in overrides if each not in several]
         meant = _command([*rest, f"{key}={','.join(values)}"], others, True)
         yield f"{sentence}; set it once, or sweep: {meant}"
 
@@ -220,58 +211,3 @@ def _repeated(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[
 def _command(overrides: Sequence[str], others: Sequence[str], sweep: bool) -> str:
     """The command to type instead."""
     return shlex.join(["python", "run.py", *(["-m"] if sweep else []), *others, *overrides])
-
-
-# What an override says
-
-
-def _typed(override: Override) -> str:
-    return str(override.input_line)
-
-
-def _takes_lists(key: str) -> bool:
-    return any(key == each or key.startswith((f"{each}.", f"{each}/")) for each in TAKES_LISTS)
-
-
-def _is_list(override: Override) -> bool:
-    """Whether it has a list of values, in quotes perhaps, where one is meant."""
-    key, value = override.key_or_group, override._value
-    if _takes_lists(key):
-        return False
-    each_value = value.list if isinstance(value, ChoiceSweep) else [value]
-    return any(_is_list_of(each, key) for each in each_value)
-
-
-def _is_list_of(value: Any, key: str) -> bool:
-    if isinstance(value, QuotedString):
-        return key not in TEXTS and ("," in value.text or value.text.startswith("["))
-    return isinstance(value, list)
-
-
-def _values(override: Override) -> list[str]:
-    """Every single value, as it is written in a sweep."""
-    value = override._value
-    if isinstance(value, ChoiceSweep):
-        return [text for each in value.list for text in _written(each)]
-    if override.is_sweep_override():
-        return [_typed(override).partition("=")[2]]
-    return _written(value)
-
-
-def _written(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return [text for each in value for text in _written(each)]
-    if isinstance(value, QuotedString) and ("," in value.text or value.text.startswith("[")):
-        words = value.text.strip("[]").split(",")
-        return [word.strip().strip("'\"") for word in words if word.strip()]
-    if isinstance(value, QuotedString) and PLAIN.fullmatch(value.text):
-        return [value.text]
-    text = Override._get_value_element_as_str(value)
-    return [text.lower() if isinstance(value, bool) else text]
-
-
-def _rewritten(override: Override) -> str:
-    """The override, with a list of values written as a sweep over them."""
-    if not _is_list(override):
-        return _typed(override)
-    return f"{override.key_or_group}={','.join(_values(override))}"

@@ -98,6 +98,18 @@ WRONG: list[tuple[list[str], str]] = [
     (["experiment=null"], "experiment=null"),
     (["model=custom"], "model.target=my_package.my_module:build"),
     (["model.kwargs.depth=3"], "+"),
+    (["mode=[eager,compile]"], "not a list; did you mean: python run.py -m "),
+    (["-m", "dtype=[fp32,bf16]"], "not a list; did you mean: python run.py -m "),
+    (["eager"], "eager: a setting is written key=value, did you mean mode=eager?"),
+    (["--mode", "eager"], "did you mean mode=eager?"),
+    (["model=./my_model.py"], "model=custom model.target=my_model:build"),
+    (["model=resnet50"], "model=resnet50: no such option; known are custom, mlp"),
+    (["dtype=float16"], "did you mean fp16?"),
+    (["batch=8"], "did you mean shape.batch=8?"),
+    (["-m", "hydra/launcher=joblib", "mode=eager"], "cases run on this machine"),
+    (["-m", "seed=range(0)"], "these settings make no case"),
+    (["-m", "experiment=modes,fusion"], "there is one experiment for the whole command"),
+    (["max_error=-1"], "max_error=-1.0: must be from 1e-12"),
     (["just words"], "just words"),
     (["mode=[eager"], "[eager"),
 ]
@@ -132,8 +144,10 @@ def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: s
         ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
         ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
         ("net:picky", [], "net:picky refuses {}: batch must be odd"),
-        ("net:positional", ["shape=small"], "shape=small: model=custom has no sizes"),
-        ("net:positional", ["+shape.batch=3"], "shape.batch=3: the sizes of model=custom are none"),
+        ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
+        ("net:positional", ["shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        ("net:positional", ["+shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        ("net.py:positional", [], "without .py, did you mean model.target=net:positional?"),
     ],
 )
 def test_a_model_that_cannot_be_built(
@@ -242,6 +256,36 @@ def test_a_sweep_may_be_asked_for_anywhere(cli: Cli, results: Path, place: int) 
     arguments.insert(place, "-m")
     assert "report" in cli(*arguments).out
     assert len(rows(results)) == 1
+
+
+def test_results_of_another_folder_are_named_by_a_path_that_is_there(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli(*TINY, "mode=eager", "results_dir=mine")
+    assert (answer.status, answer.err) == (0, "")
+    words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
+        ("results ", "next "))]  # fmt: skip
+    assert words == [str(tmp_path / "mine" / "main" / "runs"), str(tmp_path / "mine" / "main")]
+    assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
+
+
+@pytest.mark.slow
+def test_an_error_that_is_accepted_is_shown(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    asked = ["-m", *theirs("wrong_when_compiled"), "mode=compile"]
+    refused = cli(*asked)
+    assert (refused.status, "max_error=" in refused.out) == (1, True)
+    answer = cli(*asked, "max_error=0.6", "retry=false")
+    assert answer.status == 0
+    assert "measuring 1 again: max_error was null" in answer.out
+    assert "error accepted up to 0.6" in answer.out
+    assert [row["max_error"] for row in rows(results)] == [None, 0.6]
+    report = results / "main" / "report"
+    for page in ("index.html", "report.md"):
+        assert "error accepted up to 0.6" in (report / page).read_text()
+    assert "reusing 1 of 1" in cli(*asked, "max_error=0.7").out
 
 
 def test_a_single_case_is_measured_again(cli: Cli, results: Path) -> None:

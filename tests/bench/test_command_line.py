@@ -306,7 +306,10 @@ def test_a_word_or_an_option_that_is_a_setting(
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--nonsense"], "--nonsense: no such option; python run.py --hydra-help lists the options"),
+        (
+            ["--nonsense"],
+            "--nonsense: no such option; python run.py --hydra-help lists the options",
+        ),
         (["nonsense"], "nonsense: a setting is written key=value; python run.py --cfg job lists"),
         ([""], "'': a setting is written key=value"),
         (["-m", "--cfg", "job"], "--multirun and --cfg: give one of them"),
