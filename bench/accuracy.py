@@ -25,7 +25,7 @@ EAGER_LIMIT = 5.0
 REPEATABLE = 1e-9
 """Float64 runs agree to this: sums in another order differ by far less, random draws by more."""
 
-GUIDE = "docs/how-to-read-a-report.md, wrong_result"
+GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
 
 NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
 STOCHASTIC = (

@@ -110,7 +110,7 @@ def _context(method: str) -> BaseContext:
         context = get_context(method)
         if method == "forkserver":
             context.set_forkserver_preload(PRELOAD)
-            with deaf_to_interrupts(), _room_for_a_socket():
+            with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first():
                 forkserver.ensure_running()
         _contexts[method] = context
     return _contexts[method]
@@ -145,6 +145,27 @@ def _room_for_a_socket() -> Iterator[None]:
         yield
     finally:
         tempfile.tempdir = before
+
+
+@contextlib.contextmanager
+def _own_sources_first() -> Iterator[None]:
+    """A forkserver started within imports the modules that lie beside this one.
+
+    Its path begins with the folder where the user is, and ends with what is installed: a folder
+    named bench, or another checkout, would measure instead.
+    """
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    ours = str(Path(__file__).resolve().parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -174,7 +174,7 @@ def test_results_that_cannot_be_written(cli: Cli, tmp_path: Path, place: str) ->
         (["mode=eager", "shape.batch=1,0"], "shape.batch=0: must be"),
         (["mode=eager", "threads=1,100000"], "threads=100000: this process may use"),
         (["mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
-        (["mode=eager", "study=one,two"], "a sweep fills one study"),
+        (["mode=eager", "study=one,two"], "there is one study for the whole command"),
     ],
 )
 def test_one_bad_value_and_nothing_of_the_sweep_is_measured(
@@ -270,13 +270,40 @@ def test_results_of_another_folder_are_named_by_a_path_that_is_there(
     assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
 
 
+NOSY = """
+import torch
+
+def build():
+    from bench import runner, records
+    print("sources:", runner.__file__, records.__file__)
+    return torch.nn.Linear(2, 2), (torch.ones(1, 2),)
+"""
+
+
+def test_elsewhere_too_the_sources_beside_run_py_measure(tmp_path: Path) -> None:
+    """Whatever is installed, and whatever the folder holds where the user is."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").write_text("")
+    (tmp_path / "nosy.py").write_text(NOSY)
+    done = subprocess.run(
+        [sys.executable, ROOT / "run.py", *QUICKLY, "mode=eager", "model=custom",
+         "model.target=nosy:build"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (log,) = (tmp_path / "results" / "main" / "logs").glob("*.log")
+    sources = f"sources: {ROOT / 'bench' / 'runner.py'} {ROOT / 'bench' / 'records.py'}"
+    assert sources in log.read_text()
+
+
 @pytest.mark.slow
 def test_an_error_that_is_accepted_is_shown(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:
     asked = ["-m", *theirs("wrong_when_compiled"), "mode=compile"]
     refused = cli(*asked)
-    assert (refused.status, "max_error=" in refused.out) == (1, True)
+    assert refused.status == 1
+    assert "max_error=" in refused.out
     answer = cli(*asked, "max_error=0.6", "retry=false")
     assert answer.status == 0
     assert "measuring 1 again: max_error was null" in answer.out

@@ -271,7 +271,7 @@ def test_eager_that_is_wrong_itself_judges_nothing(watch: Watch) -> None:
     assert watch.timed is None
 
 
-ACCEPTED = re.compile(r"accept it knowingly with max_error=(\S+) \(docs/\S+, wrong_result\)$")
+ACCEPTED = re.compile(r"accept it knowingly with max_error=(\S+) \(docs/\S+#a-wrong-result\)$")
 
 
 def test_an_error_is_accepted_by_the_number_that_the_reason_names(watch: Watch) -> None:
