@@ -128,7 +128,7 @@ def test_another_max_error_matters_where_a_row_would_end_otherwise(
     tmp_path: Path,
     was: float | None,
     asked: float | None,
-    errors: dict[str, float],
+    errors: dict[str, Any],
     stands_in: bool,
 ) -> None:
     measured(tmp_path, max_error=was, **errors)
