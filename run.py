@@ -6,18 +6,20 @@ Composing collects requests; measuring starts once all of them are known to be v
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
 from hydra.plugins.sweeper import Sweeper
 from omegaconf import DictConfig
 
+from bench import command_line, overrides, suggestions
 from bench.complaints import CONFIGURATION_ERRORS, explain
 from bench.config import Request, request
 from bench.records import UsageError
@@ -30,13 +32,21 @@ register()
 # takes a moment because Hydra divides by that.
 Sweeper.validate_batch_is_legal = lambda self, batch: time.sleep(1e-6)  # type: ignore[method-assign]
 
-CONF = str(Path(__file__).resolve().parent / "conf")
+_instantiate_sweeper = Plugins.instantiate_sweeper
+
+
+def _checked_sweeper(plugins: Plugins, **parts: Any) -> Sweeper:
+    """Another launcher loses the requests that composing collects, wherever it was chosen."""
+    overrides.check_plugins(parts["config"].hydra)
+    return _instantiate_sweeper(plugins, **parts)
+
+
+Plugins.instantiate_sweeper = _checked_sweeper  # type: ignore[assignment, method-assign]
+
+CONF = str(suggestions.CONF)
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 UNHEARD = 128 + signal.SIGPIPE
-
-OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
-"""How an override begins; what begins otherwise is an option of Hydra's or belongs to one."""
 
 
 def main() -> int:
@@ -44,7 +54,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         requests = composed()
-        status = measure(requests) if requests else 0  # none: --help, --cfg and the like
+        status = measure(requests) if requests else 0
         sys.stdout.flush()
         return status
     except UsageError as error:
@@ -79,7 +89,10 @@ def stopped(by: KeyboardInterrupt) -> int:
 
 
 def composed() -> list[Request]:
-    """The jobs that the command line asks for; raises one UsageError that names all culprits."""
+    """The jobs that the command line asks for; raises one UsageError that names all culprits.
+
+    None where Hydra prints something instead: --help, --cfg and the like.
+    """
     requests: list[Request] = []
     problems: list[str] = []
 
@@ -89,9 +102,12 @@ def composed() -> list[Request]:
             requests.append(request(config, HydraConfig.get()))
         except UsageError as problem:
             problems.append(str(problem))
+        except CONFIGURATION_ERRORS as error:
+            problems.append(explain(error, sys.argv[1:]))
 
     # argparse wants options before the first override
-    sys.argv[1:] = sorted(sys.argv[1:], key=lambda argument: bool(OVERRIDE.match(argument)))
+    sys.argv[1:] = sorted(sys.argv[1:], key=command_line.is_override)
+    options = command_line.check(sys.argv[1:])
     os.environ["HYDRA_FULL_ERROR"] = "1"  # exceptions reach us; explain() shortens them
     try:
         compose()
@@ -108,6 +124,12 @@ def composed() -> list[Request]:
         raise
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
+    if not requests and not command_line.prints_only(options):
+        raise UsageError("these settings make no case; a sweep needs a value of each")
+    for key in ("order", "resume", "retry"):
+        values = dict.fromkeys(str(request.config[key]).lower() for request in requests)
+        if len(values) > 1:
+            raise UsageError(f"{key}={','.join(values)}: there is one {key} for the whole command")
     return requests
 
 

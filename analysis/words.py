@@ -235,10 +235,24 @@ def flags(row: Row) -> list[str]:
     return [] if row["flags"] is None else list(row["flags"])
 
 
+def accepted_error(row: Row) -> float | None:
+    """The largest error that did not end the case; None where it was never settled."""
+    limits = [limit for limit in (row["error_limit"], row["max_error"]) if limit is not None]
+    return max(limits) if row["error_limit"] is not None else None
+
+
+def accepted_knowingly(row: Row) -> str:
+    """`error accepted up to 0.05` where only max_error=... accepts the error; else nothing."""
+    error, usual, limit = row["error"], row["error_limit"], row["max_error"]
+    if row["status"] != "ok" or None in (error, usual, limit) or error <= usual:
+        return ""
+    return f"error accepted up to {limit:g}"
+
+
 def remarks(row: Row) -> str:
     """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
     found = [f"budget={row['budget']}"] if is_smoke(row) else []
-    found += flags(row)
+    found += [accepted_knowingly(row), *flags(row)]
     found += ["fullgraph=false"] if row["compile"] != "none" and row["fullgraph"] is False else []
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
     found += [_REPLICATES.get(row["replicates"], f"{row['replicates']} replicates")]

@@ -25,6 +25,8 @@ EAGER_LIMIT = 5.0
 REPEATABLE = 1e-9
 """Float64 runs agree to this: sums in another order differ by far less, random draws by more."""
 
+GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
+
 NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
 STOCHASTIC = (
     "the model draws random numbers in forward, so its outputs cannot be checked; switch them off "
@@ -92,6 +94,34 @@ def accepted_error(eager_error: float, dtype: str) -> float:
 def eager_is_sane(error: float, dtype: str) -> bool:
     """Whether plain eager itself computes something at this dtype."""
     return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
+
+
+def unjudged(eager_error: float, dtype: str) -> str:
+    """Why no mode is judged at `dtype`, and what to do."""
+    return (
+        f"even eager at {dtype} has a relative error of {eager_error:.2g} against float64, so no "
+        f"mode can be judged at this dtype; take a wider dtype{_accept(eager_error)} ({GUIDE})"
+    )
+
+
+def too_large(error: float, place: str | None, eager: float, dtype: str, accepted: float) -> str:
+    """Why an error ends a case, how far it is beyond that of eager, and what to do."""
+    at = f" in {place}" if place else ""
+    times = f"{error / eager:.2g} times eager's {eager:.2g}" if eager else "eager has 0"
+    beyond = times if math.isfinite(error) else f"eager has {eager:.2g}"
+    return (
+        f"relative error {error:.2g} against float64{at}, {beyond} at {dtype}; accepted is "
+        f"{accepted:.2g}; see whether seed=1 and another dtype or mode show it too"
+        f"{_accept(error)} ({GUIDE})"
+    )
+
+
+def _accept(error: float) -> str:
+    """How to accept `error`, as a clause; nothing is accepted that is not a number."""
+    if not math.isfinite(error):
+        return ""
+    step = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return f", or accept it knowingly with max_error={math.ceil(error / step) * step:.2g}"
 
 
 def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:

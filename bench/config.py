@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hydra.conf import HydraConf
@@ -12,6 +13,8 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from bench import suggestions
+from bench.complaints import OWN_TARGET, sizes_are_arguments
 from bench.records import (
     Budget,
     Case,
@@ -27,10 +30,35 @@ from bench.records import (
 from bench.schema import MOST, check
 from bench.training.choices import LOSSES
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+
 NOT_OF_A_CASE = ("experiment=", "resume=", "retry=", "order=")
 """Overrides that a command for a single case leaves out."""
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
+
+OURS = [model for model in suggestions.groups()["model"] if model != "custom"]
+"""Models that come with modescope."""
+
+WITHOUT_EFFECT: dict[str, tuple[Callable[[DictConfig], bool], Callable[[DictConfig], str]]] = {
+    "model.loss": (
+        lambda config: config.phase != "train",
+        lambda config: f"phase={config.phase} trains nothing; add phase=train",
+    ),
+    "model.name": (
+        lambda config: True,
+        lambda config: "a model keeps its name; leave it out",
+    ),
+    "model.target": (
+        lambda config: config.model.name in OURS,
+        lambda config: f"model={config.model.name} has a target of its own; add model=custom",
+    ),
+    "baseline.dtype": (
+        lambda config: config.baseline.mode == "none" and config.baseline.dtype is not None,
+        lambda config: "baseline.mode=none switches the baseline off; leave one of them out",
+    ),
+}
+"""Keys that would be typed in vain: when, and what to do."""
 
 NATURAL_GRAD = {"inference": "inference_mode", "train": "enabled"}
 
@@ -92,6 +120,7 @@ def request(config: DictConfig, job: HydraConf) -> Request:
             f"experiment={experiment} is a sweep: add -m (python run.py -m experiment={experiment})"
         )
     check(config)
+    _check_choices(job, config)
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
     baseline = config.baseline.mode
@@ -103,6 +132,23 @@ def request(config: DictConfig, job: HydraConf) -> Request:
         overrides=(*_own_configuration(job), *_of_case(job.overrides.task)),
         sweep=job.mode == RunMode.MULTIRUN,
     )
+
+
+def _check_choices(job: HydraConf, config: DictConfig) -> None:
+    """Raises UsageError where a configuration file lists options of a group, and the last counts.
+
+    Hydra notes no choice then.
+    """
+    for group in suggestions.groups():
+        if group != "experiment" and group not in job.runtime.choices:
+            raise UsageError(
+                f"{group}: a list of options is chosen in a configuration file, where one is "
+                f"meant; a sweep is written {group}: a,b under hydra.sweeper.params"
+            )
+    typed = [override.lstrip("+").partition("=")[0] for override in job.overrides.task]
+    for key, (ignored, why) in WITHOUT_EFFECT.items():
+        if key in typed and ignored(config):
+            raise UsageError(f"{key}={OmegaConf.select(config, key)}: {why(config)}")
 
 
 def _own_configuration(job: HydraConf) -> list[str]:
@@ -146,11 +192,12 @@ def resolve(asked: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Cas
         compile_cache=config["compile_cache"],
         timeout_s=config["timeout_s"],
         study=config["study"],
-        results_dir=config["results_dir"],
+        results_dir=_results_dir(config["results_dir"]),
         profile=config["profile"],
         memory=config["memory"],
         trace_max_bytes=_bytes(config["trace_max_mb"]),
         traces_max_bytes=_bytes(config["traces_max_mb"]),
+        max_error=config["max_error"],
     )
     return case, plan
 
@@ -175,6 +222,11 @@ def _loss(name: str) -> str:
         f"model.loss={name}: allowed are {', '.join(LOSSES)}, or a function as "
         "model.loss=my_package.my_module:loss"
     )
+
+
+def _results_dir(folder: str) -> str:
+    """The folder by a path that holds in the checkout, too, where the next command is run."""
+    return folder if Path.cwd() == CHECKOUT else str(Path(folder).resolve())
 
 
 def _bytes(megabytes: float) -> int:
@@ -212,11 +264,20 @@ def _baseline(asked: Request, mode: Mode, dtype: str, phase: str) -> Variant | N
     return Variant(_mode(axes, axes, phase), asked.config["baseline"]["dtype"] or default)
 
 
+def _no_target(name: str, target: str | None) -> str:
+    file, _, function = (target or "").partition(":")
+    if not target:
+        return f"model={name} has no target; name a function as {OWN_TARGET}"
+    if file.endswith(".py"):
+        meant = f"model.target={PurePosixPath(file).stem}:{function or 'build'}"
+        return f"model.target={target}: a module is named without .py, did you mean {meant}?"
+    return f"model.target={target}; name a function as {OWN_TARGET}"
+
+
 def _model(config: dict[str, Any]) -> Model:
     target = config["target"]
-    if not TARGET.fullmatch(target or ""):
-        came = f"model.target={target}" if target else f"model={config['name']} has no target"
-        raise UsageError(f"{came}; name a function as model.target=my_package.my_module:build")
+    if not TARGET.fullmatch(target or "") or target.partition(":")[0].endswith(".py"):
+        raise UsageError(_no_target(config["name"], target))
     return Model(
         name=config["name"] if target.startswith("models.") else f"custom:{target}",
         target=target,
@@ -239,12 +300,14 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
     if model["sizes"] and size not in model["sizes"]:
         raise UsageError(f"shape={size}: the sizes of model={name} are {', '.join(model['sizes'])}")
     if not model["sizes"] and size != "default":
-        raise UsageError(f"shape={size}: model={name} has no sizes; set model.kwargs")
+        raise UsageError(f"shape={size}: model={name} has no named sizes; set model.kwargs")
     sizes = dict(model["sizes"][size][device_type]) if model["sizes"] else {}
     for key, value in overrides.items():
         if key not in sizes:
-            known = ", ".join(sizes) or "none; set what it has in model.kwargs"
-            raise UsageError(f"shape.{key}={value}: the sizes of model={name} are {known}")
+            known = f"the sizes of model={name} are {', '.join(sizes)}"
+            raise UsageError(
+                f"shape.{key}={value}: {known if sizes else sizes_are_arguments(key, value)}"
+            )
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
             raise UsageError(f"shape.{key}={value}: must be a whole number from 1 to {MOST}")
         sizes[key] = value

@@ -40,7 +40,11 @@ class Timed:
     )
     eager_error: float | None = column("the same for plain eager at this dtype", default=None)
     baseline_error: float | None = column("the same for the timed baseline", default=None)
-    error_limit: float | None = column("largest error accepted for this case", default=None)
+    error_limit: float | None = column(
+        "largest error accepted for this case unless max_error is larger; 0 where plain eager at "
+        "this dtype is itself beyond what can be judged",
+        default=None,
+    )
     first_call_s: float | None = column(
         "first call: compile, autotune and capture included (the compiler records its CUDA graphs "
         "with the second call, so there the first two), imports not",

@@ -67,6 +67,7 @@ class Job:
             retry,
             self.plan.profile,
             self.plan.memory,
+            self.plan.max_error,
         )
 
 

@@ -225,6 +225,7 @@ class Plan:
     memory: bool  # whether the pass that takes its memory apart is made
     trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
     traces_max_bytes: int  # of all that the study keeps
+    max_error: float | None = None  # relative error that the user accepts; None: the usual alone
 
     @property
     def study_folder(self) -> Path:
@@ -275,6 +276,10 @@ class Attempt:
     )
     profile: bool | None = column("whether the profiler pass was asked for", default=None)
     memory: bool | None = column("whether the memory pass was asked for", default=None)
+    max_error: float | None = column(
+        "relative error that the user accepted by max_error=...; null: no more than error_limit",
+        default=None,
+    )
 
 
 @dataclass(frozen=True)

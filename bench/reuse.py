@@ -21,6 +21,9 @@ FINAL = ("ok", "skipped")
 CHANGED = "["
 """In the name of a budget whose values were overridden: it is comparable to none but itself."""
 
+ERRORS = ("error", "eager_error", "baseline_error")
+"""Those that max_error may accept."""
+
 COLUMNS = (
     "run_id",
     "case_id",
@@ -32,6 +35,9 @@ COLUMNS = (
     "compile_cache",
     "profile",
     "memory",
+    "max_error",
+    "error_limit",
+    *ERRORS,
     *COMPARED,
 )
 
@@ -51,6 +57,7 @@ class Needed:
     retry: bool  # whether a case that failed is tried again
     profile: bool  # whether the profiler pass is asked for
     memory: bool  # whether the memory pass is
+    max_error: float | None  # the error that the user accepts beyond the usual
 
 
 @dataclass(frozen=True)
@@ -101,10 +108,20 @@ def _objection(row: Row, needed: Needed) -> str | None:
         return f"budget was {row['budget']}"
     if row["compile_cache"] != needed.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
+    if _ends_otherwise(row, needed.max_error):
+        return f"max_error was {row['max_error'] or 'null'}"
     for name in ("profile", "memory"):
         if getattr(needed, name) and not row[name]:
             return f"measured with {name}=false"
     return None
+
+
+def _ends_otherwise(row: Row, max_error: float | None) -> bool:
+    """Whether one of its errors is accepted by one of the two limits alone."""
+    usual = row["error_limit"] or 0.0
+    limits = (max(usual, row["max_error"] or 0.0), max(usual, max_error or 0.0))
+    errors = [row[name] for name in ERRORS if row[name] is not None]
+    return any((error <= limits[0]) != (error <= limits[1]) for error in errors)
 
 
 def _readable(path: Path) -> list[Row]:

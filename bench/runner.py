@@ -99,10 +99,11 @@ def _timed(
 
     progress("first call")
     findings = _limit_error(exam, subject, case, device, findings)
+    accepted = _accepted_error(findings, plan)
     candidate = enter(subject, case.variant, case, device, plan)
     progress("check")
     findings = _describe(candidate, findings)
-    findings = _check(exam, candidate, case, findings)
+    findings = _check(exam, candidate, case, findings, accepted)
     progress("baseline")
     baseline, findings = _baseline(exam, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed takes memory, and what it is checked against
@@ -110,7 +111,7 @@ def _timed(
     with candidate.built.kept():  # one that counts its calls ends as it began
         findings = race.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
-    findings = _check(exam, candidate, case, findings)
+    findings = _check(exam, candidate, case, findings, accepted)
     progress("evidence")
     return candidate, _prove(candidate, baseline, case, device, plan, findings)
 
@@ -137,9 +138,16 @@ def _settle(case: Case, plan: Plan) -> None:
 def _limit_error(
     exam: Exam, subject: Subject, case: Case, device: Hardware, findings: Findings
 ) -> Findings:
-    eager_error = _eager_error(exam, subject, case, device)
-    limit = accuracy.accepted_error(eager_error, case.variant.dtype)
+    eager_error, dtype = _eager_error(exam, subject, case, device), case.variant.dtype
+    is_sane = examination.eager_is_sane(case, eager_error, dtype)
+    limit = accuracy.accepted_error(eager_error, dtype) if is_sane else 0.0
     return replace(findings, eager_error=eager_error, error_limit=limit)
+
+
+def _accepted_error(findings: Findings, plan: Plan) -> float:
+    """The largest error that does not end the case."""
+    assert findings.error_limit is not None
+    return max(findings.error_limit, plan.max_error or 0.0)
 
 
 def _describe(candidate: Entrant, findings: Findings) -> Findings:
@@ -169,16 +177,17 @@ def _eager_error(exam: Exam, subject: Subject, case: Case, device: Hardware) -> 
     return examination.examine(exam, eager, variant).error
 
 
-def _check(exam: Exam, candidate: Entrant, case: Case, findings: Findings) -> Findings:
+def _check(
+    exam: Exam, candidate: Entrant, case: Case, findings: Findings, accepted: float
+) -> Findings:
     """Before and after timing: what is timed must be right, and stay so. The larger error counts.
 
     Ends the case where its results are wrong, or eager's own are and nothing can be judged.
     """
-    assert findings.error_limit is not None
-    found = examination.examine(exam, candidate.built, case.variant, findings.error_limit)
+    found = examination.examine(exam, candidate.built, case.variant, accepted)
     if findings.error is None or not found.error <= findings.error:  # nan is the larger one
         findings = replace(findings, error=found.error, error_place=found.place)
-    _judge(findings, case)
+    _judge(findings, case, accepted)
     return _check_scaler(candidate.built, findings)
 
 
@@ -217,28 +226,22 @@ def _baseline(
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.compiled.graphs == 0:
         baseline = replace(baseline, compiled=candidate.compiled)
-    if examination.eager_is_sane(case, error, case.baseline.dtype):
+    accepted = plan.max_error is not None and error <= plan.max_error
+    if accepted or examination.eager_is_sane(case, error, case.baseline.dtype):
         return baseline, findings
     return None, flagged(findings, "baseline_wrong")
 
 
-def _judge(findings: Findings, case: Case) -> None:
-    dtype = case.variant.dtype
+def _judge(findings: Findings, case: Case, accepted: float) -> None:
+    """Ends the case where its error is more than `accepted`, or eager's own is and judges none."""
     error, eager, limit = findings.error, findings.eager_error, findings.error_limit
     assert error is not None
     assert eager is not None
-    assert limit is not None
-    if not examination.eager_is_sane(case, eager, dtype):
-        reason = (
-            f"even eager at {dtype} has a relative error of {eager:.2g} against float64, so no "
-            "mode can be judged at this dtype"
-        )
-        raise Ended("wrong_result", reason, findings)
-    if not error <= limit:
-        at = f" in {findings.error_place}" if findings.error_place else ""
-        reason = (
-            f"relative error {error:.2g} against float64{at}, accepted is {limit:.2g} (eager at "
-            f"{dtype} has {eager:.2g})"
+    if limit == 0 and not eager <= accepted:
+        raise Ended("wrong_result", accuracy.unjudged(eager, case.variant.dtype), findings)
+    if not error <= accepted:
+        reason = accuracy.too_large(
+            error, findings.error_place, eager, case.variant.dtype, accepted
         )
         raise Ended("wrong_result", reason, findings)
 

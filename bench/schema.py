@@ -11,6 +11,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
 from bench.records import UsageError
+from bench.spelling import nearest
 from bench.training.choices import IMPLEMENTATIONS, OPTIMIZERS
 
 
@@ -106,6 +107,7 @@ class Config:
     order: str = MISSING
     resume: bool | None = None
     retry: bool = MISSING
+    max_error: float | None = None
 
 
 CHOICES = {
@@ -141,6 +143,7 @@ LEAST = {
     "seed": 0,
     "timeout_s": 1,
     "replicates": 1,
+    "max_error": 1e-12,
     "trace_max_mb": 0,
     "traces_max_mb": 0,
     "train.lr": 1e-12,
@@ -176,8 +179,10 @@ def check(config: DictConfig) -> None:
     for key, allowed in CHOICES.items():
         value = OmegaConf.select(config, key)
         if value not in allowed:
-            names = ", ".join(str(choice) for choice in allowed if choice is not None)
-            raise UsageError(f"{key}={value}: allowed are {names}")
+            names = [str(choice) for choice in allowed if choice is not None]
+            meant = nearest(key, str(value), names)
+            hint = f" did you mean {meant}? Allowed" if meant else " allowed"
+            raise UsageError(f"{key}={value}:{hint} are {', '.join(names)}")
     for key, least in LEAST.items():
         value, most = OmegaConf.select(config, key), AT_MOST.get(key, MOST)
         if value is not None and not least <= value <= most:

@@ -118,6 +118,7 @@ def measure(job: Job, turn: Turn, on_phase: OnPhase) -> str:
             position=turn.position,
             profile=plan.profile,
             memory=plan.memory,
+            max_error=plan.max_error,
         ),
         work_of(job.case, plan),
         replace(job.environment, load_1min=load),

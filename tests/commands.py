@@ -23,6 +23,12 @@ TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 Row = dict[str, Any]
 
 
+def last_of_each(*arguments: str) -> list[str]:
+    """The arguments without settings that a later one changes, as a command line refuses these."""
+    keys = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
+    return [each for n, each in enumerate(arguments) if keys[n] not in keys[n + 1 :]]
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a user gets to see."""

@@ -70,7 +70,8 @@ def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("asked")
 
     def requests(*arguments: str) -> list[Request]:
-        typed(f"results_dir={folder}", *arguments)
+        own = [] if any("results_dir=" in each for each in arguments) else [f"results_dir={folder}"]
+        typed(*own, *arguments)
         return run.composed()
 
     return requests
@@ -87,7 +88,10 @@ def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: 
     import run
 
     def call(*arguments: str) -> Answer:
-        typed(f"results_dir={results}", *arguments)
+        own = (
+            [] if any("results_dir=" in each for each in arguments) else [f"results_dir={results}"]
+        )
+        typed(*own, *arguments)
         status = run.main()
         return Answer(status, *capfd.readouterr())
 

@@ -112,6 +112,11 @@ def too_large_for_fp16() -> Built:
     return _applied(lambda weight, x: weight * x * 3e5)
 
 
+def ill_conditioned() -> Built:
+    """Its angles are so large that low precision knows nothing of them."""
+    return _applied(lambda weight, x: (weight * x * 1e3).sin())
+
+
 def endless_memory() -> Built:
     return _applied(lambda weight, x: weight * x + torch.ones(10**15, device=x.device))
 

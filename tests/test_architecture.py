@@ -70,6 +70,7 @@ PARENT_SIDE = [
     *(
         f"bench.{name}"
         for name in (
+            "command_line",
             "complaints",
             "config",
             "findings",
@@ -79,10 +80,14 @@ PARENT_SIDE = [
             "jobs",
             "leftovers",
             "objections",
+            "override_values",
+            "overrides",
             "records",
             "reuse",
             "schema",
+            "spelling",
             "store",
+            "suggestions",
             "sweep",
         )
     ),

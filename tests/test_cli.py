@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import QUICKLY, ROOT, TINY, Answer, Cli, rows, started
+from tests.commands import QUICKLY, ROOT, TINY, Answer, Cli, last_of_each, rows, started
 from tests.processes import alive, soon
 
 THEIRS = Path(__file__).parent / "their_models.py"
@@ -98,6 +98,18 @@ WRONG: list[tuple[list[str], str]] = [
     (["experiment=null"], "experiment=null"),
     (["model=custom"], "model.target=my_package.my_module:build"),
     (["model.kwargs.depth=3"], "+"),
+    (["mode=[eager,compile]"], "not a list; did you mean: python run.py -m "),
+    (["-m", "dtype=[fp32,bf16]"], "not a list; did you mean: python run.py -m "),
+    (["eager"], "eager: a setting is written key=value, did you mean mode=eager?"),
+    (["--mode", "eager"], "did you mean mode=eager?"),
+    (["model=./my_model.py"], "model=custom model.target=my_model:build"),
+    (["model=resnet50"], "model=resnet50: no such option; known are custom, mlp"),
+    (["dtype=float16"], "did you mean fp16?"),
+    (["batch=8"], "did you mean shape.batch=8?"),
+    (["-m", "hydra/launcher=joblib", "mode=eager"], "cases run on this machine"),
+    (["-m", "seed=range(0)"], "these settings make no case"),
+    (["-m", "experiment=modes,fusion"], "there is one experiment for the whole command"),
+    (["max_error=-1"], "max_error=-1.0: must be from 1e-12"),
     (["just words"], "just words"),
     (["mode=[eager"], "[eager"),
 ]
@@ -114,7 +126,7 @@ def assert_refused(answer: Answer, culprit: str, results: Path) -> None:
 
 @pytest.mark.parametrize(("arguments", "culprit"), WRONG, ids=[" ".join(a) for a, _ in WRONG])
 def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: str) -> None:
-    assert_refused(cli(*TINY, *arguments), culprit, results)
+    assert_refused(cli(*last_of_each(*TINY, *arguments)), culprit, results)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +144,18 @@ def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: s
         ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
         ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
         ("net:picky", [], "net:picky refuses {}: batch must be odd"),
-        ("net:positional", ["shape=small"], "shape=small: model=custom has no sizes"),
-        ("net:positional", ["+shape.batch=3"], "shape.batch=3: the sizes of model=custom are none"),
+        ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
+        ("net:positional", ["shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        ("net:positional", ["+shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        ("net.py:positional", [], "without .py, did you mean model.target=net:positional?"),
     ],
 )
 def test_a_model_that_cannot_be_built(
     cli: Cli, theirs: Callable[..., list[str]], results: Path,
     target: str, more: list[str], culprit: str,
 ) -> None:  # fmt: skip
-    assert_refused(cli(*theirs("x"), f"model.target={target}", *more), culprit, results)
+    answer = cli(*last_of_each(*theirs("x"), f"model.target={target}", *more))
+    assert_refused(answer, culprit, results)
 
 
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
@@ -159,13 +174,13 @@ def test_results_that_cannot_be_written(cli: Cli, tmp_path: Path, place: str) ->
         (["mode=eager", "shape.batch=1,0"], "shape.batch=0: must be"),
         (["mode=eager", "threads=1,100000"], "threads=100000: this process may use"),
         (["mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
-        (["mode=eager", "study=one,two"], "a sweep fills one study"),
+        (["mode=eager", "study=one,two"], "there is one study for the whole command"),
     ],
 )
 def test_one_bad_value_and_nothing_of_the_sweep_is_measured(
     cli: Cli, results: Path, arguments: list[str], culprit: str
 ) -> None:
-    assert_refused(cli("-m", *TINY, *arguments), culprit, results)
+    assert_refused(cli("-m", *last_of_each(*TINY, *arguments)), culprit, results)
     assert not rows(results, "one")
 
 
@@ -243,6 +258,63 @@ def test_a_sweep_may_be_asked_for_anywhere(cli: Cli, results: Path, place: int) 
     assert len(rows(results)) == 1
 
 
+def test_results_of_another_folder_are_named_by_a_path_that_is_there(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli(*TINY, "mode=eager", "results_dir=mine")
+    assert (answer.status, answer.err) == (0, "")
+    words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
+        ("results ", "next "))]  # fmt: skip
+    assert words == [str(tmp_path / "mine" / "main" / "runs"), str(tmp_path / "mine" / "main")]
+    assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
+
+
+NOSY = """
+import torch
+
+def build():
+    from bench import runner, records
+    print("sources:", runner.__file__, records.__file__)
+    return torch.nn.Linear(2, 2), (torch.ones(1, 2),)
+"""
+
+
+def test_elsewhere_too_the_sources_beside_run_py_measure(tmp_path: Path) -> None:
+    """Whatever is installed, and whatever the folder holds where the user is."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").write_text("")
+    (tmp_path / "nosy.py").write_text(NOSY)
+    done = subprocess.run(
+        [sys.executable, ROOT / "run.py", *QUICKLY, "mode=eager", "model=custom",
+         "model.target=nosy:build"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (log,) = (tmp_path / "results" / "main" / "logs").glob("*.log")
+    sources = f"sources: {ROOT / 'bench' / 'runner.py'} {ROOT / 'bench' / 'records.py'}"
+    assert sources in log.read_text()
+
+
+@pytest.mark.slow
+def test_an_error_that_is_accepted_is_shown(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    asked = ["-m", *theirs("wrong_when_compiled"), "mode=compile"]
+    refused = cli(*asked)
+    assert refused.status == 1
+    assert "max_error=" in refused.out
+    answer = cli(*asked, "max_error=0.6", "retry=false")
+    assert answer.status == 0
+    assert "measuring 1 again: max_error was null" in answer.out
+    assert "error accepted up to 0.6" in answer.out
+    assert [row["max_error"] for row in rows(results)] == [None, 0.6]
+    report = results / "main" / "report"
+    for page in ("index.html", "report.md"):
+        assert "error accepted up to 0.6" in (report / page).read_text()
+    assert "reusing 1 of 1" in cli(*asked, "max_error=0.7").out
+
+
 def test_a_single_case_is_measured_again(cli: Cli, results: Path) -> None:
     for _ in range(2):
         assert cli(*TINY, "mode=eager").status == 0
@@ -259,7 +331,8 @@ ALL_MODES = (
 
 @pytest.mark.slow
 def test_every_mode(cli: Cli, results: Path) -> None:
-    answer = cli("-m", *TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
+    asked = last_of_each(*TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
+    answer = cli("-m", *asked)
     assert (answer.status, answer.err) == (0, "")
     found = {row["mode"]: row for row in rows(results)}
     assert set(found) == set(ALL_MODES.split(","))
@@ -308,7 +381,8 @@ def test_whatever_happens_in_a_model_the_sweep_goes_on(
 def test_a_model_that_no_profiler_survives_is_timed_all_the_same(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:
-    answer = cli(*theirs("aborting_under_a_profiler"), "mode=eager", "memory=true", "profile=true")
+    asked = theirs("aborting_under_a_profiler")
+    answer = cli(*last_of_each(*asked, "mode=eager", "memory=true", "profile=true"))
     assert (answer.status, answer.err) == (0, "")
     (row,) = rows(results)
     assert (row["status"], row["reason"]) == ("ok", None)
@@ -343,7 +417,7 @@ def test_a_sweep_shows_its_own_rows_whatever_was_measured_since(cli: Cli, result
     real = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
     sweep = ["-m", *TINY, "mode=eager"]
     for more in (real, [], real):
-        answer = cli(*sweep, *more)
+        answer = cli(*last_of_each(*sweep, *more))
         assert answer.status == 0
     assert "reusing 1 of 1 cases" in answer.out
     assert any(line.startswith(" eager ") for line in answer.out.splitlines())
@@ -426,7 +500,7 @@ def test_a_second_sweep_measures_only_what_is_missing(cli: Cli, results: Path) -
     assert len(rows(results)) == 5
 
     quick = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
-    larger = cli(*sweep, "mode=eager", *quick)
+    larger = cli(*last_of_each(*sweep, "mode=eager", *quick))
     assert "reusing" not in larger.out
     assert len(rows(results)) == 6
 

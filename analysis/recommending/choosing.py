@@ -103,6 +103,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         extra_bytes=None if None in peaks else peaks[0] - peaks[1],
         processes=row["replicates"],
         flags=tuple(flag for flag in words.flags(row) if flag in ON_SPEEDUP),
+        accepted=words.accepted_knowingly(row),
     )
 
 

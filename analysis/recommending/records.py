@@ -66,6 +66,7 @@ class Choice:
     extra_bytes: float | None  # beyond the peak of the baseline
     processes: int  # whose results are combined; the spread between them is unknown of one
     flags: tuple[str, ...]  # those that bear on the speedup
+    accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
 
 
 @dataclass(frozen=True)

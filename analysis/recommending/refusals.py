@@ -42,7 +42,7 @@ def _flagged(name: str) -> Callable[[Row], bool]:
 
 
 def _is_wrong(row: Row) -> bool:
-    limit = row["error_limit"]
+    limit = words.accepted_error(row)
     return limit is not None and not row["error"] <= limit
 
 
@@ -58,7 +58,7 @@ _RULES = (
     _Rule(
         "wrong", _is_wrong,
         lambda row: f"its error of {numbers.scientific(row['error'])} is more than the accepted "
-        f"{numbers.scientific(row['error_limit'])}",
+        f"{numbers.scientific(words.accepted_error(row))}",
     ),
     _Rule("baseline", _flagged("baseline_wrong"), lambda row: "the baseline's result is wrong"),
     _Rule(

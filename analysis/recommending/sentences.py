@@ -104,6 +104,9 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
         yield f"Not told apart from it: {', '.join(told)}."
     if answer.choice and answer.choice.flags:
         yield f"timings of {answer.choice.mode} are flagged: {', '.join(answer.choice.flags)}."
+    if answer.choice and answer.choice.accepted:
+        error = numbers.scientific(answer.choice.error)
+        yield f"The error of {answer.choice.mode} is {error}: {answer.choice.accepted} (max_error)."
     reasons: dict[str, list[str]] = {}
     for refused in answer.refused:
         if refused.kind in _ASKED_FOR:

@@ -101,6 +101,40 @@ def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
     assert words.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"
 
 
+UNCHECKED = {"status": "ok", "error": None, "error_limit": None, "max_error": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"error": 0.03, "error_limit": 0.01, "max_error": 0.05}, "error accepted up to 0.05"),
+        ({"error": 0.03, "error_limit": 0.0, "max_error": 0.05}, "error accepted up to 0.05"),
+        ({"error": 0.01, "error_limit": 0.01, "max_error": 0.05}, ""),
+        ({"error": 0.03, "error_limit": 0.01}, ""),
+        ({"error": 0.03, "error_limit": 0.01, "max_error": 0.02, "status": "wrong_result"}, ""),
+        ({"max_error": 0.05, "status": "failed"}, ""),
+    ],
+)
+def test_an_error_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, object], expected: str
+) -> None:
+    assert words.accepted_knowingly(UNCHECKED | changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, None),
+        ({"max_error": 0.05}, None),
+        ({"error_limit": 0.01}, 0.01),
+        ({"error_limit": 0.01, "max_error": 0.05}, 0.05),
+        ({"error_limit": 0.01, "max_error": 0.001}, 0.01),
+    ],
+)
+def test_the_larger_limit_counts(changes: dict[str, object], expected: float | None) -> None:
+    assert words.accepted_error(UNCHECKED | changes) == expected
+
+
 @pytest.mark.parametrize(
     ("compiled", "fullgraph", "expected"),
     [
@@ -116,6 +150,7 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
     row = {
         "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
+        **UNCHECKED,
     }  # fmt: skip
     assert words.remarks(row) == expected
 

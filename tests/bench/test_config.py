@@ -240,6 +240,24 @@ def test_passes_are_part_of_the_plan_alone(case: Resolve, plan: Callable[..., Pl
     assert case(*arguments).case_id == case().case_id
 
 
+def test_an_accepted_error_is_part_of_the_plan_alone(
+    case: Resolve, plan: Callable[..., Plan]
+) -> None:
+    assert plan().max_error is None
+    assert plan("max_error=0.05").max_error == 0.05
+    assert case("max_error=0.05").case_id == case().case_id
+
+
+def test_relative_results_are_named_by_a_path_that_holds_in_the_checkout(
+    plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(CONF.parent)
+    assert plan("results_dir=mine").results_dir == "mine"
+    monkeypatch.chdir(tmp_path)
+    assert plan("results_dir=mine").results_dir == str(tmp_path / "mine")
+    assert plan("results_dir=/tmp/mine").results_dir == "/tmp/mine"
+
+
 def test_budgets_are_ranked_by_their_time() -> None:
     budgets = [read_yaml(file) for file in CONF.glob("budget/*.yaml")]
     by_rank = sorted(budgets, key=lambda budget: int(budget["rank"]))

@@ -26,7 +26,8 @@ HERE = part(
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
-NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True)
+NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True,
+                max_error=None)  # fmt: skip
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
@@ -39,6 +40,11 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "budget_rank": 2,
         "profile": True,
         "memory": True,
+        "max_error": None,
+        "error": 1e-7,
+        "eager_error": 1e-7,
+        "baseline_error": 1e-7,
+        "error_limit": 1e-5,
         "status": "ok",
     }
     return store.write(record(run_id, **fitting | columns), runs)
@@ -107,6 +113,39 @@ def test_what_does_not_stand_in_and_why(
 def test_what_makes_no_difference(tmp_path: Path, columns: dict[str, Any]) -> None:
     measured(tmp_path, **columns)
     assert found(tmp_path) == Found("20260301")
+
+
+@pytest.mark.parametrize(
+    ("was", "asked", "errors", "stands_in"),
+    [
+        (None, 0.1, {}, True),
+        (0.1, None, {}, True),
+        (0.1, 0.1, {"error": 0.05}, True),
+        (0.1, 0.2, {"error": 0.05}, True),
+        (0.1, 0.01, {"error": 0.05}, False),
+        (0.1, None, {"error": 0.05}, False),
+        (None, 0.1, {"baseline_error": 0.05}, False),
+        (0.5, None, {"eager_error": 0.3, "error": 0.3, "error_limit": 0.0}, False),
+        (0.5, 0.4, {"eager_error": 0.3, "error": 0.3, "error_limit": 0.0}, True),
+    ],
+)
+def test_another_max_error_matters_where_a_row_would_end_otherwise(
+    tmp_path: Path,
+    was: float | None,
+    asked: float | None,
+    errors: dict[str, Any],
+    stands_in: bool,
+) -> None:
+    measured(tmp_path, max_error=was, **errors)
+    why = None if stands_in else f"max_error was {was or 'null'}"
+    assert found(tmp_path, max_error=asked) == Found("20260301" if stands_in else None, why)
+
+
+def test_a_wrong_result_is_measured_again_where_its_error_is_accepted_now(tmp_path: Path) -> None:
+    measured(tmp_path, status="wrong_result", error=0.05)
+    assert found(tmp_path, retry=False) == Found("20260301")
+    assert found(tmp_path, retry=False, max_error=0.01) == Found("20260301")
+    assert found(tmp_path, retry=False, max_error=0.1) == Found(None, "max_error was null")
 
 
 def test_a_failed_case_stands_in_where_it_is_not_to_be_tried_again(tmp_path: Path) -> None:

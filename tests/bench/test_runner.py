@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, replace
@@ -22,6 +23,7 @@ from tests.probes import (
     case,
     counts,
     endless_memory,
+    ill_conditioned,
     linear,
     model,
     normalises,
@@ -132,12 +134,17 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(monkeypatch)
 
 
-def run(asked: Case, seed: int = 0, phases: list[str] | None = None) -> Result:
+def run(
+    asked: Case,
+    seed: int = 0,
+    phases: list[str] | None = None,
+    max_error: float | None = None,
+) -> Result:
     def report(phase: str, keep: object = None) -> None:
         if phases is not None:
             phases.append(phase)
 
-    return runner.run(report, asked, smoke(seed))
+    return runner.run(report, asked, replace(smoke(seed), max_error=max_error))
 
 
 def nulls(findings: Findings) -> set[str]:
@@ -246,8 +253,12 @@ def test_a_low_precision_baseline_is_cast(watch: Watch) -> None:
 def test_wrong_only_when_compiled_is_a_wrong_result(watch: Watch) -> None:
     result = run(case(model(wrong_when_compiled), COMPILE))
     assert result.status == "wrong_result"
-    assert result.reason.startswith("relative error ")
-    assert "accepted is" in result.reason
+    found = result.findings
+    assert result.reason.startswith(
+        f"relative error {found.error:.2g} against float64 in output, "
+        f"{found.error / found.eager_error:.2g} times eager's {found.eager_error:.2g} at fp32; "
+        f"accepted is {found.error_limit:.2g}; see whether seed=1 "
+    )
     assert result.findings.error > 0.1 > result.findings.error_limit
     assert result.findings.eager_error < 1e-6
     assert result.findings.latency_rounds_s is None
@@ -259,6 +270,56 @@ def test_eager_that_is_wrong_itself_judges_nothing(watch: Watch) -> None:
     assert result.status == "wrong_result"
     assert result.reason.startswith("even eager at fp16 has a relative error of inf")
     assert watch.timed is None
+
+
+ACCEPTED = re.compile(r"accept it knowingly with max_error=(\S+) \(docs/\S+#a-wrong-result\)$")
+
+
+def test_an_error_is_accepted_by_the_number_that_the_reason_names(watch: Watch) -> None:
+    refused = run(case(model(wrong_when_compiled), COMPILE))
+    number = float(ACCEPTED.search(refused.reason)[1])
+    result = run(case(model(wrong_when_compiled), COMPILE), max_error=number)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    assert found.error_limit < found.error <= number < 1.2 * found.error
+    assert found.error_limit == refused.findings.error_limit
+    assert found.latency_rounds_s
+    assert watch.timed is not None
+
+
+def test_an_error_above_the_accepted_one(watch: Watch) -> None:
+    result = run(case(model(wrong_when_compiled), COMPILE), max_error=1e-3)
+    assert result.status == "wrong_result"
+    assert "; accepted is 0.001; " in result.reason
+    assert watch.timed is None
+
+
+def test_a_smaller_accepted_error_changes_nothing() -> None:
+    result = run(case(model(linear), variant("bf16")), max_error=1e-9)
+    assert result.status == "ok"
+    assert 1e-9 < result.findings.error <= result.findings.error_limit
+
+
+def test_an_eager_beyond_judgement_can_be_accepted_too(watch: Watch) -> None:
+    asked = case(model(ill_conditioned), variant("bf16"), Variant(EAGER, "bf16"))
+    refused = run(asked)
+    assert refused.status == "wrong_result"
+    assert refused.reason.startswith("even eager at bf16 has a relative error of ")
+    assert refused.findings.error_limit == 0
+    assert watch.timed is None
+    number = float(ACCEPTED.search(refused.reason)[1])
+    assert run(asked, max_error=number / 10).reason == refused.reason
+    result = run(asked, max_error=number)
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.findings.error_limit == 0
+    assert result.findings.baseline_latency_rounds_s, "the baseline's error is accepted as well"
+
+
+def test_what_is_no_number_cannot_be_accepted() -> None:
+    asked = case(model(too_large_for_fp16), variant("fp16"), Variant(EAGER, "fp16"))
+    result = run(asked, max_error=1e9)
+    assert result.status == "wrong_result"
+    assert "max_error" not in result.reason
 
 
 def test_a_wrong_baseline_is_flagged_and_not_timed(watch: Watch) -> None:

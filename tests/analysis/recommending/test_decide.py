@@ -114,6 +114,11 @@ CASES = (
         "nothing", None, {"compile": "wrong"},
     ),
     Decided(
+        "an error above the usual one that was accepted knowingly",
+        [control(), record("compile", speedup=2.0, error=1e-2, error_limit=1e-4, max_error=0.05)],
+        "mode", "compile", {},
+    ),
+    Decided(
         "an error that is not known",
         [control(), record("compile", speedup=2.0, error=None)],
         "nothing", None, {"compile": "unchecked"},

@@ -1,0 +1,107 @@
+"""What is typed to run.py, read before Hydra composes it: what Hydra would misread is refused."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from hydra._internal.utils import get_args_parser
+
+from bench import suggestions
+from bench.overrides import problems
+from bench.records import UsageError
+
+OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
+"""How an override begins."""
+
+COMMANDS = ("run", "multirun", "cfg", "shell_completion", "info")
+"""Options of which Hydra takes one."""
+
+SWEEP = ("-m", "--multirun")
+
+
+def check(arguments: Sequence[str]) -> Namespace:
+    """Hydra's options among `arguments`; raises UsageError for what Hydra would misread."""
+    options = _options(arguments)
+    if options.help or options.hydra_help or options.shell_completion:
+        return options
+    sweep = options.multirun or "hydra.mode=MULTIRUN" in options.overrides
+    others = [word for word in arguments if word not in options.overrides and word not in SWEEP]
+    wrong = problems(options.overrides, others, sweep)
+    if wrong:
+        raise UsageError("\n".join(dict.fromkeys(wrong)))
+    return options
+
+
+def is_override(argument: str) -> bool:
+    """Whether `argument` sets something; others are options of Hydra's or belong to one."""
+    return bool(OVERRIDE.match(argument))
+
+
+def prints_only(options: Namespace) -> bool:
+    """Whether Hydra only prints something, so that no case is composed."""
+    names = ("help", "hydra_help", "cfg", "info", "shell_completion")
+    return any(getattr(options, name) for name in names)
+
+
+def _options(arguments: Sequence[str]) -> Namespace:
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UsageError(_misused(parser, arguments, message))
+
+    parser.error = refuse  # type: ignore[method-assign]
+    options, unknown = parser.parse_known_args(arguments)
+    strangers = [word for word in unknown if word.startswith("-")]
+    if strangers:
+        refuse(f"{strangers[0]}: no such option")
+    bare = [word for word in [*options.overrides, *unknown] if not is_override(word)]
+    if bare:
+        raise UsageError("\n".join(map(_bare, bare)))
+    given = [name for name in COMMANDS if getattr(options, name)]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(f'--{name}' for name in given)}: give one of them")
+    if options.experimental_rerun:
+        raise UsageError(
+            "--experimental-rerun: not supported; a report names the command that measures a case "
+            "again"
+        )
+    if options.config_dir and not Path(options.config_dir).is_dir():
+        raise UsageError(f"--config-dir {options.config_dir}: no such folder")
+    if options.hydra_help and options.overrides:
+        raise UsageError("--hydra-help: takes no settings; python run.py --help lists ours")
+    if options.resolve and not options.cfg:
+        raise UsageError("--resolve: goes with --cfg job")
+    return options
+
+
+def _misused(parser: ArgumentParser, arguments: Sequence[str], message: str) -> str:
+    """What is wrong with the options; a setting that is written as an option is named."""
+    known = {text for action in parser._actions for text in action.option_strings}
+    for argument, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        option, equals, value = argument.partition("=")
+        if not option.startswith("-") or option in known:
+            continue
+        key = suggestions.key_for(option.lstrip("-"))
+        if key is None:
+            continue
+        alone = not equals and not after.startswith("-") and not is_override(after)
+        setting = f"{key}={after if alone else value}"
+        return f"{argument}: a setting is written without dashes, did you mean {setting}?"
+    for argument in arguments:
+        option = argument.partition("=")[0]
+        close = difflib.get_close_matches(option, known, n=1, cutoff=0.7)
+        if option.startswith("--") and option not in known and close:
+            return f"{argument}: no such option, did you mean {close[0]}?"
+    return f"{message}; python run.py --hydra-help lists the options"
+
+
+def _bare(word: str) -> str:
+    """What to do about a word that is neither a setting nor an option."""
+    setting = suggestions.setting_for(word)
+    meant = f", did you mean {setting}?" if setting else "; python run.py --cfg job lists the keys"
+    return f"{word or repr(word)}: a setting is written key=value{meant}"
