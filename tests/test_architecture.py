@@ -76,6 +76,7 @@ PARENT_SIDE = [
             "leftovers",
             "objections",
             "records",
+            "releases",
             "reuse",
             "schema",
             "store",
