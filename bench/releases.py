@@ -22,7 +22,7 @@ def warning(torch_version: str | None) -> str | None:
     oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
     return (
         f"warning: modescope has not been tested with torch {torch_version or 'of no version'} "
-        f"(tested: {oldest} to {newest}). Times are taken without torch's internals; counts, and "
-        "the checks that a mode took effect, depend on them: run `make test` before you rely on "
-        "them"
+        f"(tested: {oldest} to {newest}). Times may well be right; counts, and the checks that a "
+        "mode took effect, read torch's internals: run `make test` and `make selfcheck` before "
+        "you rely on them"
     )

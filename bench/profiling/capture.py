@@ -168,8 +168,8 @@ def _names(trace: events.Trace) -> set[str]:
 def _rerouted(names: Collection[str]) -> Iterator[str]:
     if names:
         yield (
-            f"profiled by way of the C++ dispatcher, as no profiler sees the shorter way that "
-            f"torch {torch.__version__} may take to them: {', '.join(sorted(names))}"
+            f"called through the C++ dispatcher while profiled, as torch {torch.__version__} may "
+            f"call them directly, which no profiler records: {', '.join(sorted(names))}"
         )
 
 
