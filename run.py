@@ -135,12 +135,14 @@ def composed() -> list[Request]:
 
 def measure(requests: Sequence[Request]) -> int:
     """Measures what is not there yet, then shows the table and where everything is."""
-    from bench import jobs, sweep
+    from bench import jobs, releases, sweep
 
     asked = requests[0]
     todo = jobs.prepare(requests)
     if not asked.sweep and todo[0].objection:
         raise UsageError(f"mode={todo[0].case.variant.mode.name}: {todo[0].objection}")
+    if warning := releases.warning(todo[0].environment.torch_version):
+        print(warning)  # not to stderr: whoever keeps the table keeps what qualifies it
     print(sweep.heading(todo))
     run_ids: list[str] = []
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench import environment, leftovers, store
+from bench import environment, leftovers, releases, store
 from bench.instruction_sets import phrase
 from bench.pages import UNKNOWN
 
@@ -74,6 +74,7 @@ def heading(around: Surroundings, *own: str) -> list[str]:
         where += f", power limit {around.power_limit_w:g} W"
     return [
         f"{where}, torch {around.torch_version}, Python {around.python_version}",
+        *filter(None, [releases.warning(around.torch_version)]),
         f"{around.started_at[:16]}Z, load average over the minute before: {around.load_1min:.2f}",
         *own,
         f"`{around.command}`",

@@ -7,6 +7,7 @@ is refused. What is not emulated: memory that is used again, streams, and compil
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bench.devices import Cpu, Cuda
 
 REFUSED = "operation not permitted when stream is capturing"
+CAPTURE = inspect.signature(torch.cuda.graph)
 ASKS_FOR_A_VALUE = (torch.ops.aten._local_scalar_dense, torch.ops.aten.equal)
 
 
@@ -76,7 +78,12 @@ class _Capturing(TorchDispatchMode):
 
 
 @contextmanager
-def _capture(graph: Graph, pool: object = None) -> Iterator[None]:
+def _capture(graph: Graph, *options: Any, **named: Any) -> Iterator[None]:
+    """Takes what `torch.cuda.graph` takes; torch's own callers pass more of it with each release.
+
+    Raises TypeError for any other argument, as that does.
+    """
+    CAPTURE.bind(graph, *options, **named)
     with _Capturing(graph) as capturing:
         yield
     capturing.undo()

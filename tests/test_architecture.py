@@ -83,6 +83,7 @@ PARENT_SIDE = [
             "override_values",
             "overrides",
             "records",
+            "releases",
             "reuse",
             "schema",
             "spelling",

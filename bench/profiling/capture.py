@@ -6,7 +6,7 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from torch._inductor import config as inductor
 from bench import leftovers
 from bench.devices import Hardware, Step
 from bench.profiling import events, facts, files
+from bench.profiling.bypassing import through_the_dispatcher
 from bench.profiling.facts import WORKING_OPERATORS, StepFacts, TraceFacts
 from bench.profiling.files import Saved
 from bench.profiling.operators import working
@@ -71,7 +72,8 @@ def capture(
     written.
     """
     count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
-    with torch.profiler.profile(activities=list(device.activities)) as profiler:
+    profiling = torch.profiler.profile(activities=list(device.activities))
+    with through_the_dispatcher() as rerouted, profiling as profiler:
         if device.queues:
             for _ in range(LOST_KERNELS):
                 device.hold(0.0)
@@ -79,12 +81,14 @@ def capture(
             _waited_for(step, device)  # outside of any range
         latencies_s = [_ranged(step, device) for _ in range(count)]
     trace = _exported(profiler)
+    names = _names(trace)
     if not device.queues:
-        trace[WORKING_OPERATORS] = working(_names(trace))
+        trace[WORKING_OPERATORS] = working(names)
     seen = facts.read(trace)
     saved = files.save(trace, path, max_bytes) if path else None
     overhead = median(latencies_s) / expected_s if expected_s > 0 else None
-    return Profile(seen, overhead, saved, _notes(seen, count, saved, max_bytes))
+    notes = (*_notes(seen, count, saved, max_bytes), *_rerouted(rerouted & names))
+    return Profile(seen, overhead, saved, notes)
 
 
 def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
@@ -159,6 +163,14 @@ def _exported(profiler: torch.profiler.profile) -> events.Trace:
 def _names(trace: events.Trace) -> set[str]:
     found, _ = events.intervals(trace)
     return {each.name for each in found if each.category in events.OPERATIONS}
+
+
+def _rerouted(names: Collection[str]) -> Iterator[str]:
+    if names:
+        yield (
+            f"called through the C++ dispatcher while profiled, as torch {torch.__version__} may "
+            f"call them directly, which no profiler records: {', '.join(sorted(names))}"
+        )
 
 
 def _notes(trace: TraceFacts, asked: int, saved: Saved | None, max_bytes: int) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._inductor import metrics
@@ -16,6 +18,7 @@ from bench import compiler_facts, modes
 from bench.compiler_facts import Generated
 from bench.devices import Cpu, Step
 from bench.profiling import facts
+from bench.profiling.bypassing import through_the_dispatcher
 from bench.profiling.capture import (
     MAX_BYTES,
     STEPS,
@@ -222,15 +225,57 @@ def test_steps_that_do_different_things_are_noted() -> None:
     )
 
 
-def test_a_user_s_own_operator_counts() -> None:
-    @torch.library.custom_op("modescope_test::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x + x
+def _adding(x: torch.Tensor) -> torch.Tensor:
+    return x + x
 
+
+def _in_numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.add(x.numpy(), x.numpy()))
+
+
+@pytest.mark.parametrize("kernel", [_adding, _in_numpy])
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_a_user_s_own_operator_counts(
+    kernel: Callable[[torch.Tensor], torch.Tensor], mode: str
+) -> None:
+    twice = torch.library.custom_op("modescope_test::twice", kernel, mutates_args=())
+    twice.register_fake(torch.empty_like)
     x = torch.rand(4)
-    seen = profile(lambda: twice(x))
+
+    def step() -> object:
+        return twice(x)
+
+    if mode == "compiled":
+        step = torch.compile(step, backend="aot_eager")
+    step()
+    seen = profile(step)
     assert [heavy.name for heavy in seen.typical.heaviest_kernels] == ["modescope_test::twice"]
-    assert seen.typical.kernels == 1
+    assert (seen.typical.kernels, seen.typical.ops_top) == (1, 1)
+    around = getattr(twice._opoverload, "_pyobj_dispatcher", None) is not None
+    assert [note.endswith(": modescope_test::twice") for note in seen.notes] == [True] * around
+
+
+def test_an_operator_is_called_as_before_once_it_is_profiled() -> None:
+    @torch.library.custom_op("modescope_test::thrice", mutates_args=())
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return 3 * x
+
+    op: Any = thrice._opoverload
+
+    def ways() -> tuple[bool, bool]:
+        direct = getattr(op, "_pyobj_dispatcher", None) is not None
+        return direct, op._op is getattr(op, "_cpp_dispatch_handle", op._op)
+
+    def profiled_in_vain() -> None:
+        with through_the_dispatcher() as names:
+            assert ways() == (False, True)
+            assert ("modescope_test::thrice" in names) == before[0]
+            raise KeyError
+
+    before = ways()
+    with pytest.raises(KeyError):
+        profiled_in_vain()
+    assert ways() == before
 
 
 @pytest.fixture(scope="module")

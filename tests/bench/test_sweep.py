@@ -344,3 +344,18 @@ def test_only_variables_that_change_torch_are_recorded(
     kept = json.loads(row["variables"])
     assert {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"} <= set(kept)
     assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
+
+
+# Which torch
+
+
+@pytest.mark.parametrize(("version", "warned"), [("2.15.0+cpu", []), ("2.16.0+cpu", [0])])
+def test_an_untested_torch_is_named_before_anything_is_measured(
+    cli: Cli, command: Command, world: World, version: str, warned: list[int]
+) -> None:
+    command(*SWEEP)
+    jobs.host.cache_clear()
+    world.torch_version = version
+    lines = cli(*SWEEP).out.splitlines()
+    assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned
+    assert f"torch {version}" in lines[len(warned)]
