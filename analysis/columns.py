@@ -79,7 +79,7 @@ MEASURED = (
     Column("remarks", words.remarks, optional=True),
 )
 
-# The same in a report, where there is room for an interval of the latency ...
+# The same in a report, where there is room for an interval of the latency and for reasons ...
 REPORTED = (
     SPEEDUP,
     SAME_GRAD,
@@ -89,6 +89,7 @@ REPORTED = (
     PEAK,
     ERROR,
     Column("remarks", words.remarks, optional=True),
+    Column("graph breaks", words.graph_breaks, optional=True),
 )
 # ... and, for those who ask for it, all the rest.
 FURTHER = (

@@ -72,6 +72,16 @@ def _are_heaviest(value: Any) -> bool:
     )
 
 
+def _are_sites(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and {"place", "reason"} <= one.keys() for one in value
+    )
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
 def _required() -> Sequence[str]:
     """The columns that every run has: those that may not be None and have no default."""
     return [
@@ -91,6 +101,8 @@ _JSON: dict[str, Callable[[Any], bool]] = {
     "shape": _are_sizes,
     "variables": _is_mapping,
     "training": _is_mapping,
+    "graph_break_reasons": _are_sites,
+    "eager_functions": _are_names,
     "heaviest_kernels": _are_heaviest,
     "heaviest_ops": _are_heaviest,
 }

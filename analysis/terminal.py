@@ -39,7 +39,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
             cells = [column.cell(row) for column in (columns if row["status"] == "ok" else naming)]
             result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
-        result += textwrap.wrap(f"{mark} not in effect: {note}", WIDTH, subsequent_indent="  ")
+        result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
     return result
 
 
@@ -109,8 +109,8 @@ def _heading(row: Row, letter: bool, shared: bool) -> str:
 
 
 def _marks(rows: Iterable[Row]) -> dict[str, str]:
-    """A mark for each distinct note on rows whose mode was not in effect."""
-    notes = dict.fromkeys(_note(row) for row in rows if words.not_in_effect(row))
+    """A mark for each distinct note: that a mode was not in effect, or where its graphs broke."""
+    notes = dict.fromkeys(note for row in rows if (note := _note(row)))
     return {
         note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
         for index, note in enumerate(notes)
@@ -118,8 +118,11 @@ def _marks(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def _mark(row: Row, marks: dict[str, str]) -> str:
-    return f" {marks[_note(row)]}" if words.not_in_effect(row) else ""
+    note = _note(row)
+    return f" {marks[note]}" if note else ""
 
 
 def _note(row: Row) -> str:
-    return row["in_effect_note"] or "no note was recorded"
+    why = row["in_effect_note"] or "no note was recorded"
+    notes = [f"not in effect: {why}"] if words.not_in_effect(row) else []
+    return "; ".join(filter(None, (*notes, words.graph_breaks(row))))

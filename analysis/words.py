@@ -254,11 +254,32 @@ def remarks(row: Row) -> str:
     found = [f"budget={row['budget']}"] if is_smoke(row) else []
     found += [accepted_knowingly(row), *flags(row)]
     found += ["fullgraph=false"] if row["compile"] != "none" and row["fullgraph"] is False else []
+    found += [breaks_counted(row)] if row["graph_breaks"] else []
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
     found += [_REPLICATES.get(row["replicates"], f"{row['replicates']} replicates")]
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # else its status says it
     found += [f"{lost} more not ok"] if lost else []
     return ", ".join(filter(None, found))
+
+
+def breaks_counted(row: Row) -> str:
+    """`2 graph breaks`."""
+    return numbers.counted(row["graph_breaks"], "graph break", "graph breaks")
+
+
+def graph_breaks(row: Row) -> str:
+    """`2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward`; empty without any."""
+    sites = json.loads(row["graph_break_reasons"] or "[]")
+    in_eager = json.loads(row["eager_functions"] or "[]")
+    told = [f"{breaks_counted(row)}: {_first(sites)}"] if sites else []
+    told += [f"in eager: {', '.join(in_eager)}"] if in_eager else []
+    return "; ".join(told)
+
+
+def _first(sites: Sequence[Mapping[str, Any]]) -> str:
+    at = f" at {sites[0]['place']}" if sites[0]["place"] else ""
+    more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
+    return f"{sites[0]['reason']}{at}{more}"
 
 
 # Two have no 95 % interval between them (bench.stats.combine).

@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from bench import compiler_facts, evidence, modes
+from bench import compiler_facts, evidence, graph_breaks, modes
 from bench.compiler_facts import Generated
 from bench.devices import Hardware
+from bench.graph_breaks import GraphBreaks
 from bench.memory.allocators import Peak, Watched
 from bench.records import CAPTURING, Case, Plan, Training, Variant
 from bench.subject import Subject, state_kept
@@ -23,6 +24,7 @@ class Entrant:
     built: modes.Built
     first_call_s: float
     compiled: evidence.Compiled  # what the compiler did during that call
+    broken: GraphBreaks | None  # of its graphs; None where unknown, or where there is none
     seen: evidence.Seen
     generated: Generated | None  # by the compiler during that call; None where nobody looked
     setup: Peak | None  # of memory during that call
@@ -35,6 +37,7 @@ class Entrant:
             device.type,
             self.seen,
             self.compiled,
+            self.broken,
             evidence.graph_launches(self.built.step, self.variant.mode, device),
             cold=plan.compile_cache == "cold",
         )
@@ -52,7 +55,8 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
     records_later = variant.mode.compile in CAPTURING and device.type == "cuda"
     before = evidence.compiled_so_far()
     code, memory = _watches(device, plan)
-    with state_kept(own.module), code as watched, memory as taken:
+    breaks = graph_breaks.watch()
+    with state_kept(own.module), code as watched, memory as taken, breaks as broken:
         device.synchronize()
         start = device.clock()
         built = modes.build(own, variant, case.model.fullgraph, device, case.training, first)
@@ -67,10 +71,19 @@ def enter(subject: Subject, variant: Variant, case: Case, device: Hardware, plan
         built,
         first_call_s,
         compiled,
+        _known(broken.found, compiled, variant),
         evidence.observe(built, device),
         generated=watched.generated if watched else None,
         setup=taken.found if taken else None,
     )
+
+
+def _known(
+    broken: GraphBreaks | None, compiled: evidence.Compiled, variant: Variant
+) -> GraphBreaks | None:
+    """What is known of breaks: that none was met where nothing was compiled does not count as 0."""
+    nothing = variant.mode.compile != "none" and compiled.graphs == 0
+    return None if broken and nothing and not broken.sites else broken
 
 
 def _own(subject: Subject, variant: Variant, training: Training | None) -> Subject:

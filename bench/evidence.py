@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 
+from bench import graph_breaks
 from bench.devices import Hardware, Step
+from bench.graph_breaks import GraphBreaks
 from bench.modes import DTYPES, Built, weight_dtype
 from bench.records import Mode, Variant
 
@@ -38,7 +40,6 @@ class Compiled:
 
     frames: int  # pieces of code looked at; torch counts none under fullgraph
     graphs: int
-    breaks: int
     autotuned: int
     graph_skips: int  # pieces for which the compiler gave up on CUDA graphs
 
@@ -52,7 +53,6 @@ class Compiled:
         return Compiled(
             self.frames - earlier.frames,
             self.graphs - earlier.graphs,
-            self.breaks - earlier.breaks,
             self.autotuned - earlier.autotuned,
             self.graph_skips - earlier.graph_skips,
         )
@@ -63,7 +63,6 @@ def compiled_so_far() -> Compiled:
     return Compiled(
         frames=counters["frames"]["total"],
         graphs=counters["stats"]["unique_graphs"],
-        breaks=sum(counters["graph_break"].values()),
         autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
         graph_skips=counters["inductor"]["cudagraph_skips"],
     )
@@ -131,6 +130,7 @@ class Facts:
     device_type: str
     seen: Seen
     compiled: Compiled
+    broken: GraphBreaks | None
     graph_launches: int | None
     cold: bool  # empty compiler caches: nothing was tuned in an earlier run
 
@@ -203,8 +203,15 @@ def doubts(facts: Facts) -> str | None:
 
 def remark(facts: Facts) -> str | None:
     """What is worth knowing about a mode that did take effect."""
-    if facts.compiled.breaks:
-        return f"compiled in pieces: {facts.compiled.breaks} graph break(s) run in Python"
+    if facts.broken and (facts.broken.sites or facts.broken.in_eager):
+        return _in_pieces(facts.broken)
     if facts.mode.autotunes and facts.compiled.autotuned == 0:
         return "nothing was tuned in this run: it was before, or there is nothing to choose between"
     return None
+
+
+def _in_pieces(broken: GraphBreaks) -> str:
+    """`compiled in pieces around Data-dependent branching at net.py:12`, and what is in eager."""
+    around = f" around {graph_breaks.summary(broken.sites)}" if broken.sites else ""
+    in_eager = f"; not compiled: {', '.join(broken.in_eager)}" if broken.in_eager else ""
+    return f"compiled in pieces{around}{in_eager}"

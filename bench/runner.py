@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import torch
-from torch._dynamo.exc import FailOnRecompileLimitHit, Unsupported
+from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from bench import (
     accuracy,
     compiler_facts,
     evidence,
     examination,
+    graph_breaks,
     modes,
     passes,
     race,
@@ -43,9 +44,12 @@ GAVE_UP = (
 
 
 CANNOT_TRACE = (
-    "torch.compile cannot trace the whole model; model.fullgraph=false allows graph breaks and "
-    "counts them ({})"
+    "torch.compile cannot trace the whole model: {}; model.fullgraph=false allows graph breaks and "
+    "counts them"
 )
+
+
+CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph there: {}"
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -61,8 +65,11 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         return ended.result
     except FailOnRecompileLimitHit:
         return Result("failed", GAVE_UP, Findings())
-    except Unsupported as error:
-        return Result("failed", CANNOT_TRACE.format(one_line(error, 160)), Findings())
+    except (*graph_breaks.STOPS, *graph_breaks.UNBREAKABLE) as error:
+        may_break = case.model.fullgraph and not isinstance(error, graph_breaks.UNBREAKABLE)
+        reason = CANNOT_TRACE if may_break else CANNOT_BREAK
+        where = graph_breaks.summary([graph_breaks.site(error)])
+        return Result("failed", reason.format(where), Findings())
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -151,12 +158,14 @@ def _accepted_error(findings: Findings, plan: Plan) -> float:
 
 
 def _describe(candidate: Entrant, findings: Findings) -> Findings:
-    setup = candidate.setup
+    setup, broken = candidate.setup, candidate.broken
     return replace(
         findings,
         first_call_s=candidate.first_call_s,
         graphs=candidate.compiled.graphs,
-        graph_breaks=candidate.compiled.breaks,
+        graph_breaks=len(broken.sites) if broken else None,
+        graph_break_reasons=broken.sites_json if broken else None,
+        eager_functions=broken.in_eager_json if broken else None,
         autotuned=candidate.compiled.autotuned,
         seen_grad=candidate.seen.grad,
         seen_autocast=candidate.seen.autocast,

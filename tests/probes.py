@@ -139,6 +139,34 @@ def broken() -> Built:
     return _applied(_in_two)
 
 
+def _print_within_cond(weight: Tensor, x: Tensor) -> Any:
+    def told(y: Tensor) -> Tensor:
+        print("within a branch")
+        return y + 1
+
+    return torch.cond(x.sum() > 0, told, lambda y: y - 1, (weight * x,))
+
+
+def prints_within_cond() -> Built:
+    return _applied(_print_within_cond)
+
+
+class Skipped(nn.Module):
+    """Dynamo was told to pass over its forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+
+    @torch._dynamo.decorators.skip
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * x
+
+
+def skipped() -> Built:
+    return Skipped(), (torch.randn(2, WIDTH),)
+
+
 class Counts(nn.Module):
     """Each call adds a number one larger: its state is one buffer, changed or replaced."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench import evidence
+from bench import graph_breaks
 
 Function = Callable[..., Tensor]
 Context = Callable[[], AbstractContextManager[Any]]
@@ -38,7 +38,7 @@ class Counted:
 class Captured:
     """What Dynamo made of calls one after the other."""
 
-    breaks: int  # within the first: by Dynamo's counter, which misses some that part two graphs
+    breaks: int  # lines at which a graph broke, in the first call
     compiled: tuple[int, ...]  # graphs so far, after each call
     called: tuple[int, ...]  # calls of graphs so far, after each
     right: bool  # whether all returned what the function does without a compiler
@@ -55,13 +55,13 @@ def captured(
     torch.compiler.reset()
     backend = Counted()
     compiled = torch.compile(function, backend=backend, **how)
-    before = evidence.compiled_so_far()
     breaks, counts, calls, rights = [], [], [], []
     for position, each in enumerate(arguments):
-        with contexts[position]() if contexts else nullcontext():
+        context = contexts[position]() if contexts else nullcontext()
+        with context, graph_breaks.watch() as broken:
             rights.append(torch.equal(compiled(each), function(each)))
-        breaks.append(evidence.compiled_so_far().since(before).breaks)
+        breaks.append(graph_breaks.count(broken))
         counts.append(backend.compiled)
         calls.append(backend.called)
     torch.compiler.reset()
-    return Captured(max(breaks[0], counts[0] - 1), tuple(counts), tuple(calls), all(rights))
+    return Captured(breaks[0], tuple(counts), tuple(calls), all(rights))

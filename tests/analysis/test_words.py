@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from analysis import words
@@ -151,8 +153,40 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
         "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
         **UNCHECKED,
+        "graph_breaks": 0,
     }  # fmt: skip
     assert words.remarks(row) == expected
+
+
+PRINT = {"place": "net.py:12", "reason": "Failed to trace builtin operator"}
+ELSEWHERE = {"place": None, "reason": "Skip inlining"}
+
+
+@pytest.mark.parametrize(
+    ("sites", "in_eager", "expected"),
+    [
+        (None, None, ""),
+        ([], [], ""),
+        ([PRINT], [], "1 graph break: Failed to trace builtin operator at net.py:12"),
+        (
+            [PRINT, ELSEWHERE],
+            ["Net.forward"],
+            "2 graph breaks: Failed to trace builtin operator at net.py:12 and 1 more; "
+            "in eager: Net.forward",
+        ),
+        ([ELSEWHERE], [], "1 graph break: Skip inlining"),
+        ([], ["f", "g"], "in eager: f, g"),
+    ],
+)
+def test_breaks_are_told_with_the_place_and_reason_of_the_first(
+    sites: list[dict[str, str]] | None, in_eager: list[str] | None, expected: str
+) -> None:
+    row = {
+        "graph_breaks": None if sites is None else len(sites),
+        "graph_break_reasons": None if sites is None else json.dumps(sites),
+        "eager_functions": None if in_eager is None else json.dumps(in_eager),
+    }
+    assert words.graph_breaks(row) == expected
 
 
 @pytest.mark.parametrize(

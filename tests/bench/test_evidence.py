@@ -12,12 +12,12 @@ import torch
 from bench import evidence, modes
 from bench.devices import Cpu
 from bench.evidence import Compiled, Facts, Seen, doubts
+from bench.graph_breaks import GraphBreaks, Site
 from bench.records import Variant
 from bench.subject import build
 from tests.probes import (
     Built,
     Remembers,
-    broken,
     counts,
     model,
     remembers,
@@ -27,8 +27,9 @@ from tests.probes import (
     weightless,
 )
 
-COMPILED = Compiled(frames=0, graphs=1, breaks=0, autotuned=0, graph_skips=0)
-NOTHING = Compiled(frames=0, graphs=0, breaks=0, autotuned=0, graph_skips=0)
+COMPILED = Compiled(frames=0, graphs=1, autotuned=0, graph_skips=0)
+NOTHING = Compiled(frames=0, graphs=0, autotuned=0, graph_skips=0)
+UNBROKEN = GraphBreaks((), ())
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,7 @@ def facts(asked: Variant, **changes: Any) -> Facts:
             weight_dtype="float32" if has_autocast else dtype,
         ),
         compiled=replace(COMPILED, autotuned=3) if asked.mode.compile != "none" else NOTHING,
+        broken=UNBROKEN,
         graph_launches=1 if asked.mode.uses_graphs else 0,
         cold=True,
     )
@@ -261,12 +263,28 @@ def test_eager_compiles_nothing() -> None:
     assert evidence.compiled_so_far().since(before) == NOTHING
 
 
-def test_graph_breaks_are_counted() -> None:
-    before = evidence.compiled_so_far()
-    built(variant(compile="default"), of=broken, fullgraph=False).step()
-    made = evidence.compiled_so_far().since(before)
-    assert made.breaks >= 1
-    assert made.graphs == 2
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        (UNBROKEN, None),
+        (None, None),
+        (
+            GraphBreaks((Site("net.py:12", "a print"), Site("net.py:20", "an item")), ()),
+            "compiled in pieces around a print at net.py:12 and 1 more",
+        ),
+        (
+            GraphBreaks((Site("net.py:12", "a print"),), ("Net.forward", "f")),
+            "compiled in pieces around a print at net.py:12; not compiled: Net.forward, f",
+        ),
+        (GraphBreaks((), ("f",)), "compiled in pieces; not compiled: f"),
+    ],
+)
+def test_a_model_in_pieces_took_effect_with_a_remark(
+    broken: GraphBreaks | None, expected: str | None
+) -> None:
+    in_pieces = facts(variant(compile="default"), broken=broken, fullgraph=False)
+    assert doubts(in_pieces) is None
+    assert evidence.remark(in_pieces) == expected
 
 
 def test_a_cpu_launches_no_graphs() -> None:

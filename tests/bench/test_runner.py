@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +16,11 @@ import torch
 from bench import accuracy, clocks, contention, evidence, modes, pace, race, rounds, runner
 from bench.devices import Cpu, Hardware, Step
 from bench.findings import Bounds, GeneratedCode, Memory, Profiled, Setup, Trained
+from bench.graph_breaks import Site, summary
 from bench.records import Case, Findings, Model, Result, UsageError, Variant
 from bench.rounds import Rounds, WarmUp
 from bench.timers import Timing
+from tests import probes
 from tests.probes import (
     EAGER,
     broken,
@@ -27,10 +31,12 @@ from tests.probes import (
     linear,
     model,
     normalises,
+    prints_within_cond,
     random,
     remembers,
     scaled,
     silent,
+    skipped,
     smoke,
     too_large_for_fp16,
     variant,
@@ -43,6 +49,13 @@ pytestmark = pytest.mark.usefixtures("as_in_a_child")
 COMPILE = variant(grad="inference_mode", compile="default")
 GRAPH = variant(grad="inference_mode", graph=True)
 NO_GRAD = variant(grad="no_grad")
+
+BREAK = Site(
+    f"probes.py:{inspect.getsourcelines(probes._in_two)[1] + 2}",
+    "Call to `torch._dynamo.graph_break()`",
+)
+
+WITHIN_COND = f"probes.py:{inspect.getsourcelines(probes._print_within_cond)[1] + 2}"
 
 NULL_ON_A_CPU = {
     "in_effect_note",
@@ -407,14 +420,36 @@ def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgra
 def test_breaks_are_counted_where_they_are_allowed() -> None:
     result = run(case(model(broken, fullgraph=False), COMPILE))
     assert result.status == "ok"
-    assert result.findings.graph_breaks >= 1
-    assert result.findings.graphs == 2
+    found = result.findings
+    assert (found.graph_breaks, found.graphs, found.eager_functions) == (1, 2, "[]")
+    assert json.loads(found.graph_break_reasons) == [{"place": BREAK.place, "reason": BREAK.reason}]
+    assert found.in_effect_note == f"compiled in pieces around {summary([BREAK])}"
 
 
 def test_a_break_is_an_error_where_it_is_not_allowed() -> None:
     result = run(case(model(broken), COMPILE))
     assert result.status == "failed"
-    assert "model.fullgraph=false allows graph breaks" in str(result.reason)
+    assert result.reason == (
+        f"torch.compile cannot trace the whole model: {summary([BREAK])}; model.fullgraph=false "
+        "allows graph breaks and counts them"
+    )
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_what_cannot_be_broken_is_not_helped_by_allowing_it(fullgraph: bool) -> None:
+    result = run(case(model(prints_within_cond, fullgraph), COMPILE))
+    assert result.status == "failed"
+    told = "torch.compile cannot trace the model, and cannot break its graph there: "
+    assert result.reason.startswith(told)
+    assert result.reason.endswith(f"Failed to trace builtin operator at {WITHIN_COND}")
+
+
+def test_of_a_model_that_is_not_compiled_no_count_is_known() -> None:
+    """Nothing broke, as nothing was traced: 0 would say that it was compiled as a whole."""
+    found = run(case(model(skipped, fullgraph=False), COMPILE)).findings
+    assert (found.in_effect, found.in_effect_note) == (False, "torch.compile compiled nothing")
+    reported = (found.graph_breaks, found.graph_break_reasons, found.eager_functions)
+    assert reported == (None, None, None)
 
 
 def test_there_is_no_speedup_against_a_baseline_that_was_not_in_effect() -> None:

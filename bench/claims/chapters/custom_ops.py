@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from bench import evidence
+from bench import graph_breaks
 from bench.claims.claim import Verdict, claim, holds, inconclusive, refuted, within_limits
 from bench.claims.measuring import Compilation, compiling
 from bench.devices import Hardware
@@ -136,14 +136,14 @@ def custom_op_no_fake(device: Hardware) -> Faked:
         for how, register in WITHOUT_FAKE.items():
             op = register(library, device.type.upper())
             torch.compiler.reset()
-            before = evidence.compiled_so_far()
             compiled = torch.compile(partial(_among_others, op=op), backend="eager")
             try:
-                result = compiled(torch.ones(2))
+                with graph_breaks.watch() as broken:
+                    result = compiled(torch.ones(2))
             except Exception as error:
                 errors[how] = one_line(_origin(error))
             else:
-                breaks[how] = evidence.compiled_so_far().since(before).breaks
+                breaks[how] = graph_breaks.count(broken)
                 right[how] = torch.equal(result, torch.full((2,), 6.0))
     torch.compiler.reset()
     return Faked(errors, breaks, right)

@@ -128,7 +128,7 @@ def _many(count: int, noun: str) -> str:
     """,
 )
 def break_on_print(device: Hardware) -> Printed:
-    """Graphs and graph breaks of the document's function, by Dynamo's own count.
+    """Graphs of the document's function, and lines at which Dynamo broke them.
 
     And of functions that print elsewhere, and with print among the functions that Dynamo may put
     off until the graph's end.
@@ -249,7 +249,7 @@ def _whole(breaks: Mapping[str, int], compiled: Mapping[str, Sequence[int]]) -> 
     """,
 )
 def break_on_item(device: Hardware) -> Branched:
-    """Graph breaks in the first call, and graphs after calls with three values.
+    """Lines that break a graph in the first call, and graphs after calls with three values.
 
     Of branches and loops on `.item()`, as torch is set and with capture_scalar_outputs (of
     torch._dynamo.config), and of the same with torch.where and torch.cond.

@@ -58,9 +58,7 @@ def test_breaks_and_graphs_are_counted() -> None:
         compiled(torch.ones(3))
     first = seen.found
     assert (first.graphs, first.breaks, first.kernels) == (2, 1, 0)
-    assert any("print" in reason for reason in first.break_reasons)
     with compiling() as seen:
         compiled(torch.ones(3))
     assert (seen.found.compilations, seen.found.graphs, seen.found.breaks) == (0, 0, 0)
-    assert seen.found.break_reasons == ()
     torch.compiler.reset()

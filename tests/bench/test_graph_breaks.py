@@ -1,0 +1,229 @@
+"""Breaks that are found -> breaks that were counted by hand, of every kind that Dynamo has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from traceback import FrameSummary
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.exc import Unsupported
+from torch._dynamo.output_graph import GraphCompileReason
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+from bench import graph_breaks
+from bench.graph_breaks import GraphBreaks, Site, Watch
+from tests.breaking_models import BY_HAND, Counted, build
+
+FILE = Path(__file__).parents[1] / "breaking_models.py"
+
+# What torch._dynamo.explain counts instead, which is always one less than the graphs.
+EXPLAINED = {
+    # No graph at all is -1: the break is in a loop or in a try, in what cannot be resumed, or the
+    # forward is disabled.
+    **dict.fromkeys(
+        ("DisabledForward", "Generator", "Loop", "OwnContext", "Property", "Tried"), -1
+    ),
+    # Nothing to compute lies before the break, or behind it, or what does is left to Python.
+    **dict.fromkeys(("PrintingFirst", "TrailingItem", "TriedLater"), 0),
+    # A break in a function parts the callers' graphs as well, and of each call anew.
+    **dict.fromkeys(("CalledTwice", "Nested", "Submodule"), 3),
+    "Recompiled": 6,
+    # Each time around the loop is a graph, until one is met that is known.
+    "While": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def called(name: str, compile_it: Callable[[torch.nn.Module], Any]) -> Any:
+    module, inputs = build(name)
+    compiled = compile_it(module.eval())
+    return compiled(**inputs) if isinstance(inputs, dict) else compiled(*inputs)
+
+
+def watched(name: str) -> GraphBreaks:
+    with graph_breaks.watch() as watch:
+        called(name, lambda module: torch.compile(module, backend="eager"))
+    return watch.found
+
+
+@pytest.mark.parametrize(("name", "by_hand"), BY_HAND.items(), ids=BY_HAND)
+def test_the_count_is_that_by_hand(name: str, by_hand: Counted) -> None:
+    found = watched(name)
+    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.in_eager)
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    for site in found.sites:
+        if name == "DisabledForward":
+            assert site.place is None
+        else:
+            file, _, line = site.place.partition(":")
+            assert file == FILE.name
+            assert lines[int(line) - 1].endswith("# breaks")
+        assert site.reason
+        assert "\n" not in site.reason
+
+
+def test_enough_kinds_were_counted() -> None:
+    breaking = [counted for counted in BY_HAND.values() if counted.sites]
+    assert len(breaking) >= 15
+    assert len(BY_HAND) - len(breaking) >= 10
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    assert sum(line.endswith("# breaks") for line in lines) > 20
+
+
+@pytest.mark.parametrize("name", [*EXPLAINED, "Branch", "Two", "Plain"])
+def test_where_explain_errs_is_known(name: str) -> None:
+    """Once it counts as we do, ours need not differ any longer."""
+    explained = called(name, torch._dynamo.explain).graph_break_count
+    assert explained == EXPLAINED.get(name, BY_HAND[name].sites)
+    assert (explained != BY_HAND[name].sites) == (name in EXPLAINED)
+
+
+def test_a_second_call_and_a_recompilation_break_nowhere_new() -> None:
+    module, _ = build("Nested")
+    compiled = torch.compile(module.eval(), backend="eager", dynamic=False)
+    with graph_breaks.watch() as watch:
+        for rows in (3, 3, 4, 5):
+            compiled(torch.ones(rows, 4))
+    assert len(watch.found.sites) == 1
+
+
+def test_breaks_of_an_earlier_watch_are_not_counted_again() -> None:
+    assert len(watched("Two").sites) == 2
+    assert watched("Plain") == GraphBreaks((), ())
+
+
+def test_what_was_not_compiled_is_not_broken() -> None:
+    with graph_breaks.watch() as watch:
+        called("Two", lambda module: module)
+    assert watch.found == GraphBreaks((), ())
+
+
+def test_the_functions_of_dynamo_are_as_they_were() -> None:
+    names = ("log_graph_break", "step_graph_break")
+    before = [getattr(InstructionTranslatorBase, name) for name in names]
+    watched("Loop")
+    assert [getattr(InstructionTranslatorBase, name) for name in names] == before
+
+
+@pytest.mark.parametrize("name", ["Branch", "Nested", "TrailingItem", "Two"])
+def test_a_break_that_dynamo_does_not_report_is_found_where_a_graph_ends(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kind of break that a later torch might not hand to its report."""
+    monkeypatch.setattr(graph_breaks, "_reporting", lambda watch, report: report)
+    assert watched(name).sites
+
+
+def test_a_function_that_dynamo_gives_up_has_a_site_without_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph_breaks, "_reporting", lambda watch, report: report)
+    found = watched("Loop")
+    assert len(found.sites) == 1
+    assert found.in_eager == ("Loop.forward",)
+
+
+def test_nothing_is_known_where_torch_has_no_such_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(InstructionTranslatorBase, "step_graph_break")
+    with graph_breaks.watch() as watch:
+        called("Plain", lambda module: torch.compile(module, backend="eager"))
+    assert watch.found is None
+    with pytest.raises(RuntimeError, match="does not report graph breaks"):
+        graph_breaks.count(watch)
+
+
+# Places
+
+
+TORCH = f"{graph_breaks._TORCH}nn/modules/rnn.py"
+OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
+
+
+def stack(*lines: tuple[str, int]) -> list[FrameSummary]:
+    return [FrameSummary(file, line, "forward", lookup_line=False) for file, line in lines]
+
+
+def sites(*stacks: Sequence[FrameSummary]) -> list[Site]:
+    watch = Watch()
+    for each in stacks:
+        watch.stopped("why", each)
+    watch.close()
+    return list(watch.found.sites)
+
+
+def test_a_break_within_a_library_is_at_the_line_that_called_it() -> None:
+    assert sites(stack(OURS, (TORCH, 1000))) == [Site("net.py:12", "why")]
+
+
+def test_what_a_library_breaks_by_itself_after_that_is_the_same_break() -> None:
+    assert sites(stack(OURS, (TORCH, 1000)), stack((TORCH, 1000))) == [Site("net.py:12", "why")]
+    assert sites(stack((TORCH, 1000))) == [Site("rnn.py:1000", "why")]
+
+
+def test_lines_of_files_of_one_name_are_two() -> None:
+    assert len(sites(stack(OURS), stack(THEIRS), stack(OURS))) == 2
+
+
+def test_an_installed_package_is_a_model_like_any_other() -> None:
+    installed = f"{graph_breaks._INSTALLED[0]}transformers/modeling.py"
+    assert sites(stack(OURS, (installed, 7))) == [Site("modeling.py:7", "why")]
+
+
+def test_a_stack_of_dynamo_alone_has_no_place() -> None:
+    assert sites(stack((f"{graph_breaks._DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
+
+
+def test_a_refusal_before_the_first_line_is_no_place_and_one_without_a_stack_is() -> None:
+    watch = Watch()
+    refused = Unsupported("Attempt to trace generator", "")
+    assert not refused.real_stack
+    watch.raised(refused)
+    watch.raised(ValueError("another kind"))
+    watch.close()
+    assert watch.found.sites == (Site(None, "another kind"),)
+
+
+def test_the_end_of_a_graph_is_a_site_only_where_its_function_has_none() -> None:
+    watch = Watch()
+    watch.stopped("why", stack(OURS))
+    watch.split(GraphCompileReason("elsewhere", stack(("/home/me/net.py", 10))))
+    watch.split(GraphCompileReason("unreported", stack(("/home/me/layers.py", 3))))
+    watch.close()
+    assert watch.found.sites == (Site("net.py:12", "why"), Site("layers.py:3", "unreported"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Data-dependent branching\n  Explanation: …", "Data-dependent branching"),
+        ("It failed. Got error:\n\nPrinting\n  Hint: …", "It failed. Got error: Printing"),
+        ("Only a lead:", "Only a lead:"),
+        ("", "torch gave no reason"),
+        ("x" * 1000, "x" * graph_breaks.REASON_MAX_LENGTH),
+    ],
+)
+def test_the_reason_is_the_line_that_names_the_kind(text: str, reason: str) -> None:
+    assert graph_breaks._reason(text) == reason
+
+
+def test_several_are_told_by_the_first() -> None:
+    first, second = Site("net.py:12", "a print"), Site(None, "another")
+    assert graph_breaks.summary([first]) == "a print at net.py:12"
+    assert graph_breaks.summary([first, second]) == "a print at net.py:12 and 1 more"
+    assert graph_breaks.summary([second]) == "another"
+
+
+def test_columns_are_canonical_json() -> None:
+    broken = GraphBreaks((Site(None, "why"), Site("a.py:1", "b")), ("f",))
+    assert broken.sites_json == '[{"place":null,"reason":"why"},{"place":"a.py:1","reason":"b"}]'
+    assert broken.in_eager_json == '["f"]'
+    assert GraphBreaks((), ()).sites_json == "[]"
