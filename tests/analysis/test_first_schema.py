@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -52,6 +53,22 @@ def test_the_table_is_as_before() -> None:
     text = table.text(derive(latest(study.read(KEPT).table)))
     assert "environment" not in text
     assert "AMD EPYC, 1 thread" in text
+
+
+@pytest.mark.parametrize(("fullgraph", "breaks"), [(True, 0), (False, None)])
+def test_breaks_by_the_old_counter_are_unknown(fullgraph: bool, breaks: int | None) -> None:
+    """It read 0 for a branch on data."""
+    row = pa.table(
+        {
+            "schema_version": [1],
+            "case_id": ["old"],
+            "model": ["custom:net:build"],
+            "baseline_mode": ["eager"],
+            "fullgraph": [fullgraph],
+            "graph_breaks": [0],
+        }
+    )
+    assert first_schema.migrated(row)["graph_breaks"].to_pylist() == [breaks]
 
 
 V1 = {
