@@ -2,8 +2,8 @@
 
 A case's id leaves out every option at its default, and `fullgraph` where nothing is compiled. An
 environment's id covers the machine and its software instead of the whole source tree. What was not
-recorded, such as instruction sets, stays null. Graph breaks had been read from a counter that misses
-some, so where they were allowed their number is unknown.
+recorded, such as instruction sets, stays null. Graph breaks had been read from a counter that
+misses some, so where they were allowed their number is unknown.
 """
 
 from __future__ import annotations
