@@ -170,14 +170,12 @@ def _named_as_parent() -> Iterator[None]:
 def _own_sources_first() -> Iterator[None]:
     """A forkserver started within imports the modules that lie beside this one.
 
-    By itself it looks first in the folder where the user is and last among what is installed: a
-    folder named bench, or another checkout, would measure instead. The user's folder comes last.
+    Its path begins with the folder where the user is, and ends with what is installed: a folder
+    named bench, or another checkout, would measure instead. Children have their parent's path.
     """
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     ours = str(Path(__file__).resolve().parents[1])
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        filter(None, (ours, before["PYTHONPATH"], os.getcwd()))
-    )
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         yield
