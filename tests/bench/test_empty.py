@@ -89,13 +89,13 @@ def test_every_operator_is_dispatched_and_has_nothing_to_do(name: str, shape: An
 
 
 def test_attention_takes_another_route() -> None:
-    """For an empty batch torch sums queries, keys and values, in six scalars, instead."""
+    """For an empty batch torch sums queries, keys and values, in six scalars; 2.11 does not yet."""
     shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}
     subject = build(Model("transformer", "models.transformer:build"), shape)
     full, none = watched(subject), watched(empty._emptied(subject, 0))
-    assert none.made == 6
+    assert none.made in (0, 6)
     of_full, of_none = (Counter(watch.ops) for watch in (full, none))
-    assert sum((of_full - of_none).values()) == 1  # attention itself
+    assert sum((of_full - of_none).values()) == (none.made > 0)  # attention itself
     assert all("attention" in name for name in of_full - of_none)
 
 
