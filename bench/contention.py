@@ -11,6 +11,7 @@ import re
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -108,6 +109,23 @@ def contended(seen: Contention, gpu_processes: int | None = None) -> bool:
     others_cores = surely_s / seen.watched_s
     allowed_cores = max(OTHERS_SHARE * (seen.machine_cores or 0), OTHERS_FLOOR_CORES)
     return max(shares) > WAIT_SHARE or others_cores > allowed_cores
+
+
+def quota_cores(root: Path = Path("/")) -> float | None:
+    """The CPU time that the narrowest quota allows, in cores; None where there is no quota.
+
+    Of this process's cgroup and those that it lies in (kernel documents cgroup-v2, sched-bwc).
+    """
+    quotas = [quota for folder in _cgroups(root) for quota in _quota(folder)]
+    return min(quotas, default=None)
+
+
+def _quota(folder: Path) -> Iterator[float]:
+    second = [word for line in _lines(folder / "cpu.max") for word in line.split()]
+    first = [*_lines(folder / "cpu.cfs_quota_us"), *_lines(folder / "cpu.cfs_period_us")]
+    for words in (second, first):
+        if len(words) == 2 and words[0] not in ("max", "-1"):
+            yield int(words[0]) / int(words[1])
 
 
 def _difference(before: Number | None, after: Number | None) -> Number | None:

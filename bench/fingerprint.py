@@ -32,7 +32,9 @@ FINGERPRINT = {
     "cpu_capability": "the instruction set that torch uses",
     "cpu_instructions": "the CPU's instruction sets",
     "cpu_cores": "the number of cores",
+    "cpu_quota_cores": "the CPU quota",
     "cpu_max_hz": "the CPU's highest clock",
+    "cpu_boost": "the CPU's boost",
     "cpu_governor": "the CPU's governor",
     "cpu_microcode": "the CPU's microcode",
     "hypervisor": "the hypervisor",
@@ -44,7 +46,7 @@ FINGERPRINT = {
 The CPU counts on a GPU, too: dispatch and launches are its work. The model's source is compared
 besides, as it is another for each model of a sweep."""
 
-MEASURES = ("bench.runner", "bench.isolation")
+MEASURES = ("bench.runner", "bench.isolation", "bench.compiler_cache")
 """Modules that measure a case, together with all of ours that they import."""
 
 PACKAGE = "bench"
@@ -83,11 +85,13 @@ def model_id(target: str, modules_before: Collection[str]) -> str:
     own = target.partition(":")[0]
     names = {own, *(set(sys.modules) - set(modules_before))}
     files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
-    digest = hashlib.sha256()
-    for file in sorted(file for file in files if file.endswith(".py")):
-        if not file.startswith(INSTALLED) or file == sys.modules[own].__file__:
-            digest.update(Path(file).read_bytes())
-    return digest.hexdigest()[:16]
+    theirs = [
+        file
+        for file in files
+        if file.endswith(".py")
+        and (not file.startswith(INSTALLED) or file == sys.modules[own].__file__)
+    ]
+    return short_hash(sorted(hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in theirs))
 
 
 def essence(tree: ast.Module, modules: Collection[str] = ()) -> str:
@@ -114,7 +118,7 @@ class _Essence(ast.NodeTransformer):
         for alias in node.names:
             whole = f"{module}.{alias.name}" in self.modules
             origin = "" if whole else module.rpartition(".")[2] + "."
-            self.imported.add(f"{origin}{alias.name}")
+            self.imported.add(f"{origin}{alias.name} as {alias.asname or alias.name}")
         return None
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import json
 import os
 import signal
 import sys
@@ -29,8 +30,9 @@ from typing import Any, Protocol
 
 from bench.records import UsageError
 
-PARENT = "MODESCOPE_FORKSERVER_PARENT"
-"""Environment variable of the forkserver: the process that started it."""
+STARTED = "MODESCOPE_FORKSERVER"
+"""Environment variable of the forkserver, JSON: the process that started it, and the values of the
+variables that were changed for it. `bench.starting` reads it and takes it away."""
 
 PRELOAD = [
     "bench.starting",  # first: what is imported after it ends with the parent
@@ -106,23 +108,14 @@ def call(
         ours.close()
 
 
-_contexts: dict[str, BaseContext] = {}
-
-
 def _context(method: str) -> BaseContext:
-    if method not in _contexts:
-        context = get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(PRELOAD)
-            with (
-                deaf_to_interrupts(),
-                _room_for_a_socket(),
-                _named_as_parent(),
-                _own_sources_first(),
-            ):
-                forkserver.ensure_running()
-        _contexts[method] = context
-    return _contexts[method]
+    """Ways to start a process; the forkserver runs, started again where it was killed."""
+    context = get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(PRELOAD)
+        with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first():
+            forkserver.ensure_running()
+    return context
 
 
 @contextlib.contextmanager
@@ -157,29 +150,22 @@ def _room_for_a_socket() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named_as_parent() -> Iterator[None]:
-    """A forkserver started within knows which process it is to end with; see bench.starting."""
-    os.environ[PARENT] = str(os.getpid())
-    try:
-        yield
-    finally:
-        del os.environ[PARENT]
-
-
-@contextlib.contextmanager
 def _own_sources_first() -> Iterator[None]:
     """A forkserver started within imports the modules that lie beside this one.
 
-    Its path begins with the folder where the user is, and ends with what is installed: a folder
-    named bench, or another checkout, would measure instead. Children have their parent's path.
+    Otherwise its path would begin with the folder where the user is, and end with what is
+    installed: a folder named bench, or another checkout, would measure instead. Children have
+    their parent's path.
     """
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     ours = str(Path(__file__).resolve().parents[1])
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
     os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ[STARTED] = json.dumps({"parent": os.getpid(), "variables": before})
     try:
         yield
     finally:
+        del os.environ[STARTED]
         for name, value in before.items():
             if value is None:
                 del os.environ[name]

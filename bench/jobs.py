@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +25,13 @@ VARIABLES = (
 )
 """Prefixes of environment variables that change how torch runs."""
 
-ONLY_SAY_WHERE = re.compile(
-    r"\w+_(DIR|HOME|PATH|VERSION)|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)|TORCH_(TRACE|LOGS_OUT)"
-)
-"""Those of them that name places, or the device, which is a column of its own."""
+HARMLESS = {
+    *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR"),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_VERSION"),
+    *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
+}
+"""Those of them that change nothing: where files lie, which device (a column of its own)."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,7 @@ class Job:
             self.case.case_id,
             self.plan.replicate,
             self.plan.compile_cache,
-            self.plan.budget.name,
-            self.plan.budget.rank,
+            self.plan.budget,
             self.environment,
             retry,
             self.plan.profile,
@@ -123,7 +124,7 @@ def _variables() -> str:
         {
             name: value
             for name, value in os.environ.items()
-            if name.startswith(VARIABLES) and not ONLY_SAY_WHERE.fullmatch(name)
+            if name.startswith(VARIABLES) and name not in HARMLESS
         }
     )
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
-from bench import instruction_sets
+from bench import contention, instruction_sets
 from bench.cores import usable_cores, which_cores
 from bench.records import Processor
 
@@ -41,10 +41,12 @@ def read() -> Processor:
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         cpu_instructions=instruction_sets.of_flags(flags) if flags else None,
         cpu_cores=usable_cores(),
+        cpu_quota_cores=contention.quota_cores(),
         cpu_max_hz=highest,
+        cpu_boost=_boost(),
         cpu_governor=governors,
         cpu_microcode=core.get("microcode"),
-        hypervisor=_hypervisor(flags, described) if flags else None,
+        hypervisor=described.get("Hypervisor vendor") or _hypervisor(core),
     )
 
 
@@ -72,6 +74,12 @@ def _clock() -> tuple[float | None, str | None]:
     return highest, " ".join(sorted(str(each) for each in governors)) or None
 
 
+def _boost() -> bool | None:
+    """Intel's driver says whether it is off, others whether it is on (kernel document cpufreq)."""
+    off, on = _text(CORES / "intel_pstate/no_turbo"), _text(CORES / "cpufreq/boost")
+    return off == "0" if off else on == "1" if on else None
+
+
 def _text(path: Path) -> str | None:
     try:
         return path.read_text().strip() or None
@@ -92,7 +100,8 @@ def _lscpu() -> Mapping[str, str]:
     return {label.strip(): value.strip() for label, _, value in pairs}
 
 
-def _hypervisor(flags: Sequence[str], described: Mapping[str, str]) -> str:
-    """Its vendor; `none` without one, `unknown` where it has no name."""
-    vendor = described.get("Hypervisor vendor")
-    return vendor or ("unknown" if "hypervisor" in flags else "none")
+def _hypervisor(core: Mapping[str, str]) -> str | None:
+    """Whether there is one, where it has no name; x86 alone has a flag for that."""
+    if "flags" not in core:
+        return None
+    return "unknown" if "hypervisor" in core["flags"].split() else "none"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench import environment, leftovers, releases, store
-from bench.instruction_sets import phrase
-from bench.pages import UNKNOWN
+from bench.records import Processor, place
 
 
-@dataclass(frozen=True)
-class Surroundings:
+@dataclass(frozen=True, kw_only=True)
+class Surroundings(Processor):
     """What every row of one run of a tool shares."""
 
     started_at: str  # ISO 8601, UTC
     device: str  # cpu | cuda | cuda:<index>
     device_name: str | None
-    cpu_name: str | None
-    cpu_model: str | None
-    cpu_capability: str | None
-    cpu_instructions: str | None
-    cpu_cores: int | None
     threads: int
     power_limit_w: float | None
     torch_version: str | None
@@ -45,14 +39,10 @@ def surroundings(device: str, threads: int, program: str, words: Sequence[str]) 
     host = environment.read(lambda phase, keep=None: None, device)
     around = host.environment
     return Surroundings(
+        **{field.name: getattr(around, field.name) for field in fields(Processor)},
         started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         device=host.device.type if device == "auto" else device,
         device_name=around.device_name,
-        cpu_name=around.cpu_name,
-        cpu_model=around.cpu_model,
-        cpu_capability=around.cpu_capability,
-        cpu_instructions=around.cpu_instructions,
-        cpu_cores=around.cpu_cores,
         threads=threads,
         power_limit_w=around.power_limit_w,
         torch_version=around.torch_version,
@@ -65,11 +55,7 @@ def surroundings(device: str, threads: int, program: str, words: Sequence[str]) 
 
 def heading(around: Surroundings, *own: str) -> list[str]:
     """Where, when and how: what has to be known to read a table; `own` are lines of the tool."""
-    instructions = phrase(around.cpu_capability, around.cpu_instructions)
-    cpu = f"{around.cpu_name or UNKNOWN}{f' ({instructions})' if instructions else ''}"
-    cores = f"{around.threads} of {around.cpu_cores} cores"
-    is_cpu = around.cpu_name == around.device_name
-    where = f"{cpu}, {cores}" if is_cpu else f"{around.device_name or UNKNOWN}, {cores} of {cpu}"
+    where = place(around, around.device_name, around.threads)
     if around.power_limit_w is not None:
         where += f", power limit {around.power_limit_w:g} W"
     return [

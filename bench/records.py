@@ -24,6 +24,7 @@ from bench.findings import (
     Trained,
     column,
 )
+from bench.instruction_sets import phrase
 
 SCHEMA_VERSION = 2
 """Raised by a change of a column's name, unit or meaning, or of what ids are made of; see
@@ -209,6 +210,11 @@ class Budget:
     timed_max_s: float  # cap on the paired rounds
     clock_rounds: int  # blocks of each further clock: host, device, pipelined, dispatch
 
+    @property
+    def settings(self) -> str:
+        """What its name means, canonical JSON."""
+        return canonical_json({k: v for k, v in asdict(self).items() if k not in ("name", "rank")})
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -262,6 +268,7 @@ class Attempt:
     started_at: str = column("start, ISO 8601, UTC")
     budget: str = column("time allowance: smoke, quick, standard, thorough")
     budget_rank: int = column("order of budgets; larger is more thorough")
+    budget_settings: str | None = column("what the budget allows, canonical JSON")
     seed: int = column("seed of weights, inputs and the order within rounds")
     replicate: int = column("0 for the first process of a case, then 1, 2, ...")
     status: str = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")
@@ -364,16 +371,35 @@ class Processor:
         default=None,
     )
     cpu_cores: int | None = column("logical CPU cores this process may use", default=None)
+    cpu_quota_cores: float | None = column(
+        "CPU time that a container or cgroup allows, in cores; null where nothing limits it",
+        default=None,
+    )
     cpu_max_hz: float | None = column(
         "highest clock that the operating system allows these cores; null where it does not say, "
         "as in most virtual machines",
         default=None,
     )
+    cpu_boost: bool | None = column(
+        "whether they may run faster than their nominal clock", default=None
+    )
     cpu_governor: str | None = column("what sets their clock, such as powersave", default=None)
     cpu_microcode: str | None = column("version of the CPU's microcode", default=None)
     hypervisor: str | None = column(
-        "what the machine runs on, such as KVM; none: hardware of its own", default=None
+        "what the machine runs on, such as KVM; none: hardware of its own; unknown: one whose name "
+        "is not said",
+        default=None,
     )
+
+
+def place(processor: Processor, device_name: str | None, threads: int) -> str:
+    """`AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`, with the name of a GPU before it."""
+    instructions = phrase(processor.cpu_capability, processor.cpu_instructions)
+    cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
+    cores = f"{threads} of {processor.cpu_cores} cores"
+    if device_name == processor.cpu_name:
+        return f"{cpu}, {cores}"
+    return f"{device_name or '–'}, {cores} of {cpu}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.fingerprint import FINGERPRINT
-from bench.records import Environment
+from bench.records import SCHEMA_VERSION, Budget, Environment
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Columns in which an earlier row must be equal, and what a reader calls them."""
@@ -21,10 +21,8 @@ FINAL = ("ok", "skipped")
 CHANGED = "["
 """In the name of a budget whose values were overridden: it is comparable to none but itself."""
 
-ERRORS = ("error", "eager_error", "baseline_error")
-"""Those that max_error may accept."""
-
 COLUMNS = (
+    "schema_version",
     "run_id",
     "case_id",
     "replicate",
@@ -32,12 +30,12 @@ COLUMNS = (
     "environment_id",
     "budget",
     "budget_rank",
+    "budget_settings",
     "compile_cache",
     "profile",
     "memory",
     "max_error",
-    "error_limit",
-    *ERRORS,
+    "flags",
     *COMPARED,
 )
 
@@ -51,8 +49,7 @@ class Needed:
     case_id: str
     replicate: int
     compile_cache: str
-    budget: str
-    budget_rank: int
+    budget: Budget
     environment: Environment
     retry: bool  # whether a case that failed is tried again
     profile: bool  # whether the profiler pass is asked for
@@ -72,9 +69,12 @@ class Earlier:
     """The rows of a study, read once."""
 
     def __init__(self, runs: Path) -> None:
+        self.outdated = 0  # of an older schema, which are not looked at
         self._rows: dict[tuple[str, int], list[Row]] = {}
         for path in sorted(runs.glob("[!.]*.parquet")):
-            for row in _readable(path):
+            rows = _readable(path)
+            self.outdated += sum(row["schema_version"] < SCHEMA_VERSION for row in rows)
+            for row in filter(_is_ours, rows):
                 self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
     def find(self, needed: Needed) -> Found:
@@ -102,10 +102,12 @@ def _objection(row: Row, needed: Needed) -> str | None:
     ]
     if differing or row["environment_id"] != needed.environment.environment_id:
         return f"{' and '.join(differing) or 'the environment'} changed"
-    if row["budget_rank"] < needed.budget_rank:
+    if row["budget_rank"] < needed.budget.rank:
         return f"only budget={row['budget']} so far"
-    if row["budget"] != needed.budget and CHANGED in row["budget"] + needed.budget:
+    if row["budget"] != needed.budget.name and CHANGED in row["budget"] + needed.budget.name:
         return f"budget was {row['budget']}"
+    if row["budget"] == needed.budget.name and row["budget_settings"] != needed.budget.settings:
+        return f"what budget={row['budget']} means changed"
     if row["compile_cache"] != needed.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
     if _ends_otherwise(row, needed.max_error):
@@ -117,24 +119,28 @@ def _objection(row: Row, needed: Needed) -> str | None:
 
 
 def _ends_otherwise(row: Row, max_error: float | None) -> bool:
-    """Whether one of its errors is accepted by one of the two limits alone."""
-    usual = row["error_limit"] or 0.0
-    limits = (max(usual, row["max_error"] or 0.0), max(usual, max_error or 0.0))
-    errors = [row[name] for name in ERRORS if row[name] is not None]
-    return any((error <= limits[0]) != (error <= limits[1]) for error in errors)
+    """Whether the row might have ended otherwise with this `max_error`.
+
+    More was accepted, so that it may be right by that alone; or less, and something was wrong.
+    """
+    before, now = row["max_error"] or 0.0, max_error or 0.0
+    if row["status"] == "skipped" or before == now:
+        return False
+    was_wrong = row["status"] == "wrong_result" or "baseline_wrong" in (row["flags"] or ())
+    return now < before or was_wrong
 
 
 def _readable(path: Path) -> list[Row]:
-    """The file's row if it is ours; what cannot be read is measured again."""
+    """The file's row, if it has a version; what cannot be read is measured again."""
     try:
         rows: list[Row] = pq.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist()
     except (pa.ArrowException, OSError, ValueError):  # the last where a name is no text
         return []
-    return [row for row in rows if _is_ours(row)]
+    return [row for row in rows if isinstance(row.get("schema_version"), int)]
 
 
 def _is_ours(row: Row) -> bool:
-    """Whether the row has the columns, and in them what we write there."""
+    """Whether the row has the columns of today, and in them what we write there."""
     numbers = ("budget_rank", "replicate")
     words = ("run_id", "case_id", "status", "budget", "compile_cache")
     return (

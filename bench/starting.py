@@ -8,20 +8,29 @@ the forkserver, which later threads use too. Needs Linux; elsewhere the imports 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
 
-from bench.isolation import PARENT
+from bench.isolation import STARTED
 
 PR_SET_PDEATHSIG = 1  # sys/prctl.h
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     _signal_at_parents_end(signal.SIGKILL)
-    parent = os.environ.pop(PARENT, None)  # children have another one
-    if parent is not None and os.getppid() != int(parent):  # it ended before the line above
+    if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
+
+
+def _restore(variables: dict[str, str | None]) -> None:
+    """The environment as the user has it, for children and what a model starts."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def served() -> None:
@@ -34,4 +43,7 @@ def _signal_at_parents_end(number: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
-_end_with_parent()
+if STARTED in os.environ:
+    started = json.loads(os.environ.pop(STARTED))
+    _end_with_parent(started["parent"])
+    _restore(started["variables"])

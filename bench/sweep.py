@@ -7,7 +7,6 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,10 +16,9 @@ from typing import NoReturn
 
 from tqdm import tqdm
 
-from bench import isolation, leftovers, store
-from bench.instruction_sets import phrase
+from bench import compiler_cache, isolation, leftovers, store
 from bench.jobs import Job
-from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, noted, work_of
+from bench.records import SCHEMA_VERSION, Attempt, Findings, Record, Result, noted, place, work_of
 from bench.reuse import Earlier, Found
 
 OnPhase = Callable[[str], None]
@@ -36,15 +34,13 @@ class Turn:
 
 def heading(jobs: Sequence[Job]) -> str:
     """What will be measured, where, and where the results go: one line."""
-    around = jobs[0].environment
     what = f"{len(jobs)} cases" if len(jobs) > 1 else jobs[0].label
-    devices = " and ".join(dict.fromkeys(str(job.environment.device_name) for job in jobs))
-    threads = " or ".join(dict.fromkeys(str(job.case.threads) for job in jobs))
-    instructions = phrase(around.cpu_capability, around.cpu_instructions)
-    cpu = f" ({instructions})" if instructions else ""
-    torch = f"torch {around.torch_version}"
-    where = f"{devices}{cpu}, {threads} of {around.cpu_cores} cores, {torch}"
-    return f"{what} on {where} → {jobs[0].study_folder}"
+    machines = [
+        place(job.environment, job.environment.device_name, job.case.threads) for job in jobs
+    ]
+    where = " and ".join(dict.fromkeys(machines))
+    torch = f"torch {jobs[0].environment.torch_version}"
+    return f"{what} on {where}, {torch} → {jobs[0].study_folder}"
 
 
 def run(jobs: Sequence[Job], order: str, resume: bool, retry: bool) -> Iterator[str]:
@@ -60,7 +56,7 @@ def run(jobs: Sequence[Job], order: str, resume: bool, retry: bool) -> Iterator[
         random.Random(jobs[0].plan.seed).shuffle(jobs)
     earlier = Earlier(runs)
     found = [earlier.find(job.needed(retry)) if resume else Found(None) for job in jobs]
-    for line in _reasons(found):
+    for line in _reasons(found, earlier.outdated if resume else 0):
         print(line)
     yield from (each.run_id for each in found if each.run_id)
     missing = sum(each.run_id is None for each in found)
@@ -72,13 +68,16 @@ def run(jobs: Sequence[Job], order: str, resume: bool, retry: bool) -> Iterator[
                 bar.update()
 
 
-def _reasons(found: Sequence[Found]) -> Iterator[str]:
+def _reasons(found: Sequence[Found], outdated: int) -> Iterator[str]:
     """What is reused, and why what was measured before is measured again."""
     reused = sum(each.run_id is not None for each in found)
     if reused:
         yield f"reusing {reused} of {len(found)} cases measured before (resume=false: anew)"
     for why, count in Counter(each.why_not for each in found if each.why_not).most_common():
         yield f"measuring {count} again: {why}"
+    if outdated:
+        rows = "row is" if outdated == 1 else "rows are"
+        yield f"{outdated} earlier {rows} of an older modescope and not reused"
 
 
 def _show_phase(bar: tqdm[NoReturn], what: str, phase: str) -> None:
@@ -108,6 +107,7 @@ def measure(job: Job, turn: Turn, on_phase: OnPhase) -> str:
             started_at=started.isoformat(),
             budget=plan.budget.name,
             budget_rank=plan.budget.rank,
+            budget_settings=plan.budget.settings,
             seed=plan.seed,
             replicate=plan.replicate,
             status=result.status,
@@ -131,7 +131,7 @@ def measure(job: Job, turn: Turn, on_phase: OnPhase) -> str:
 def _in_child(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     logs = job.study_folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    with _compiler_cache(job.plan.compile_cache) as variables:
+    with compiler_cache.of(job.plan.compile_cache) as variables:
         outcome = isolation.call(
             "bench.runner:run",
             job.case,
@@ -149,16 +149,3 @@ def _in_child(job: Job, run_id: str, on_phase: OnPhase) -> Result:
         return result
     status = "failed" if outcome.kind == "usage" else outcome.kind
     return Result(status, outcome.reason, Findings())
-
-
-@contextmanager
-def _compiler_cache(temperature: str) -> Iterator[dict[str, str]]:
-    """Variables that give a cold run empty compiler caches of its own, gone afterwards."""
-    if temperature == "warm":
-        yield {}
-        return
-    with leftovers.scratch() as folder:
-        yield {
-            "TORCHINDUCTOR_CACHE_DIR": str(folder),
-            "TRITON_CACHE_DIR": str(folder / "triton"),
-        }

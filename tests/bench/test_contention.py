@@ -157,6 +157,33 @@ GROUPS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("cgroup", "files", "cores"),
+    [
+        ("0::/mine\n", {"mine/cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/mine\n", {"mine/cpu.max": "max 100000\n", "cpu.max": "50000 100000\n"}, 0.5),
+        ("0::/mine\n", {"mine/cpu.max": "max 100000\n"}, None),
+        ("0::/mine\n", {}, None),
+        (
+            "3:cpu,cpuacct:/mine\n",
+            {"cpu/mine/cpu.cfs_quota_us": "200000\n", "cpu/mine/cpu.cfs_period_us": "100000\n"},
+            2.0,
+        ),
+        (
+            "3:cpu,cpuacct:/mine\n",
+            {"cpu/mine/cpu.cfs_quota_us": "-1\n", "cpu/mine/cpu.cfs_period_us": "100000\n"},
+            None,
+        ),
+    ],
+)
+def test_the_cores_that_a_quota_allows(
+    cgroup: str, files: dict[str, str], cores: float | None, tmp_path: Path
+) -> None:
+    limits = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    root = machine(tmp_path, {"proc/self/cgroup": cgroup, **limits})
+    assert contention.quota_cores(root) == cores
+
+
 @pytest.mark.parametrize(("cgroup", "files", "throttled_s"), GROUPS.values(), ids=GROUPS)
 def test_quotas_of_a_cgroup(
     cgroup: str, files: dict[str, str], throttled_s: float | None, tmp_path: Path

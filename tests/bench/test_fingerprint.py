@@ -7,6 +7,7 @@ import importlib
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,6 +45,7 @@ def test_a_copy_elsewhere_is_the_same(root: Path, here: str) -> None:
         ("bench/timers.py", "keep(clock() - start)", "keep(clock() - start + 1e-9)"),
         ("bench/modes.py", "torch.no_grad", "torch.enable_grad"),
         ("bench/memory/reading.py", "2", "3"),
+        ("bench/compiler_cache.py", "TRITON_CACHE_DIR", "TRITON_HOME"),
         ("bench/records.py", 'optimizer: str = "sgd"', 'optimizer: str = "adamw"'),
     ],
 )
@@ -154,3 +156,16 @@ def test_a_model_and_what_it_imports_count(
     finally:
         for name in set(sys.modules) - modules_before:
             del sys.modules[name]
+
+
+def test_the_files_of_a_model_may_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = []
+    for net, layers in (("a/net.py", "z/layers.py"), ("z/net.py", "a/layers.py")):
+        before = set(sys.modules)
+        for name, place, source in (("net", net, "import layers"), ("layers", layers, "WIDTH = 1")):
+            file = tmp_path / place
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(source)
+            monkeypatch.setitem(sys.modules, name, SimpleNamespace(__file__=str(file)))
+        ids.append(model_id("net:build", before - {"net", "layers"}))
+    assert ids[0] == ids[1]

@@ -276,9 +276,10 @@ print(server == forkserver._forkserver._forkserver_pid, three)
 """
 
 
-def test_children_do_not_learn_who_started_the_forkserver() -> None:
-    assert call("sees", isolation.PARENT).value is None
-    assert isolation.PARENT not in os.environ
+def test_children_have_the_environment_of_their_parent() -> None:
+    for name in (isolation.STARTED, "PYTHONSAFEPATH", "PYTHONPATH"):
+        assert call("sees", name).value == os.environ.get(name)
+    assert isolation.STARTED not in os.environ
 
 
 ENDS_WHILE_IT_ASKS = """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench import instruction_sets, processor
+from bench import contention, instruction_sets, processor
 from bench.fingerprint import environment_id
 from bench.records import Environment, Processor
 from tests.made_up import part
@@ -66,6 +66,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.setattr(processor, "CORES", tmp_path)
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
         monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(contention, "quota_cores", lambda: 1.5)
         return processor.read()
 
     return read
@@ -79,7 +80,9 @@ def test_two_of_one_name_are_told_apart(machine: Machine, tmp_path: Path) -> Non
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
         cpu_instructions="avx avx2 f16c fma",
         cpu_cores=2,
+        cpu_quota_cores=1.5,
         cpu_max_hz=None,
+        cpu_boost=None,
         cpu_governor=None,
         cpu_microcode="0xa0011d1",
         hypervisor="KVM",
@@ -101,18 +104,40 @@ def test_an_arm_processor_has_its_name_from_lscpu(machine: Machine) -> None:
     assert found.cpu_name == "Neoverse-V2"
     assert found.cpu_model == "implementer 0x41 variant 0x0 part 0xd4f revision 0"
     assert found.cpu_instructions == "asimd asimdhp bf16 i8mm sve sve2"
-    assert found.hypervisor == "none"
+    assert found.hypervisor is None
 
 
 @pytest.mark.parametrize("text", [None, "", "processor : 0\n"])
 def test_what_the_system_does_not_say_is_null(text: str | None, machine: Machine) -> None:
     capability = torch.backends.cpu.get_cpu_capability()
-    assert machine(text) == Processor(cpu_capability=capability, cpu_cores=2)
+    assert machine(text) == Processor(cpu_capability=capability, cpu_cores=2, cpu_quota_cores=1.5)
 
 
 def test_the_limit_of_the_clock_is_the_one_in_force(machine: Machine) -> None:
     found = machine(ZEN_3, scaling_max_freq="2600000", scaling_governor="powersave")
     assert (found.cpu_max_hz, found.cpu_governor) == (2.6e9, "powersave")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "boost"),
+    [
+        ("intel_pstate/no_turbo", "1", False),
+        ("intel_pstate/no_turbo", "0", True),
+        ("cpufreq/boost", "1", True),
+        ("cpufreq/boost", "0", False),
+    ],
+)
+def test_whether_the_clock_may_be_boosted(
+    file: str, text: str, boost: bool, machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(text)
+    assert machine(ZEN_3).cpu_boost is boost
+
+
+@pytest.mark.parametrize(("flags", "hypervisor"), [("fpu hypervisor", "unknown"), ("fpu", "none")])
+def test_a_hypervisor_without_a_name(flags: str, hypervisor: str, machine: Machine) -> None:
+    assert machine(f"flags\t: {flags}\n").hypervisor == hypervisor
 
 
 @pytest.mark.parametrize(
@@ -122,7 +147,9 @@ def test_the_limit_of_the_clock_is_the_one_in_force(machine: Machine) -> None:
         ("cpu_capability", "AVX512"),
         ("cpu_instructions", "avx avx2"),
         ("cpu_cores", 16),
+        ("cpu_quota_cores", 0.5),
         ("cpu_max_hz", 1e9),
+        ("cpu_boost", False),
         ("cpu_governor", "powersave"),
         ("cpu_microcode", "0x2"),
         ("hypervisor", "none"),

@@ -13,7 +13,7 @@ import pytest
 
 from bench import store
 from bench.fingerprint import environment_id
-from bench.records import Environment
+from bench.records import Budget, Environment
 from bench.reuse import COLUMNS, Earlier, Found, Needed
 from tests.made_up import blank_record, part, record
 
@@ -26,8 +26,22 @@ HERE = part(
     model_source_id=None,
 )
 HERE = replace(HERE, environment_id=environment_id(HERE))
-NEEDED = Needed("case", 0, "cold", "standard", 2, HERE, retry=True, profile=True, memory=True,
-                max_error=None)  # fmt: skip
+STANDARD = Budget(
+    name="standard",
+    rank=2,
+    warmup_min_s=0.5,
+    warmup_max_s=5.0,
+    block_s=5e-3,
+    pilot_rounds=12,
+    min_rounds=40,
+    max_rounds=400,
+    half_width=2e-3,
+    timed_max_s=5.0,
+    clock_rounds=20,
+)
+NEEDED = Needed(
+    "case", 0, "cold", STANDARD, HERE, retry=True, profile=True, memory=True, max_error=None
+)
 
 
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
@@ -38,13 +52,11 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "compile_cache": "cold",
         "budget": "standard",
         "budget_rank": 2,
+        "budget_settings": STANDARD.settings,
         "profile": True,
         "memory": True,
         "max_error": None,
-        "error": 1e-7,
-        "eager_error": 1e-7,
-        "baseline_error": 1e-7,
-        "error_limit": 1e-5,
+        "flags": (),
         "status": "ok",
     }
     return store.write(record(run_id, **fitting | columns), runs)
@@ -66,6 +78,7 @@ def test_the_same_work_in_the_same_place_stands_in(tmp_path: Path) -> None:
         ({"replicate": 1}, None),
         ({"compile_cache": "warm"}, "compile_cache was warm"),
         ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
+        ({"budget_settings": '{"block_s":1}'}, "what budget=standard means changed"),
         ({"profile": False}, "measured with profile=false"),
         ({"memory": False}, "measured with memory=false"),
         ({"torch_version": "2.12.0"}, "torch changed"),
@@ -100,7 +113,7 @@ def test_what_does_not_stand_in_and_why(
 @pytest.mark.parametrize(
     "columns",
     [
-        {"budget_rank": 3},
+        {"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"},
         {"study": "other"},
         {"seed": 7},
         {"host": "other"},
@@ -116,36 +129,32 @@ def test_what_makes_no_difference(tmp_path: Path, columns: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    ("was", "asked", "errors", "stands_in"),
+    ("was", "asked", "columns", "stands_in"),
     [
+        (0.1, 0.1, {}, True),
         (None, 0.1, {}, True),
-        (0.1, None, {}, True),
-        (0.1, 0.1, {"error": 0.05}, True),
-        (0.1, 0.2, {"error": 0.05}, True),
-        (0.1, 0.01, {"error": 0.05}, False),
-        (0.1, None, {"error": 0.05}, False),
-        (None, 0.1, {"baseline_error": 0.05}, False),
-        (0.5, None, {"eager_error": 0.3, "error": 0.3, "error_limit": 0.0}, False),
-        (0.5, 0.4, {"eager_error": 0.3, "error": 0.3, "error_limit": 0.0}, True),
+        (0.1, 0.2, {}, True),
+        (0.2, 0.1, {}, False),
+        (0.1, None, {}, False),
+        (None, 0.1, {"flags": ("drift", "baseline_wrong")}, False),
+        (None, 0.1, {"flags": ("drift",)}, True),
+        (None, 0.1, {"status": "wrong_result"}, False),
+        (None, None, {"status": "wrong_result"}, True),
+        (None, 0.1, {"status": "timeout"}, True),
+        (0.1, None, {"status": "skipped"}, True),
     ],
 )
-def test_another_max_error_matters_where_a_row_would_end_otherwise(
+def test_another_max_error_matters_where_a_row_might_end_otherwise(
     tmp_path: Path,
     was: float | None,
     asked: float | None,
-    errors: dict[str, Any],
+    columns: dict[str, Any],
     stands_in: bool,
 ) -> None:
-    measured(tmp_path, max_error=was, **errors)
+    measured(tmp_path, max_error=was, **columns)
     why = None if stands_in else f"max_error was {was or 'null'}"
-    assert found(tmp_path, max_error=asked) == Found("20260301" if stands_in else None, why)
-
-
-def test_a_wrong_result_is_measured_again_where_its_error_is_accepted_now(tmp_path: Path) -> None:
-    measured(tmp_path, status="wrong_result", error=0.05)
-    assert found(tmp_path, retry=False) == Found("20260301")
-    assert found(tmp_path, retry=False, max_error=0.01) == Found("20260301")
-    assert found(tmp_path, retry=False, max_error=0.1) == Found(None, "max_error was null")
+    answer = found(tmp_path, retry=False, max_error=asked)
+    assert answer == Found("20260301" if stands_in else None, why)
 
 
 def test_a_failed_case_stands_in_where_it_is_not_to_be_tried_again(tmp_path: Path) -> None:
@@ -170,7 +179,8 @@ def test_a_case_that_failed_last_is_tried_again_even_if_it_went_well_before(tmp_
 def test_a_budget_with_changed_values_stands_in_for_itself_alone(tmp_path: Path) -> None:
     measured(tmp_path, budget="standard[max_rounds=12]")
     assert found(tmp_path) == Found(None, "budget was standard[max_rounds=12]")
-    assert found(tmp_path, budget="standard[max_rounds=12]") == Found("20260301")
+    changed = replace(STANDARD, name="standard[max_rounds=12]")
+    assert found(tmp_path, budget=changed) == Found("20260301")
 
 
 @pytest.mark.parametrize("name", ["profile", "memory"])
@@ -214,4 +224,13 @@ def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:200] = b"\0" * 196
     path.write_bytes(content)
+    assert found(tmp_path) == Found(None)
+
+
+def test_rows_of_an_older_schema_are_counted_and_not_looked_at(tmp_path: Path) -> None:
+    path = measured(tmp_path)
+    old = pq.read_table(path).drop_columns(["cpu_model", "budget_settings"])
+    version = old.column_names.index("schema_version")
+    pq.write_table(old.set_column(version, "schema_version", [[1]]), path)
+    assert Earlier(tmp_path).outdated == 1
     assert found(tmp_path) == Found(None)

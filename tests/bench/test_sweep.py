@@ -22,7 +22,7 @@ from bench import isolation, jobs
 from bench.config import resolve
 from bench.isolation import Outcome
 from bench.records import Case, Environment, Findings, Host, Model, Plan, Result
-from tests.commands import Answer, Cli, rows
+from tests.commands import Answer, Cli, last_of_each, rows
 from tests.conftest import Ask
 from tests.made_up import CPU, part
 
@@ -98,7 +98,7 @@ def command(cli: Cli, world: World) -> Iterator[Command]:
         for remembered in (jobs.host, jobs._model_source):
             remembered.cache_clear()
         world.measured.clear()
-        answer = cli(*arguments)
+        answer = cli(*last_of_each(*arguments))
         assert answer.err == ""
         assert answer.status == (0 if world.status == "ok" else 1), answer.out
         return MEASURING.findall(answer.out)

@@ -10,7 +10,7 @@ CORRECTNESS = (
     Fault(
         "output check skipped",
         "bench/runner.py",
-        "    _judge(findings, case)\n",
+        "    _judge(findings, case, accepted)\n",
         "",
         (f"{RUNNER}::test_a_replay_that_ignores_its_inputs_is_a_wrong_result",),
     ),
@@ -24,7 +24,8 @@ CORRECTNESS = (
     Fault(
         "output check before timing only",
         "bench/runner.py",
-        '    progress("check again")\n    findings = _check(exam, candidate, case, findings)\n',
+        '    progress("check again")\n'
+        "    findings = _check(exam, candidate, case, findings, accepted)\n",
         "",
         (f"{RUNNER}::test_a_result_that_turns_wrong_while_it_is_timed_is_noticed",),
     ),
@@ -38,8 +39,8 @@ CORRECTNESS = (
     Fault(
         "an error that is not a number passes",
         "bench/runner.py",
-        "    if not error <= limit:\n",
-        "    if error > limit:\n",
+        "    if not error <= accepted:\n",
+        "    if error > accepted:\n",
         (f"{RUNNER}::test_a_result_that_is_not_a_number_is_a_wrong_result",),
     ),
     Fault(
