@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from traceback import FrameSummary
+from traceback import FrameSummary, walk_tb
 from types import CodeType
 from typing import Any
 from unittest import mock
@@ -43,6 +43,8 @@ _STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<")  # "<frozen …>",
 _INSTALLED = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")
 
 _Line = tuple[str, int]  # file, line
+_Columns = tuple[int, int]  # within the line: where the expression starts and ends
+_Spot = tuple[_Line, _Columns | None]  # None where torch does not say
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Site:
 class GraphBreaks:
     """What broke during the calls that were watched."""
 
-    sites: tuple[Site, ...]  # in the order met, each once however often it was reached
+    sites: tuple[Site, ...]  # in the order met, each once however often; a line may have several
     in_eager: tuple[str, ...]  # functions left to Python, as a whole or from a break to their end
 
     @property
@@ -98,20 +100,31 @@ class Watch:
 
     def __init__(self) -> None:
         self.found: GraphBreaks | None = None  # once it is closed; None if this torch reports none
-        self._sites: dict[_Line | None, Site] = {}
-        self._site_of: dict[_Line, _Line] = {}  # by the innermost line, be it of a library
+        self._sites: dict[_Spot | None, Site] = {}
+        self._site_of: dict[_Spot, _Spot] = {}  # by the innermost spot, be it of a library
         self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
 
-    def stopped(self, reason: str, stack: Sequence[FrameSummary]) -> None:
-        """Dynamo stopped at the innermost frame of `stack`."""
-        stack, line = _without_dynamo(stack), None
+    def stopped(
+        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[_Line, _Columns] = {}
+    ) -> None:
+        """Dynamo stopped at the innermost frame of `stack`; `columns` for frames without theirs."""
+        stack, spot = _without_dynamo(stack), None
         if stack:
-            own, innermost = _models_own(stack), _line(stack[-1])
-            line = _line(own[-1]) if own else self._site_of.get(innermost, innermost)
-            self._site_of.setdefault(innermost, line)
-        self._sites.setdefault(line, Site(_place(line), _reason(reason)))
+            own, innermost = _models_own(stack), _spot(stack[-1], columns)
+            spot = _spot(own[-1], columns) if own else self._site_of.get(innermost, innermost)
+            self._site_of.setdefault(innermost, spot)
+        if not self._knows(spot):
+            self._sites[spot] = Site(_place(spot[0] if spot else None), _reason(reason))
         self._broken |= {_function(frame) for frame in stack}
+
+    def _knows(self, spot: _Spot | None) -> bool:
+        """Whether it is a site; one without columns may be any of its line."""
+        if spot is None:
+            return None in self._sites
+        line, columns = spot
+        of_line = [known[1] for known in self._sites if known and known[0] == line]
+        return bool(of_line) and (columns is None or columns in of_line or None in of_line)
 
     def raised(self, error: Exception) -> None:
         """Dynamo stopped with `error`; at no place if it refused a function before its first line.
@@ -120,7 +133,7 @@ class Watch:
         """
         stack = _stack(error)
         if stack is None or stack:
-            self.stopped(str(error), stack or ())
+            self.stopped(str(error), stack or (), _columns(error))
 
     def split(self, reason: GraphCompileReason) -> None:
         """Dynamo ended a graph; a site of its own only where no break of the function is known."""
@@ -224,6 +237,32 @@ def _is_library(file: str) -> bool:
 
 def _line(frame: FrameSummary) -> _Line:
     return frame.filename, frame.lineno or 0
+
+
+def _spot(frame: FrameSummary, columns: Mapping[_Line, _Columns]) -> _Spot:
+    line = _line(frame)
+    if frame.colno is None or frame.end_colno is None:
+        return line, columns.get(line)
+    return line, (frame.colno, frame.end_colno)
+
+
+def _columns(error: Exception) -> dict[_Line, _Columns]:
+    """Where in its line each function stopped that `error` went through.
+
+    From Dynamo's translators, as torch before 2.13 leaves columns out of the stack.
+    """
+    columns = {}
+    cause: BaseException | None = error
+    while cause:
+        for frame, _ in walk_tb(cause.__traceback__):
+            translator = frame.f_locals.get("self")
+            if isinstance(translator, InstructionTranslatorBase):
+                at = translator.current_instruction.positions
+                if at and at.col_offset is not None and at.end_col_offset is not None:
+                    line = translator.f_code.co_filename, translator.lineno
+                    columns[line] = at.col_offset, at.end_col_offset
+        cause = cause.__cause__ or cause.__context__
+    return columns
 
 
 def _function(frame: FrameSummary) -> tuple[str, str]:
