@@ -79,7 +79,7 @@ def test_the_count_is_the_same_where_stacks_have_no_columns(
 ) -> None:
     """As in torch before 2.13."""
 
-    def without_columns(error: Exception) -> list[FrameSummary]:
+    def without_columns(error: Unsupported) -> list[FrameSummary]:
         return [
             FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False)
             for frame in error.real_stack
