@@ -8,13 +8,12 @@ it is added to: a data-dependent branch is in none that is named after graph bre
 from __future__ import annotations
 
 import re
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from traceback import FrameSummary, walk_tb
+from traceback import FrameSummary
 from types import CodeType
 from typing import Any
 from unittest import mock
@@ -26,6 +25,17 @@ from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import graph_break_reasons
 
+from bench.code_places import (
+    Columns,
+    Line,
+    Spot,
+    columns_of,
+    is_library,
+    line_of,
+    models_own,
+    spot_of,
+    without_dynamo,
+)
 from bench.records import canonical_json
 
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
@@ -37,14 +47,6 @@ UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
 REASON_MAX_LENGTH = 160
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # Dynamo's name for what goes on
-_TORCH = str(Path(torch.__file__).parent) + "/"
-_DYNAMO = _TORCH + "_dynamo/"
-_STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<")  # "<frozen …>", "<string>"
-_INSTALLED = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")
-
-_Line = tuple[str, int]  # file, line
-_Columns = tuple[int, int]  # within the line: where the expression starts and ends
-_Spot = tuple[_Line, _Columns | None]  # None where torch does not say
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class GraphBreaks:
 
 def site(error: Exception) -> Site:
     """The place that stopped Dynamo, and why, from the exception that it raised."""
-    stack = _without_dynamo(_stack(error) or ())
-    line = _line((_models_own(stack) or stack)[-1]) if stack else None
+    stack = without_dynamo(_stack(error) or ())
+    line = line_of((models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(line), _reason(str(error)))
 
 
@@ -100,25 +102,25 @@ class Watch:
 
     def __init__(self) -> None:
         self.found: GraphBreaks | None = None  # once it is closed; None if this torch reports none
-        self._sites: dict[_Spot | None, Site] = {}
-        self._site_of: dict[_Spot, _Spot] = {}  # by the innermost spot, be it of a library
+        self._sites: dict[Spot | None, Site] = {}
+        self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, be it of a library
         self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
 
     def stopped(
-        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[_Line, _Columns] = {}
+        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[Line, Columns] = {}
     ) -> None:
         """Dynamo stopped at the innermost frame of `stack`; `columns` for frames without theirs."""
-        stack, spot = _without_dynamo(stack), None
+        stack, spot = without_dynamo(stack), None
         if stack:
-            own, innermost = _models_own(stack), _spot(stack[-1], columns)
-            spot = _spot(own[-1], columns) if own else self._site_of.get(innermost, innermost)
+            own, innermost = models_own(stack), spot_of(stack[-1], columns)
+            spot = spot_of(own[-1], columns) if own else self._site_of.get(innermost, innermost)
             self._site_of.setdefault(innermost, spot)
         if not self._knows(spot):
             self._sites[spot] = Site(_place(spot[0] if spot else None), _reason(reason))
         self._broken |= {_function(frame) for frame in stack}
 
-    def _knows(self, spot: _Spot | None) -> bool:
+    def _knows(self, spot: Spot | None) -> bool:
         """Whether it is a site; one without columns may be any of its line."""
         if spot is None:
             return None in self._sites
@@ -133,7 +135,7 @@ class Watch:
         """
         stack = _stack(error)
         if stack is None or stack:
-            self.stopped(str(error), stack or (), _columns(error))
+            self.stopped(str(error), stack or (), columns_of(error))
 
     def split(self, reason: GraphCompileReason) -> None:
         """Dynamo ended a graph; a site of its own only where no break of the function is known."""
@@ -143,7 +145,7 @@ class Watch:
 
     def left(self, code: CodeType) -> None:
         """Dynamo leaves a function to Python; that of a library is no finding."""
-        if not _is_library(code.co_filename):
+        if not is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
 
     def close(self) -> None:
@@ -219,57 +221,11 @@ def _stack(error: Exception) -> Sequence[FrameSummary] | None:
     return getattr(error, "real_stack", None)
 
 
-def _without_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """Without Dynamo's own Python, such as what stands in for a builtin."""
-    return [frame for frame in stack if not frame.filename.startswith(_DYNAMO)]
-
-
-def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    return [frame for frame in stack if not _is_library(frame.filename)]
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file is of torch or of Python; models come from any other package."""
-    if file.startswith(_INSTALLED):
-        return file.startswith(_TORCH)
-    return file.startswith((*_STANDARD_LIBRARY, _TORCH))
-
-
-def _line(frame: FrameSummary) -> _Line:
-    return frame.filename, frame.lineno or 0
-
-
-def _spot(frame: FrameSummary, columns: Mapping[_Line, _Columns]) -> _Spot:
-    line = _line(frame)
-    if frame.colno is None or frame.end_colno is None:
-        return line, columns.get(line)
-    return line, (frame.colno, frame.end_colno)
-
-
-def _columns(error: Exception) -> dict[_Line, _Columns]:
-    """Where in its line each function stopped that `error` went through.
-
-    From Dynamo's translators, as torch before 2.13 leaves columns out of the stack.
-    """
-    columns = {}
-    cause: BaseException | None = error
-    while cause:
-        for frame, _ in walk_tb(cause.__traceback__):
-            translator = frame.f_locals.get("self")
-            if isinstance(translator, InstructionTranslatorBase):
-                at = translator.current_instruction.positions
-                if at and at.col_offset is not None and at.end_col_offset is not None:
-                    line = translator.f_code.co_filename, translator.lineno
-                    columns[line] = at.col_offset, at.end_col_offset
-        cause = cause.__cause__ or cause.__context__
-    return columns
-
-
 def _function(frame: FrameSummary) -> tuple[str, str]:
     return frame.filename, _RESUMED.sub(r"\1", frame.name)
 
 
-def _place(line: _Line | None) -> str | None:
+def _place(line: Line | None) -> str | None:
     return f"{Path(line[0]).name}:{line[1]}" if line else None
 
 

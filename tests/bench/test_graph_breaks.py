@@ -13,7 +13,7 @@ from torch._dynamo.exc import Unsupported
 from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from bench import graph_breaks
+from bench import code_places, graph_breaks
 from bench.graph_breaks import GraphBreaks, Site, Watch
 from tests.breaking_models import BY_HAND, Counted, build
 
@@ -87,7 +87,7 @@ def test_the_count_is_the_same_where_stacks_have_no_columns(
 
     monkeypatch.setattr(graph_breaks, "_stack", without_columns)
     assert len(watched(name).sites) == BY_HAND[name].sites
-    monkeypatch.setattr(graph_breaks, "_columns", lambda error: {})
+    monkeypatch.setattr(graph_breaks, "columns_of", lambda error: {})
     torch.compiler.reset()
     assert len(watched(name).sites) == 1
 
@@ -165,7 +165,7 @@ def test_nothing_is_known_where_torch_has_no_such_function(monkeypatch: pytest.M
 # Places
 
 
-TORCH = f"{graph_breaks._TORCH}nn/modules/rnn.py"
+TORCH = f"{code_places.TORCH}nn/modules/rnn.py"
 OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
 
 
@@ -221,12 +221,12 @@ def test_a_library_called_twice_on_a_line_breaks_at_two_places() -> None:
 
 
 def test_an_installed_package_is_a_model_like_any_other() -> None:
-    installed = f"{graph_breaks._INSTALLED[0]}transformers/modeling.py"
+    installed = f"{code_places.INSTALLED[0]}transformers/modeling.py"
     assert sites(stack(OURS, (installed, 7))) == [Site("modeling.py:7", "why")]
 
 
 def test_a_stack_of_dynamo_alone_has_no_place() -> None:
-    assert sites(stack((f"{graph_breaks._DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
+    assert sites(stack((f"{code_places.DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
 
 
 def test_a_refusal_before_the_first_line_is_no_place_and_one_without_a_stack_is() -> None:
