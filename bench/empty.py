@@ -7,6 +7,7 @@ That holds only where an empty batch runs the operators of the real one, which i
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -89,7 +90,7 @@ def _other_program(compared: routes.Comparison, variant: Variant) -> str | None:
     """Why the time of an empty batch would not be the dispatch of the real one, or None."""
     if compared.unknown:
         return f"an empty batch runs other operators than the real one: {compared.unknown}"
-    if compared.error > routes.LARGEST_ERROR and not _compiled(variant):
+    if compared.error > routes.LARGEST_ERROR and not variant.mode.compiles:
         return (
             f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
             f"would falsify dispatch by some {compared.error:.0%}"
@@ -99,7 +100,7 @@ def _other_program(compared: routes.Comparison, variant: Variant) -> str | None:
 
 def _remark(compared: routes.Comparison, variant: Variant) -> str | None:
     """What to know about the samples, or None."""
-    if _compiled(variant):
+    if variant.mode.compiles:
         return NO_LAUNCHES
     if not compared.detours:
         return None
@@ -107,10 +108,6 @@ def _remark(compared: routes.Comparison, variant: Variant) -> str | None:
         f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
         f"falsifies dispatch by some {compared.error:.0%}"
     )
-
-
-def _compiled(variant: Variant) -> bool:
-    return variant.mode.compile != "none"
 
 
 def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
@@ -160,12 +157,21 @@ class _Watch(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         results = func(*args, **(kwargs or {}))
-        self.operators.append(str(func.overloadpacket))
+        self.operators.append(_name(func, args, kwargs or {}))
         known = {_storage(tensor) for tensor in _tensors((args, kwargs))}
         computes = func.overloadpacket not in ALLOCATIONS
         if computes and any(t.numel() > 1 and _storage(t) not in known for t in _tensors(results)):
             self.working.append(str(func.overloadpacket))
         return results
+
+
+def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """As routes.compare takes it; contiguous() and reshape() name the format, clone() does not."""
+    name = str(func.overloadpacket)
+    if func.overloadpacket is not torch.ops.aten.clone:
+        return name
+    asked = kwargs.get("memory_format") is torch.contiguous_format
+    return name + routes.STRIDED if asked and not args[0].is_contiguous() else name
 
 
 def _tensors(tree: object) -> list[torch.Tensor]:

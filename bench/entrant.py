@@ -24,7 +24,7 @@ class Entrant:
     built: modes.Built
     first_call_s: float
     compiled: evidence.Compiled  # what the compiler did during that call
-    broken: GraphBreaks | None  # of its graphs; None where unknown, or where there is none
+    broken: GraphBreaks | None  # of its graphs; None where unknown, or not compiled
     seen: evidence.Seen
     generated: Generated | None  # by the compiler during that call; None where nobody looked
     setup: Peak | None  # of memory during that call
@@ -82,8 +82,9 @@ def _known(
     broken: GraphBreaks | None, compiled: evidence.Compiled, variant: Variant
 ) -> GraphBreaks | None:
     """What is known of breaks: that none was met where nothing was compiled does not count as 0."""
-    nothing = variant.mode.compile != "none" and compiled.graphs == 0
-    return None if broken and nothing and not broken.sites else broken
+    if broken is None or not variant.mode.compiles:
+        return None
+    return broken if compiled.graphs or broken.sites else None
 
 
 def _own(subject: Subject, variant: Variant, training: Training | None) -> Subject:

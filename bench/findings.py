@@ -56,19 +56,20 @@ class Timed:
     )
     graphs: int | None = column("graphs that torch.compile made (Dynamo)", default=None)
     graph_breaks: int | None = column(
-        "lines of the model at which torch.compile broke its graph in the first call; one that is "
-        "reached several times counts once; null where unknown, and where nothing was compiled and "
-        "torch does not say why",
+        "expressions of the model at which torch.compile broke its graph in the first call; one "
+        "that is reached several times counts once, two on one line are two; null for modes "
+        "without torch.compile, where unknown, and where nothing was compiled and torch does not "
+        "say why",
         default=None,
     )
     graph_break_reasons: str | None = column(
         "JSON, in the order met: the place of each (file and line; null where it is no line of the "
-        "model's) and the reason that torch gives",
+        "model's) and the reason that torch gives; null where graph_breaks is",
         default=None,
     )
     eager_functions: str | None = column(
         "JSON: names of the functions that a graph break left to Python, as a whole (a break in a "
-        "loop, for example) or from the break to their end",
+        "loop, for example) or from the break to their end; null where graph_breaks is",
         default=None,
     )
     recompiles: int | None = column("compilations within the timed window", default=None)

@@ -8,8 +8,7 @@ it is added to: a data-dependent branch is in none that is named after graph bre
 from __future__ import annotations
 
 import re
-import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
@@ -26,6 +25,17 @@ from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import graph_break_reasons
 
+from bench.code_places import (
+    Columns,
+    Line,
+    Spot,
+    columns_of,
+    is_library,
+    line_of,
+    models_own,
+    spot_of,
+    without_dynamo,
+)
 from bench.records import canonical_json
 
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
@@ -37,12 +47,6 @@ UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
 REASON_MAX_LENGTH = 160
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # Dynamo's name for what goes on
-_TORCH = str(Path(torch.__file__).parent) + "/"
-_DYNAMO = _TORCH + "_dynamo/"
-_STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<")  # "<frozen …>", "<string>"
-_INSTALLED = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")
-
-_Line = tuple[str, int]  # file, line
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Site:
 class GraphBreaks:
     """What broke during the calls that were watched."""
 
-    sites: tuple[Site, ...]  # in the order met, each once however often it was reached
+    sites: tuple[Site, ...]  # in the order met, each once however often; a line may have several
     in_eager: tuple[str, ...]  # functions left to Python, as a whole or from a break to their end
 
     @property
@@ -73,8 +77,8 @@ class GraphBreaks:
 
 def site(error: Exception) -> Site:
     """The place that stopped Dynamo, and why, from the exception that it raised."""
-    stack = _without_dynamo(_stack(error) or ())
-    line = _line((_models_own(stack) or stack)[-1]) if stack else None
+    stack = without_dynamo(_stack(error) or ())
+    line = line_of((models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(line), _reason(str(error)))
 
 
@@ -98,20 +102,31 @@ class Watch:
 
     def __init__(self) -> None:
         self.found: GraphBreaks | None = None  # once it is closed; None if this torch reports none
-        self._sites: dict[_Line | None, Site] = {}
-        self._site_of: dict[_Line, _Line] = {}  # by the innermost line, be it of a library
+        self._sites: dict[Spot | None, Site] = {}
+        self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, be it of a library
         self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
 
-    def stopped(self, reason: str, stack: Sequence[FrameSummary]) -> None:
-        """Dynamo stopped at the innermost frame of `stack`."""
-        stack, line = _without_dynamo(stack), None
+    def stopped(
+        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[Line, Columns] = {}
+    ) -> None:
+        """Dynamo stopped at the innermost frame of `stack`; `columns` for frames without theirs."""
+        stack, spot = without_dynamo(stack), None
         if stack:
-            own, innermost = _models_own(stack), _line(stack[-1])
-            line = _line(own[-1]) if own else self._site_of.get(innermost, innermost)
-            self._site_of.setdefault(innermost, line)
-        self._sites.setdefault(line, Site(_place(line), _reason(reason)))
+            own, innermost = models_own(stack), spot_of(stack[-1], columns)
+            spot = spot_of(own[-1], columns) if own else self._site_of.get(innermost, innermost)
+            self._site_of.setdefault(innermost, spot)
+        if not self._knows(spot):
+            self._sites[spot] = Site(_place(spot[0] if spot else None), _reason(reason))
         self._broken |= {_function(frame) for frame in stack}
+
+    def _knows(self, spot: Spot | None) -> bool:
+        """Whether it is a site; one without columns may be any of its line."""
+        if spot is None:
+            return None in self._sites
+        line, columns = spot
+        of_line = [known[1] for known in self._sites if known and known[0] == line]
+        return bool(of_line) and (columns is None or columns in of_line or None in of_line)
 
     def raised(self, error: Exception) -> None:
         """Dynamo stopped with `error`; at no place if it refused a function before its first line.
@@ -120,7 +135,7 @@ class Watch:
         """
         stack = _stack(error)
         if stack is None or stack:
-            self.stopped(str(error), stack or ())
+            self.stopped(str(error), stack or (), columns_of(error))
 
     def split(self, reason: GraphCompileReason) -> None:
         """Dynamo ended a graph; a site of its own only where no break of the function is known."""
@@ -130,7 +145,7 @@ class Watch:
 
     def left(self, code: CodeType) -> None:
         """Dynamo leaves a function to Python; that of a library is no finding."""
-        if not _is_library(code.co_filename):
+        if not is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
 
     def close(self) -> None:
@@ -206,31 +221,11 @@ def _stack(error: Exception) -> Sequence[FrameSummary] | None:
     return getattr(error, "real_stack", None)
 
 
-def _without_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    """Without Dynamo's own Python, such as what stands in for a builtin."""
-    return [frame for frame in stack if not frame.filename.startswith(_DYNAMO)]
-
-
-def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
-    return [frame for frame in stack if not _is_library(frame.filename)]
-
-
-def _is_library(file: str) -> bool:
-    """Whether a file is of torch or of Python; models come from any other package."""
-    if file.startswith(_INSTALLED):
-        return file.startswith(_TORCH)
-    return file.startswith((*_STANDARD_LIBRARY, _TORCH))
-
-
-def _line(frame: FrameSummary) -> _Line:
-    return frame.filename, frame.lineno or 0
-
-
 def _function(frame: FrameSummary) -> tuple[str, str]:
     return frame.filename, _RESUMED.sub(r"\1", frame.name)
 
 
-def _place(line: _Line | None) -> str | None:
+def _place(line: Line | None) -> str | None:
     return f"{Path(line[0]).name}:{line[1]}" if line else None
 
 

@@ -1,8 +1,8 @@
 """Models whose graph breaks were counted by hand. Tests copy this file out of the repository.
 
-`@counted(sites, functions)` holds what somebody counts who reads the model: the lines that
-torch.compile cannot trace, which end in `# breaks`, and the functions that are left to Python
-because of them, as a whole or from a break on.
+`@counted(sites, functions)` holds what somebody counts who reads the model: the expressions that
+torch.compile cannot trace, on lines that end in `# breaks`, and the functions that are left to
+Python because of them, as a whole or from a break on.
 """
 
 from __future__ import annotations
@@ -256,6 +256,35 @@ class Two(Net):
         if y.mean() > -100:  # breaks
             y = y * 2
         return y + 1
+
+
+@counted(2)
+class TwoOnALine(Net):
+    def forward(self, x: Tensor) -> Any:
+        return x * x.sum().item() + x.abs() / x.mean().item()  # breaks
+
+
+@counted(2)
+class TwoOnALineFromOneColumn(Net):
+    def forward(self, x: Tensor) -> Any:
+        y = self.first(x)
+        scale = not_compiled(y).sum().item()  # breaks
+        return self.second(y) * scale
+
+
+# Both ways out run the same line, of which Python has two copies.
+@counted(1)
+class Finally(Net):
+    def forward(self, x: Tensor) -> Any:
+        return self.leaving(self.first(x), True) + self.leaving(self.second(x), False)
+
+    def leaving(self, y: Tensor, early: bool) -> Tensor:
+        try:
+            if early:
+                return y * 2
+        finally:
+            print("at the end")  # breaks
+        return y
 
 
 @counted(1)

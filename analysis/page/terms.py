@@ -65,9 +65,9 @@ TERMS = {
     "bytes moved": "what compiled code reads and writes, as the compiler counts, and how much less "
     "than all operators of eager. from cache: pieces of compiled code that were not compiled now. "
     "allocations: of a steady call.",
-    "graph breaks": "lines of the model at which torch.compile broke its graph, and its reason for "
-    "the first; a line counts once, however often it is reached. in eager: functions that a break "
-    "left to Python, as a whole (one in a loop does) or from the break to their end.",
+    "graph breaks": "expressions of the model at which torch.compile broke its graph, and its "
+    "reason for the first; each counts once, however often it is reached. in eager: functions that "
+    "a break left to Python, as a whole (one in a loop does) or from the break to their end.",
     "first call": "compile, autotune and capture. pays after: calls until the time gained has paid "
     "for it; at once where nothing is compiled or captured, as first calls are read once and a "
     "difference between such modes is chance.",

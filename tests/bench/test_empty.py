@@ -140,6 +140,30 @@ def test_another_program_is_not_called_dispatch(many: int, asked: Variant) -> No
     assert timing == Timing((), f"{OTHERWISE}without {many} × aten.mul")
 
 
+class Copies(nn.Module):
+    """Copies tensors if there is data: dense ones, or some that are not."""
+
+    def __init__(self, transposed: bool) -> None:
+        super().__init__()
+        self.transposed = transposed
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(40):
+            x = x * 1.01
+        if x.mean() > 0:
+            for _ in range(6):
+                x = (x.T if self.transposed else x).clone()
+        return x
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_copies_of_the_models_own_are_not_taken_for_those_of_torch(transposed: bool) -> None:
+    timing = dispatch(Copies(transposed), torch.ones(WIDTH, WIDTH))
+    assert not timing.samples_s
+    assert str(timing.reason).startswith(f"{OTHERWISE}without ")
+    assert "6 × aten.clone" in str(timing.reason)
+
+
 def test_a_loop_over_rows_is_not_called_dispatch() -> None:
     timing = dispatch(LoopsOverRows(), torch.ones(4, WIDTH))
     assert timing == Timing((), f"{OTHERWISE}without 4 × aten.mul, aten.unbind, aten.stack")

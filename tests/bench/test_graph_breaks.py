@@ -13,7 +13,7 @@ from torch._dynamo.exc import Unsupported
 from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from bench import graph_breaks
+from bench import code_places, graph_breaks
 from bench.graph_breaks import GraphBreaks, Site, Watch
 from tests.breaking_models import BY_HAND, Counted, build
 
@@ -69,6 +69,27 @@ def test_the_count_is_that_by_hand(name: str, by_hand: Counted) -> None:
             assert lines[int(line) - 1].endswith("# breaks")
         assert site.reason
         assert "\n" not in site.reason
+
+
+@pytest.mark.parametrize(
+    "name", ["TwoOnALine", "TwoOnALineFromOneColumn", "Finally", "Loop", "Recompiled"]
+)
+def test_the_count_is_the_same_where_stacks_have_no_columns(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in torch before 2.13."""
+
+    def without_columns(error: Unsupported) -> list[FrameSummary]:
+        return [
+            FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False)
+            for frame in error.real_stack
+        ]
+
+    monkeypatch.setattr(graph_breaks, "_stack", without_columns)
+    assert len(watched(name).sites) == BY_HAND[name].sites
+    monkeypatch.setattr(graph_breaks, "columns_of", lambda error: {})
+    torch.compiler.reset()
+    assert len(watched(name).sites) == 1
 
 
 def test_enough_kinds_were_counted() -> None:
@@ -144,12 +165,16 @@ def test_nothing_is_known_where_torch_has_no_such_function(monkeypatch: pytest.M
 # Places
 
 
-TORCH = f"{graph_breaks._TORCH}nn/modules/rnn.py"
+TORCH = f"{code_places.TORCH}nn/modules/rnn.py"
 OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
 
 
-def stack(*lines: tuple[str, int]) -> list[FrameSummary]:
-    return [FrameSummary(file, line, "forward", lookup_line=False) for file, line in lines]
+def stack(*lines: tuple[str, int], columns: tuple[int, int] | None = None) -> list[FrameSummary]:
+    first, last = columns or (None, None)
+    return [
+        FrameSummary(file, line, "forward", lookup_line=False, colno=first, end_colno=last)
+        for file, line in lines
+    ]
 
 
 def sites(*stacks: Sequence[FrameSummary]) -> list[Site]:
@@ -173,13 +198,35 @@ def test_lines_of_files_of_one_name_are_two() -> None:
     assert len(sites(stack(OURS), stack(THEIRS), stack(OURS))) == 2
 
 
+def test_expressions_of_one_line_are_as_many_places() -> None:
+    first, inner, second = (stack(OURS, columns=each) for each in ((0, 5), (0, 9), (6, 9)))
+    watch = Watch()
+    for number, each in enumerate((first, second, inner, second, first)):
+        watch.stopped(f"reason {number}", each)
+    watch.close()
+    assert watch.found.sites == tuple(Site("net.py:12", f"reason {n}") for n in (0, 1, 2))
+
+
+@pytest.mark.parametrize("unknown_first", [True, False])
+def test_a_place_without_its_columns_is_one_that_is_known_of_the_line(unknown_first: bool) -> None:
+    unknown, known = stack(OURS), stack(OURS, columns=(0, 5))
+    met = (unknown, known) if unknown_first else (known, unknown)
+    assert sites(*met, *met) == [Site("net.py:12", "why")]
+
+
+def test_a_library_called_twice_on_a_line_breaks_at_two_places() -> None:
+    first, second = (stack(OURS, columns=each) for each in ((0, 5), (6, 9)))
+    within = stack((TORCH, 1000), columns=(4, 8))
+    assert len(sites([*first, *within], within, [*second, *within], within)) == 2
+
+
 def test_an_installed_package_is_a_model_like_any_other() -> None:
-    installed = f"{graph_breaks._INSTALLED[0]}transformers/modeling.py"
+    installed = f"{code_places.INSTALLED[0]}transformers/modeling.py"
     assert sites(stack(OURS, (installed, 7))) == [Site("modeling.py:7", "why")]
 
 
 def test_a_stack_of_dynamo_alone_has_no_place() -> None:
-    assert sites(stack((f"{graph_breaks._DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
+    assert sites(stack((f"{code_places.DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
 
 
 def test_a_refusal_before_the_first_line_is_no_place_and_one_without_a_stack_is() -> None:
