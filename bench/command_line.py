@@ -21,6 +21,9 @@ OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 COMMANDS = ("run", "multirun", "cfg", "shell_completion", "info")
 """Options of which Hydra takes one."""
 
+BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+"""What Hydra takes for a setting that is on or off."""
+
 SWEEP = ("-m", "--multirun")
 
 
@@ -101,18 +104,17 @@ def _misused(parser: ArgumentParser, arguments: Sequence[str], message: str) -> 
 
 def _setting(word: str, value: str) -> str | None:
     """The setting that `--word value` was probably meant to be, or what its key takes."""
-    key = suggestions.key_for(word)
-    setting = suggestions.switch(word)
-    if not setting and key and value:
-        setting = f"{key}={value}"
-    setting = setting or suggestions.setting_for(word)
-    if setting:
+    if not (value and suggestions.known_key(word)) and (setting := suggestions.setting_for(word)):
         return f", did you mean {setting}?"
-    return _takes(key) if key else None
+    key = suggestions.key_for(word)
+    return _assigned(key, value) if key else None
 
 
-def _takes(key: str) -> str:
+def _assigned(key: str, value: str = "") -> str:
+    """`key` with this value; what it takes where there is none, or one that it cannot have."""
     values = suggestions.values(key)
+    if value and (values != suggestions.SWITCH or value.lower() in BOOLEANS):
+        return f", did you mean {key}={value}?"
     return f"; {key} is one of {', '.join(values)}" if values else f", did you mean {key}=...?"
 
 
@@ -124,12 +126,12 @@ def _bare(words: Sequence[str]) -> list[str]:
         key = suggestions.known_key(word)
         if key and rest and _is_value(rest[0], of=word):
             value = rest.pop(0)
-            meant = f", did you mean {key}={value.lstrip('=')}?"
+            meant = _assigned(key, value.lstrip("="))
             word = f"{word} {value}"
         elif setting := suggestions.setting_for(word):
             meant = f", did you mean {setting}?"
         elif key:
-            meant = _takes(key)
+            meant = _assigned(key)
         elif setting := suggestions.close_option(word):
             meant = f", did you mean {setting}?"
         else:

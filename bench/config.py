@@ -269,7 +269,7 @@ def _no_target(name: str, target: str | None) -> str:
         return f"model={name} has no target; name a function as {OWN_TARGET}"
     meant = suggestions.own_model(target) if re.search(r"\.py\b|/", target) else None
     if meant:
-        return f"model.target={target}: a module is no file, did you mean {meant}?"
+        return f"model.target={target}: name the module, not its file; did you mean {meant}?"
     return f"model.target={target}; name a function as {OWN_TARGET}"
 
 
@@ -302,6 +302,11 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
     if not model["sizes"] and size != "default":
         raise UsageError(f"shape={size}: model={name} has no named sizes; set model.kwargs")
     sizes = dict(model["sizes"][size][device_type]) if model["sizes"] else {}
+    for key in sorted({*sizes} & {*model["kwargs"]}):
+        typed = model["kwargs"][key]
+        raise UsageError(
+            f"model.kwargs.{key}={typed}: {key} is a size of model={name}; set shape.{key}={typed}"
+        )
     for key, value in overrides.items():
         if key not in sizes:
             known = f"the sizes of model={name} are {', '.join(sizes)}"

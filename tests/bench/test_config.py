@@ -267,6 +267,14 @@ def test_a_size_in_quotes_is_a_number(case: Resolve, key: str, value: str) -> No
     )
 
 
+def test_a_size_is_no_argument(case: Resolve) -> None:
+    with pytest.raises(UsageError) as refused:
+        case("model=mlp", "+model.kwargs={width: 8}")
+    assert str(refused.value) == (
+        "model.kwargs.width=8: width is a size of model=mlp; set shape.width=8"
+    )
+
+
 def test_budgets_are_ranked_by_their_time() -> None:
     budgets = [read_yaml(file) for file in CONF.glob("budget/*.yaml")]
     by_rank = sorted(budgets, key=lambda budget: int(budget["rank"]))
