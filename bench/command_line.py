@@ -15,11 +15,14 @@ from bench import suggestions
 from bench.overrides import problems
 from bench.records import UsageError
 
-OVERRIDE = re.compile(r"~|[+~]*\w[\w./@]*=")
+OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 """How an override begins."""
 
 COMMANDS = ("run", "multirun", "cfg", "shell_completion", "info")
 """Options of which Hydra takes one."""
+
+BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+"""What Hydra takes for a setting that is on or off."""
 
 SWEEP = ("-m", "--multirun")
 
@@ -61,7 +64,7 @@ def _options(arguments: Sequence[str]) -> Namespace:
         refuse(f"{strangers[0]}: no such option")
     bare = [word for word in [*options.overrides, *unknown] if not is_override(word)]
     if bare:
-        raise UsageError("\n".join(map(_bare, bare)))
+        raise UsageError("\n".join(_bare(bare)))
     given = [name for name in COMMANDS if getattr(options, name)]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(f'--{name}' for name in given)}: give one of them")
@@ -86,12 +89,11 @@ def _misused(parser: ArgumentParser, arguments: Sequence[str], message: str) -> 
         option, equals, value = argument.partition("=")
         if not option.startswith("-") or option in known:
             continue
-        key = suggestions.key_for(option.lstrip("-"))
-        if key is None:
-            continue
-        alone = not equals and not after.startswith("-") and not is_override(after)
-        setting = f"{key}={after if alone else value}"
-        return f"{argument}: a setting is written without dashes, did you mean {setting}?"
+        if not (equals or after.startswith("-") or is_override(after)):
+            value = after
+        meant = _setting(option.lstrip("-"), value)
+        if meant:
+            return f"{argument}: a setting is written without dashes{meant}"
     for argument in arguments:
         option = argument.partition("=")[0]
         close = difflib.get_close_matches(option, known, n=1, cutoff=0.7)
@@ -100,8 +102,46 @@ def _misused(parser: ArgumentParser, arguments: Sequence[str], message: str) -> 
     return f"{message}; python run.py --hydra-help lists the options"
 
 
-def _bare(word: str) -> str:
-    """What to do about a word that is neither a setting nor an option."""
-    setting = suggestions.setting_for(word)
-    meant = f", did you mean {setting}?" if setting else "; python run.py --cfg job lists the keys"
-    return f"{word or repr(word)}: a setting is written key=value{meant}"
+def _setting(word: str, value: str) -> str | None:
+    """The setting that `--word value` was probably meant to be, or what its key takes."""
+    if not (value and suggestions.known_key(word)) and (setting := suggestions.setting_for(word)):
+        return f", did you mean {setting}?"
+    key = suggestions.key_for(word)
+    return _assigned(key, value) if key else None
+
+
+def _assigned(key: str, value: str = "") -> str:
+    """`key` with this value; what it takes where there is none, or one that it cannot have."""
+    values = suggestions.values(key)
+    if value and (values != suggestions.SWITCH or value.lower() in BOOLEANS):
+        return f", did you mean {key}={value}?"
+    return f"; {key} is one of {', '.join(values)}" if values else f", did you mean {key}=...?"
+
+
+def _bare(words: Sequence[str]) -> list[str]:
+    """What to do about words that are neither settings nor options."""
+    rest, sentences = [word for word in words if word != "="], []
+    while rest:
+        word = rest.pop(0)
+        key = suggestions.known_key(word)
+        if key and rest and _is_value(rest[0], of=word):
+            value = rest.pop(0)
+            meant = _assigned(key, value.lstrip("="))
+            word = f"{word} {value}"
+        elif setting := suggestions.setting_for(word):
+            meant = f", did you mean {setting}?"
+        elif key:
+            meant = _assigned(key)
+        elif setting := suggestions.close_option(word):
+            meant = f", did you mean {setting}?"
+        else:
+            meant = "; python run.py --cfg job lists the keys"
+        sentences.append(f"{word or repr(word)}: a setting is written key=value{meant}")
+    return sentences or ["=: a setting is written key=value, without spaces"]
+
+
+def _is_value(word: str, of: str) -> bool:
+    """Whether `word` belongs to the key `of` before it: `mode eager`, but not `compile bf16`."""
+    if suggestions.is_option(word):
+        return not suggestions.is_option(of)
+    return suggestions.known_key(word) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import PurePosixPath
 
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
@@ -53,10 +52,15 @@ def explain(error: BaseException, arguments: Sequence[str]) -> str:
             return f"{_typed(key[1], arguments)}: {what_to_do}"
     section = key[1] if key else ""
     if "Invalid type assigned" in message and section in SECTIONS:
-        keys = ", ".join(f"{section}.{each.name}" for each in fields(SECTIONS[section]))
-        return f"{_typed(section, arguments)}: a section takes no value; its keys are {keys}"
+        return f"{_typed(section, arguments)}: {keys_of_section(section)}"
     first = message.splitlines()[0] if message else type(error).__name__
     return f"{_typed(key[1], arguments)}: {first}" if key else " ".join(message.split())
+
+
+def keys_of_section(section: str) -> str:
+    """What to set instead of a section as a whole."""
+    keys = ", ".join(f"{section}.{each.name}" for each in fields(SECTIONS[section]))
+    return f"a section takes no value; its keys are {keys}"
 
 
 def _missing(error: MissingConfigException, arguments: Sequence[str]) -> str:
@@ -72,7 +76,7 @@ def _missing(error: MissingConfigException, arguments: Sequence[str]) -> str:
         if own:
             return (
                 f"model={option}: a model of your own is named by the function that builds it: "
-                f"PYTHONPATH={PurePosixPath(option).parent} python run.py {own}"
+                f"{own}"
             )
     known = ", ".join(error.options)
     meant = nearest(group, option, error.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from hydra.conf import HydraConf
@@ -265,12 +265,11 @@ def _baseline(asked: Request, mode: Mode, dtype: str, phase: str) -> Variant | N
 
 
 def _no_target(name: str, target: str | None) -> str:
-    file, _, function = (target or "").partition(":")
     if not target:
         return f"model={name} has no target; name a function as {OWN_TARGET}"
-    if file.endswith(".py"):
-        meant = f"model.target={PurePosixPath(file).stem}:{function or 'build'}"
-        return f"model.target={target}: a module is named without .py, did you mean {meant}?"
+    meant = suggestions.own_model(target) if re.search(r"\.py\b|/", target) else None
+    if meant:
+        return f"model.target={target}: name the module, not its file; did you mean {meant}?"
     return f"model.target={target}; name a function as {OWN_TARGET}"
 
 
@@ -289,6 +288,7 @@ def _model(config: dict[str, Any]) -> Model:
 
 def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
     size, name = shape["size"], model["name"]
+    shape = {key: _number(value) for key, value in shape.items()}
     overrides = {k: v for k, v in shape.items() if k not in ("size", "scale") and v is not None}
     if shape.get("scale") is not None:
         scaled = model["scale"]
@@ -302,6 +302,11 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
     if not model["sizes"] and size != "default":
         raise UsageError(f"shape={size}: model={name} has no named sizes; set model.kwargs")
     sizes = dict(model["sizes"][size][device_type]) if model["sizes"] else {}
+    for key in sorted({*sizes} & {*model["kwargs"]}):
+        typed = model["kwargs"][key]
+        raise UsageError(
+            f"model.kwargs.{key}={typed}: {key} is a size of model={name}; set shape.{key}={typed}"
+        )
     for key, value in overrides.items():
         if key not in sizes:
             known = f"the sizes of model={name} are {', '.join(sizes)}"
@@ -312,3 +317,8 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
             raise UsageError(f"shape.{key}={value}: must be a whole number from 1 to {MOST}")
         sizes[key] = value
     return sizes
+
+
+def _number(value: Any) -> Any:
+    """A whole number in quotes without them, as for keys whose type the schema knows."""
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value

@@ -10,8 +10,8 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 TEXTS = ("study", "results_dir")
 """Keys whose values may hold commas and brackets."""
 
-TAKES_LISTS = ("model.kwargs", "model.sizes", "hydra")
-"""Keys that take lists, as do those below them."""
+TAKES_LISTS = ("model.kwargs", "hydra")
+"""Keys below which lists are values."""
 
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 """A text that needs no quotes."""
@@ -24,7 +24,7 @@ def text_of(override: Override) -> str:
 
 def takes_lists(key: str) -> bool:
     """Whether a list is a value of `key`."""
-    return any(key == each or key.startswith((f"{each}.", f"{each}/")) for each in TAKES_LISTS)
+    return key.startswith(tuple(f"{each}{separator}" for each in TAKES_LISTS for separator in "./"))
 
 
 def is_list(override: Override) -> bool:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import ChoiceSweep, Override, OverrideType
 from hydra.errors import HydraException
 
 from bench import suggestions
+from bench.complaints import keys_of_section
 from bench.override_values import TEXTS, is_list, rewritten, takes_lists, text_of, values_of
 from bench.records import UsageError
+from bench.schema import SECTIONS
 
 ONE_FOR_ALL = ("experiment", "order", "resume", "retry", *TEXTS)
 """Keys that hold for a sweep as a whole."""
@@ -34,11 +36,15 @@ def problems(arguments: Sequence[str], others: Sequence[str], sweep: bool) -> li
         overrides = [_parsed(argument) for argument in arguments]
     except UsageError as error:
         return [str(error)]
-    single = (rule(override) for override in overrides for rule in RULES)
+    wrong, fine = [], []
+    for override in overrides:
+        sentences = [sentence for rule in RULES if (sentence := rule(override))]
+        wrong += sentences
+        fine += [] if sentences else [override]
     return [
-        *filter(None, single),
-        *_lists(overrides, others),
-        *([] if sweep else _sweeps(overrides, others)),
+        *wrong,
+        *_lists(fine, overrides, others),
+        *([] if sweep else _sweeps(fine, overrides, others)),
         *_repeated(overrides, others),
     ]
 
@@ -125,6 +131,19 @@ def _endless(override: Override) -> str | None:
     return None
 
 
+def _no_mapping(override: Override) -> str | None:
+    """One value for what has several, each with a name."""
+    key, value = override.key_or_group, override._value
+    each_value = value.list if isinstance(value, ChoiceSweep) else [value]
+    if override.type is OverrideType.DEL or all(isinstance(each, dict) for each in each_value):
+        return None
+    if key == "model.kwargs":
+        return f"{text_of(override)}: arguments have names, as in '+model.kwargs={{width: 512}}'"
+    if key in SECTIONS and key not in suggestions.groups():
+        return f"{text_of(override)}: {keys_of_section(key)}"
+    return None
+
+
 def _one_for_all(override: Override) -> str | None:
     """A list of, or a sweep over, what a sweep has one of."""
     key = override.key_or_group
@@ -151,6 +170,7 @@ RULES: tuple[Callable[[Override], str | None], ...] = (
     _group_added,
     _no_option,
     _endless,
+    _no_mapping,
     _one_for_all,
     _no_folder,
 )
@@ -159,9 +179,11 @@ RULES: tuple[Callable[[Override], str | None], ...] = (
 # Of all together
 
 
-def _lists(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str]:
+def _lists(
+    fine: Sequence[Override], overrides: Sequence[Override], others: Sequence[str]
+) -> Iterator[str]:
     """Lists where one value is meant: Hydra takes the last option of a list of them."""
-    lists = [each for each in overrides if each.key_or_group not in ONE_FOR_ALL and is_list(each)]
+    lists = [each for each in fine if is_list(each)]
     for each in lists:
         if not values_of(each):
             yield f"{text_of(each)}: the list is empty; name a value"
@@ -178,10 +200,11 @@ def _lists(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str
     yield f"{culprits}: {takes}, not a list; did you mean: {meant}"
 
 
-def _sweeps(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[str]:
+def _sweeps(
+    fine: Sequence[Override], overrides: Sequence[Override], others: Sequence[str]
+) -> Iterator[str]:
     """Sweeps without -m."""
-    sweeps = [each for each in overrides if each.is_sweep_override() and not is_list(each)]
-    sweeps = [each for each in sweeps if each.key_or_group not in ONE_FOR_ALL]
+    sweeps = [each for each in fine if each.is_sweep_override() and not is_list(each)]
     if sweeps:
         meant = _command([rewritten(each) for each in overrides], others, True)
         culprits = " and ".join(map(text_of, sweeps))

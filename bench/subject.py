@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -128,8 +129,7 @@ def find(target: str, key: str = "model.target") -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise UsageError(
-            f"{key}={target}: cannot import {module_name} ({error}); install it or put its "
-            "folder on PYTHONPATH"
+            f"{key}={target}: cannot import {module_name} ({error}); {_where(module_name, error)}"
         ) from error
     except Exception as error:
         raise UsageError(
@@ -143,6 +143,18 @@ def find(target: str, key: str = "model.target") -> Callable[..., Any]:
         raise UsageError(f"{key}={target}: {name} is no function")
     result: Callable[..., Any] = found
     return result
+
+
+def _where(module_name: str, error: ImportError) -> str:
+    """How a module is found that could not be imported."""
+    top = module_name.partition(".")[0]
+    near = [name for name in (f"{top}.py", top) if Path(name).exists()]
+    if near and error.name == top:
+        return (
+            f"{near[0]} lies in the current folder, which Python searches if the command begins "
+            "with it: PYTHONPATH=. python run.py ..."
+        )
+    return "install it or put its folder on PYTHONPATH"
 
 
 def _inputs(example: object) -> Inputs | None:

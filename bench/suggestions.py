@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from omegaconf import DictConfig, OmegaConf
 
-from bench.schema import SECTIONS, Config
+from bench.schema import CHOICES, SECTIONS, Config
 from bench.spelling import VALUES, nearest, plain
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -30,65 +32,116 @@ KEYS = {
     "output": "results_dir",
     "output_dir": "results_dir",
     "learning_rate": "train.lr",
+    "baseline": "baseline.mode",
     "tolerance": "max_error",
     "rtol": "max_error",
 }
 """Other people's words for keys."""
 
-_NAMELESS = {"name", "rank", "sizes", "experiment"}
+SWITCH = ["true", "false"]
+"""What is on or off."""
+
+_NAMELESS = {"name", "rank", "sizes", "experiment", "baseline", "train"}
 """Last parts of keys that nobody sets by themselves."""
 
 
 def key_for(key: str) -> str | None:
     """The setting that an unknown key was probably meant to be."""
-    known = settings()
-    word = key.strip().lower().replace("-", "_")
-    if word in known:
-        return word
-    last = word.rpartition(".")[2]
-    if last in KEYS:
-        return KEYS[last]
-    by_last: dict[str, str] = {}
-    for each in known:
-        by_last.setdefault(each.rpartition(".")[2], each)
-    if last in by_last and by_last[last] != word:
-        return by_last[last]
+    exact = known_key(key)
+    if exact:
+        return exact
+    word, known = _as_key(key), settings()
+    by_last = _by_last(known)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+    last = word.rpartition(".")[2]
     close = close or [by_last[each] for each in difflib.get_close_matches(last, by_last, n=1)]
     return close[0] if close else None
 
 
+def known_key(key: str) -> str | None:
+    """The setting with this name, in another spelling, another word or without its section."""
+    word, known = _as_key(key), settings()
+    last = word.rpartition(".")[2]
+    return word if word in known else KEYS.get(last) or _by_last(known).get(last)
+
+
+def _as_key(word: str) -> str:
+    return word.strip().lower().replace("-", "_")
+
+
+def _by_last(known: Sequence[str]) -> dict[str, str]:
+    """Keys by their last part; of several, the first."""
+    return {key.rpartition(".")[2]: key for key in reversed(known)}
+
+
+def values(key: str) -> Sequence[str]:
+    """All values of a setting; none where it takes a number or a text."""
+    if key in groups():
+        return groups()[key]
+    if key in CHOICES:
+        return [str(value) for value in CHOICES[key] if value is not None]
+    section, _, name = key.rpartition(".")
+    schema = SECTIONS.get(section) if section else Config
+    kinds = {each.name: str(each.type) for each in fields(schema)} if schema else {}
+    return SWITCH if "bool" in kinds.get(name, "") else []
+
+
+def switch(word: str) -> str | None:
+    """`profile=false` for `no-profile`; None for a key that is not switched on or off."""
+    name = _as_key(word)
+    key = known_key(name.removeprefix("no_"))
+    allowed, off = values(key) if key else [], name.startswith("no_")
+    if allowed == SWITCH:
+        return f"{key}={str(not off).lower()}"
+    return f"{key}=none" if off and "none" in allowed else None
+
+
 def setting_for(word: str) -> str | None:
-    """`mode=eager` for `eager`: the setting that a word alone was probably meant to be."""
+    """`mode=eager` for `eager`: the setting that a word alone is in another form."""
     key, separator, value = word.partition(":")
     if separator and key in settings():
         return f"{key}={value}"
+    if setting := switch(word):
+        return setting
     for group, options in groups().items():
-        if word in options:
-            return f"{group}={word}"
-    for group, words in VALUES.items():
+        for option in options:
+            if plain(word) == plain(option):
+                return f"{group}={option}"
+    for key, words in VALUES.items():
         if plain(word) in words:
-            return f"{group}={words[plain(word)]}"
-    if _is_file(word) or ":" in word:
-        return own_model(word)
+            return f"{key}={words[plain(word)]}"
+    return own_model(word)
+
+
+def close_option(word: str) -> str | None:
+    """`mode=compile` for `complie`: the option that a word alone was probably meant to be."""
     for group, options in groups().items():
-        close = nearest(group, word, options)
-        if close:
+        if close := nearest(group, word, options):
             return f"{group}={close}"
     return None
 
 
+def is_option(word: str) -> bool:
+    """Whether a group has this option."""
+    return any(word in options for options in groups().values())
+
+
 def own_model(word: str) -> str | None:
-    """The overrides for a model that is named by its file or function; None for another word."""
-    if _is_file(word):
-        return f"model=custom model.target={PurePosixPath(word).stem}:build"
-    return f"model=custom model.target={word}" if ":" in word else None
+    """The command for a model that is named by its file or function; None for another word."""
+    file, _, function = word.partition(":")
+    if not (function or _is_file(file)):
+        return None
+    path = PurePosixPath(file)
+    module = path.stem if _is_file(file) else file
+    target = f"model=custom model.target={module}:{function or 'build'}"
+    return f"PYTHONPATH={shlex.quote(str(path.parent))} python run.py {target}"
 
 
 def _is_file(word: str) -> bool:
     return word.endswith(".py") or "/" in word
 
 
+@cache
 def groups() -> dict[str, list[str]]:
     """Our groups and their options."""
     order = ("mode", "model", "dtype", "phase", "budget", "experiment", "shape")

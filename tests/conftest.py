@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,12 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return type_
 
 
+def _with_results(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """The arguments, and where results go unless they say it."""
+    said = any("results_dir=" in each for each in arguments)
+    return [*([] if said else [f"results_dir={folder}"]), *arguments]
+
+
 @pytest.fixture
 def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """What a command line asks for; results would go to a temporary folder."""
@@ -70,8 +76,7 @@ def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("asked")
 
     def requests(*arguments: str) -> list[Request]:
-        own = [] if any("results_dir=" in each for each in arguments) else [f"results_dir={folder}"]
-        typed(*own, *arguments)
+        typed(*_with_results(folder, arguments))
         return run.composed()
 
     return requests
@@ -88,10 +93,7 @@ def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: 
     import run
 
     def call(*arguments: str) -> Answer:
-        own = (
-            [] if any("results_dir=" in each for each in arguments) else [f"results_dir={results}"]
-        )
-        typed(*own, *arguments)
+        typed(*_with_results(results, arguments))
         status = run.main()
         return Answer(status, *capfd.readouterr())
 

@@ -147,7 +147,11 @@ def test_a_wrong_input(cli: Cli, results: Path, arguments: list[str], culprit: s
         ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
         ("net:positional", ["shape.batch=3"], "'+model.kwargs={batch: 3}'"),
         ("net:positional", ["+shape.batch=3"], "'+model.kwargs={batch: 3}'"),
-        ("net.py:positional", [], "without .py, did you mean model.target=net:positional?"),
+        (
+            "net.py:positional",
+            [],
+            "did you mean PYTHONPATH=. python run.py model=custom model.target=net:positional?",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_built(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from bench.config import resolve
 from bench.records import UsageError
 from tests.conftest import Ask
+from tests.made_up import CPU
 
 Refusal = Callable[..., str]
 
@@ -109,6 +112,7 @@ def test_the_command_that_was_meant_is_understood(ask: Ask, refusal: Refusal) ->
     [
         ["model=custom", "model.target=net:build", "+model.kwargs={sizes: [1, 2], name: 'a,b'}"],
         ["model=custom", "model.target=net:build", "+model.kwargs.sizes=[1,2]"],
+        ["model=custom", "model.target=net:build", "+model.kwargs.n-heads=4"],
         ["study='a, b'"],
         ["hydra.searchpath=[]"],
         ["shape={batch: 3}"],
@@ -285,7 +289,8 @@ def test_a_sweep_of_nothing(refusal: Refusal) -> None:
         (["float16"], "dtype=fp16"),
         (["complie"], "mode=compile"),
         (["mode:eager"], "mode=eager"),
-        (["my_model.py"], "model=custom model.target=my_model:build"),
+        (["my_model.py"], "PYTHONPATH=. python run.py model=custom model.target=my_model:build"),
+        (["profile"], "profile=true"),
         (["--mode", "eager"], "mode=eager"),
         (["--mode=eager"], "mode=eager"),
         (["-mode=eager"], "mode=eager"),
@@ -294,6 +299,20 @@ def test_a_sweep_of_nothing(refusal: Refusal) -> None:
         (["--batch-size=8"], "shape.batch=8"),
         (["--threads=2", "mode=eager"], "threads=2"),
         (["--mutlirun", "mode=eager"], "--multirun"),
+        (["--baseline", "none"], "baseline.mode=none"),
+        (["--compile"], "mode=compile"),
+        (["--compile=max-autotune"], "mode.compile=max-autotune"),
+        (["--no-compile"], "mode.compile=none"),
+        (["--no-grad"], "mode=no_grad"),
+        (["--profile"], "profile=true"),
+        (["--profile", "false"], "profile=false"),
+        (["--no-profile"], "profile=false"),
+        (["--no_memory", "mode=eager"], "memory=false"),
+        (["--autocast"], "mode.autocast=true"),
+        (
+            ["--threads"],
+            "threads=...",
+        ),
     ],
 )
 def test_a_word_or_an_option_that_is_a_setting(
@@ -301,6 +320,92 @@ def test_a_word_or_an_option_that_is_a_setting(
 ) -> None:
     assert refusal(*arguments).startswith(f"{arguments[0]}: ")
     assert refusal(*arguments).endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("mode eager", ["mode=eager"]),
+        ("shape.batch 8", ["shape.batch=8"]),
+        ("mode = eager", ["mode=eager"]),
+        ("mode compile", ["mode=compile"]),
+        ("mode eager,compile", ["mode=eager,compile"]),
+        ("memory false", ["memory=false"]),
+        ("precision fp16", ["dtype=fp16"]),
+        ("mode eager threads 2", ["mode=eager", "threads=2"]),
+        ("compile bf16", ["mode=compile", "dtype=bf16"]),
+    ],
+)
+def test_words_beside_each_other(refusal: Refusal, words: str, meant: list[str]) -> None:
+    sentences = refusal(*words.split()).split("\n")
+    assert [each.partition("did you mean ")[2] for each in sentences] == [f"{m}?" for m in meant]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("dtype", "dtype: a setting is written key=value; dtype is one of auto, bf16, fp16"),
+        ("--dtype", "--dtype: a setting is written without dashes; dtype is one of auto, bf16"),
+        ("--grad", "--grad: a setting is written without dashes; mode.grad is one of enabled, no"),
+        ("--memory-limit 8", "--memory-limit: a setting is written without dashes; memory is one"),
+        ("memory 8", "memory 8: a setting is written key=value; memory is one of true, false"),
+        ("mode dtype=bf16", "mode: a setting is written key=value; mode is one of amp, "),
+        ("=", "=: a setting is written key=value, without spaces"),
+    ],
+)
+def test_a_key_without_a_value(refusal: Refusal, words: str, expected: str) -> None:
+    assert refusal(*words.split()).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("argument", "command"),
+    [
+        ("model=my_model.py:build", "PYTHONPATH=. python run.py model=custom model.target=my_model:"
+                                    "build"),
+        ("model=./nets/net.py:make", "PYTHONPATH=nets python run.py model=custom model.target=net:"
+                                     "make"),
+        ("model=nets/net:make", "PYTHONPATH=nets python run.py model=custom model.target=net:make"),
+        ("model=pkg.net:make", "PYTHONPATH=. python run.py model=custom model.target=pkg.net:make"),
+        ("model='my nets/net.py'", "PYTHONPATH='my nets' python run.py model=custom "
+                                   "model.target=net:build"),
+    ],
+)  # fmt: skip
+def test_the_command_for_ones_own_model_is_understood(
+    ask: Ask, refusal: Refusal, argument: str, command: str
+) -> None:
+    assert refusal(argument).endswith(command)
+    words = shlex.split(command)
+    assert ask(*words[words.index("run.py") + 1 :])[0].config["model"]["target"] in command
+
+
+@pytest.mark.parametrize(
+    "target", ["nets/net.py:make", "./nets/net.py:make", "'./nets/net:make'"], ids=str
+)
+def test_a_target_that_is_a_file(ask: Ask, target: str) -> None:
+    with pytest.raises(UsageError, match=r"PYTHONPATH=nets .* model.target=net:make[?]$"):
+        resolve(ask("model=custom", f"model.target={target}")[0], lambda name: CPU)
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("hydra.run.dir=/tmp/a,b", "a setting of Hydra's takes one value"),
+        ("seed=interval(0,1)", "an interval has no list of values; name them"),
+        (
+            "hydra.sweeper.params.mode=eager,amp",
+            "what is swept is typed by itself, as in mode=eager,compile",
+        ),
+        ("+model.kwargs=[1,2]", "arguments have names, as in '+model.kwargs={width: 512}'"),
+        ("model.kwargs='[1,2]'", "arguments have names, as in '+model.kwargs={width: 512}'"),
+        ("model.kwargs=5", "arguments have names, as in '+model.kwargs={width: 512}'"),
+        (
+            "baseline=[eager,amp]",
+            "a section takes no value; its keys are baseline.mode, baseline.dtype",
+        ),
+    ],
+)
+def test_one_sentence_for_one_mistake(refusal: Refusal, argument: str, sentence: str) -> None:
+    assert refusal(argument) == f"{argument}: {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -387,6 +492,7 @@ def test_an_option_in_other_words(refusal: Refusal, argument: str, meant: str) -
         ),
         (["batch=8"], "batch: no such key, did you mean shape.batch=8?"),
         (["batch_size=8"], "batch_size: no such key, did you mean shape.batch=8?"),
+        (["batch-size=8"], "batch-size: no such key, did you mean shape.batch=8?"),
         (["lr=0.1"], "lr: no such key, did you mean train.lr=0.1?"),
         (["compile=default"], "compile: no such key, did you mean mode.compile=default?"),
         (["thread=2"], "thread: no such key, did you mean threads=2?"),

@@ -251,11 +251,28 @@ def test_an_accepted_error_is_part_of_the_plan_alone(
 def test_relative_results_are_named_by_a_path_that_holds_in_the_checkout(
     plan: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(CONF.parent)
-    assert plan("results_dir=mine").results_dir == "mine"
     monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("bench.config.CHECKOUT", tmp_path)
+        assert plan("results_dir=mine").results_dir == "mine"
     assert plan("results_dir=mine").results_dir == str(tmp_path / "mine")
     assert plan("results_dir=/tmp/mine").results_dir == "/tmp/mine"
+
+
+@pytest.mark.parametrize("key", ["batch", "scale"])
+@pytest.mark.parametrize("value", ['"8"', "'8'", "8"])
+def test_a_size_in_quotes_is_a_number(case: Resolve, key: str, value: str) -> None:
+    assert case("model=transformer", f"shape.{key}={value}") == case(
+        "model=transformer", f"shape.{key}=8"
+    )
+
+
+def test_a_size_is_no_argument(case: Resolve) -> None:
+    with pytest.raises(UsageError) as refused:
+        case("model=mlp", "+model.kwargs={width: 8}")
+    assert str(refused.value) == (
+        "model.kwargs.width=8: width is a size of model=mlp; set shape.width=8"
+    )
 
 
 def test_budgets_are_ranked_by_their_time() -> None:

@@ -164,6 +164,24 @@ def test_a_file_that_cannot_be_imported(
     assert "has no function" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "target"), [("near_net.py", "near_net:build"), ("near_nets/net.py", "near_nets.net:f")]
+)
+def test_a_file_in_the_current_folder(
+    file: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).touch()
+    with pytest.raises(UsageError) as far:
+        subject.find(target)
+    assert str(far.value).endswith("; install it or put its folder on PYTHONPATH")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as near:
+        subject.find(target)
+    assert str(near.value).endswith("it: PYTHONPATH=. python run.py ...")
+    assert f"; {file.partition('/')[0]} lies in the current folder" in str(near.value)
+
+
 class Everything(nn.Module):
     """All that a cast has to tell apart."""
 
