@@ -3,7 +3,7 @@
 A case's id leaves out every option at its default, and `fullgraph` where nothing is compiled. An
 environment's id covers the machine and its software instead of the whole source tree. What was not
 recorded, such as instruction sets, stays null. Graph breaks had been read from a counter that
-misses some, so where they were allowed their number is unknown.
+misses some, so where they were allowed their number is unknown; as it is where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def migrated(table: pa.Table) -> pa.Table:
         table = _with(table, "case_id", case_id)
     if row.get("model") in SHIPPED and "batch_dim" not in table.column_names:
         table = table.append_column("batch_dim", pa.array([0], pa.int64()))
-    if row.get("graph_breaks") is not None and not row.get("fullgraph"):
+    counted = row.get("fullgraph") and row.get("compile") != "none"
+    if row.get("graph_breaks") is not None and not counted:
         table = _with(table, "graph_breaks", None)
     if row.get("environment_id"):
         known = {name: row.get(name) for name in FINGERPRINT}

@@ -55,8 +55,13 @@ def test_the_table_is_as_before() -> None:
     assert "AMD EPYC, 1 thread" in text
 
 
-@pytest.mark.parametrize(("fullgraph", "breaks"), [(True, 0), (False, None)])
-def test_breaks_by_the_old_counter_are_unknown(fullgraph: bool, breaks: int | None) -> None:
+@pytest.mark.parametrize(
+    ("compiled", "fullgraph", "breaks"),
+    [("default", True, 0), ("default", False, None), ("none", True, None)],
+)
+def test_breaks_by_the_old_counter_are_unknown(
+    compiled: str, fullgraph: bool, breaks: int | None
+) -> None:
     """It read 0 for a branch on data."""
     row = pa.table(
         {
@@ -65,6 +70,7 @@ def test_breaks_by_the_old_counter_are_unknown(fullgraph: bool, breaks: int | No
             "model": ["custom:net:build"],
             "baseline_mode": ["eager"],
             "fullgraph": [fullgraph],
+            "compile": [compiled],
             "graph_breaks": [0],
         }
     )
