@@ -76,8 +76,11 @@ class Reading:
                 return self._worked_out(node, _ARITHMETIC[type(node.op)], node.left, node.right)
             case ast.UnaryOp() | ast.BoolOp():
                 return Value(BOOLEAN, self.condition(node), self._text(node))
-            case ast.Call(func=ast.Name(id=function)):
-                return self._function(node, function)
+            case ast.Call(func=ast.Name(id=name)):
+                if name not in _FUNCTIONS:
+                    raise Meaningless(f"the functions are {', '.join(_FUNCTIONS)}")
+                self._arguments(node, 1)
+                return self._worked_out(node, _FUNCTIONS[name], *node.args)
             case ast.Call(func=ast.Attribute(value=ast.Attribute(value=of, attr="str"), attr=name)):
                 return self._text_method(node, self._value(of), name)
             case ast.Call(func=ast.Attribute(value=of, attr=name)):
@@ -123,12 +126,6 @@ class Reading:
                 )
         return Value(NUMBER, function(*(each.data for each in found)), self._text(node))
 
-    def _function(self, node: ast.Call, name: str) -> Value:
-        if name not in _FUNCTIONS:
-            raise Meaningless(f"the functions are {', '.join(_FUNCTIONS)}")
-        self._arguments(node, 1)
-        return self._worked_out(node, _FUNCTIONS[name], *node.args)
-
     def _method(self, node: ast.Call, of: Value, name: str) -> Value:
         text = self._text(node)
         if name in values.IS_NULL and not of.is_constant:
@@ -163,9 +160,8 @@ class Reading:
                 f"{pattern.text} is no regular expression ({error}); str.contains takes it as it "
                 "stands with regex=False"
             ) from None
-        if of.name and not self._says_nothing(of) and not values.holds(of, test).any():
-            there = columns.there_are(self.rows[of.name], pattern.data)
-            self.notes.append(f"{text} holds in no row; {there}")
+        if of.name and not values.holds(of, test).any():
+            self._note(of, f"{text} holds in no row", pattern.data)
         return Value(BOOLEAN, values.holds(of, test, options["na"]), text)
 
     def _arguments(self, node: ast.Call, count: int) -> list[Value]:
@@ -212,24 +208,16 @@ class Reading:
     def _note_absent(self, column: Value, other: Value, part: bool) -> None:
         """Notes each text of `other` that no row has; of a part: that none contains."""
         for one in other.members:
-            if (
-                one.kind != TEXT
-                or not one.is_constant
-                or self._says_nothing(column)
-                or not one.data
-            ):
-                continue
-            if not comparing.has(column, one.data, part).any():
-                there = columns.there_are(self.rows[column.name], one.data)
-                is_part = part and column.kind == TEXT
-                absent = (
-                    f'"{one.data}" in {column.text}' if is_part else f'{column.text} "{one.data}"'
-                )
-                self.notes.append(f"no row has {absent}; {there}")
+            is_text = one.kind == TEXT and one.is_constant and one.data
+            if is_text and not comparing.has(column, one.data, part).any():
+                named = (f'"{one.data}"', "in", column.text)
+                absent = " ".join(named if part and column.kind == TEXT else named[::-2])
+                self._note(column, f"no row has {absent}", one.data)
 
-    def _says_nothing(self, column: Value) -> bool:
-        """Whether it is noted already that all is unknown."""
-        return column.kind == TEXT and bool(column.is_unknown.all())
+    def _note(self, column: Value, what: str, wanted: str) -> None:
+        """Notes `what`, and what there is; nothing of a column of text that is null in all rows."""
+        if column.kind == LABELS or not column.is_unknown.all():
+            self.notes.append(f"{what}; {columns.there_are(self.rows[column.name], wanted)}")
 
     def _no_method(self, node: ast.Call, of: Value) -> Meaningless:
         return Meaningless(

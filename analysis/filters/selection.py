@@ -46,7 +46,7 @@ def select(rows: pd.DataFrame, expression: str) -> Selection:
         raise syntax.error(expression, str(error)) from None
     except (RecursionError, MemoryError):
         raise syntax.error(expression, "it is nested too deeply") from None
-    except (ArithmeticError, ValueError) as error:
+    except (ArithmeticError, TypeError, ValueError) as error:
         sentence = f"it cannot be worked out ({error}); write for example {syntax.EXAMPLE}"
         raise syntax.error(expression, sentence) from None
     return Selection(kept, len(rows), expression, tuple(dict.fromkeys(reading.notes)))
