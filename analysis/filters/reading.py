@@ -124,7 +124,10 @@ class Reading:
                 raise Meaningless(
                     f"in {self._text(node)}, {each.text} is {each.kind}, and a number is needed"
                 )
-        return Value(NUMBER, function(*(each.data for each in found)), self._text(node))
+        result = function(*(each.data for each in found))
+        if isinstance(result, complex):
+            raise Meaningless(f"{self._text(node)} is no real number")
+        return Value(NUMBER, result, self._text(node))
 
     def _method(self, node: ast.Call, of: Value, name: str) -> Value:
         text = self._text(node)
