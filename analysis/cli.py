@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from analysis.study import read
 from bench.records import UsageError
 
 EXIT_USAGE = 2
+_PREFIXES = ("not", "~", "!", "-")  # mean nothing without what follows
+_WORD = re.compile(r"\S+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -26,6 +29,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises what `exit_status` prints."""
+        if message == "argument --where: expected one argument":
+            message += ", in single quotes; one that begins with - needs --where='...'"
         raise UsageError(f"{message}; {self.prog} --help shows what is possible")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -34,10 +39,11 @@ class Parser(argparse.ArgumentParser):
         options = [one for one in left_over if one.startswith("-")]
         if options:
             self.error(f"{options[0].partition('=')[0]} is no option here")
-        if left_over and getattr(known, "where", None) is not None:
+        expression = getattr(known, "where", None)
+        if expression in _PREFIXES or (left_over and _WORD.fullmatch(expression or "")):
             raise UsageError(
-                f"--where was given {known.where} alone, and {' '.join(left_over)} was left over; "
-                f"put the whole expression in single quotes: {EXAMPLE}"
+                f"--where was given {expression} alone, as the shell parts words at spaces; put "
+                f"the whole expression in single quotes: {EXAMPLE}"
             )
         if left_over:
             named = ", ".join(map(str, (known.study, *left_over)))

@@ -141,7 +141,7 @@ BUDGET = Column("budget", lambda row: row["budget"])
 CACHE = Column("cache", lambda row: row["compile_cache"])
 
 
-def apart(rows: Sequence[Row]) -> tuple[Column, ...]:
+def told_by(rows: Sequence[Row]) -> tuple[Column, ...]:
     """The columns that set rows of one name apart: budget and cache, where they differ in them.
 
     A smoke budget is a remark and not a column.

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 
 from analysis import bounds, first_calls, words
+from analysis.identity import OPTIONS
 from analysis.rows import SECTION, trusted
 from bench import stats
 
 Formula = Callable[[pd.DataFrame], pd.Series]
 
+_OF_MODE = ("autocast", "compile", "graph", "fullgraph")  # what a mode adds to its grad axis
 # Two speedups are comparable where their baselines are the same work on the same machine.
 _SAME_BASELINE = [*SECTION, "baseline_mode", "baseline_dtype"]
 
@@ -73,15 +75,24 @@ def speedup_same_grad(rows: pd.DataFrame) -> pd.Series:
     """What does the mode gain beyond its grad axis?
 
     The ratio of two paired speedups over the same baseline: this row's and that of plain eager
-    with the same grad axis at the baseline's precision. Null for that row itself.
+    with the same grad axis at the baseline's precision. Of several such rows, which differ in
+    another option, the one with this row's options counts. Null for that row itself.
     """
     plain = (rows["compile"] == "none") & ~rows["graph"] & ~rows["autocast"]
     is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
     key = [*_SAME_BASELINE, "grad"]
-    reference = trusted(rows[is_reference]).drop_duplicates(key, keep="last")
-    found = rows[key].merge(reference[[*key, "speedup"]], how="left", on=key)["speedup"]
-    beyond: pd.Series = rows["speedup"] / found.to_numpy(dtype="float64")
+    options = [*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE})]
+    reference = trusted(rows[is_reference]).drop_duplicates(options, keep="last")
+    found = _speedups(rows, reference, options)
+    found = found.fillna(_speedups(rows, reference.drop_duplicates(key, keep=False), key))
+    beyond: pd.Series = rows["speedup"] / found
     return beyond.mask(is_reference)
+
+
+def _speedups(rows: pd.DataFrame, reference: pd.DataFrame, by: list[str]) -> pd.Series:
+    """For each row the speedup of the one in `reference` that is equal in the columns `by`."""
+    found = rows[by].merge(reference[[*by, "speedup"]], how="left", on=by)["speedup"]
+    return pd.Series(found.to_numpy(dtype="float64"), rows.index)
 
 
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis import grids, numbers, style, words
 from analysis import memory as made_of
 from analysis import waterfall as steps
-from analysis.columns import AGAINST, FUSION, KERNELS, NAMING, SPEEDUP, VERDICT, Column, apart
+from analysis.columns import AGAINST, FUSION, KERNELS, NAMING, SPEEDUP, VERDICT, Column, told_by
 from analysis.gains import Pair, pairs
 from analysis.grids import Grid
 from analysis.rows import trusted
@@ -50,7 +50,7 @@ _OVERHEAD = (
 def _of(title: str, columns: tuple[Column, ...]) -> Callable[[pd.DataFrame], Table]:
     def table(section: pd.DataFrame) -> Table:
         rows = _charted(section)
-        return of_columns(title, rows, (*NAMING, *apart(rows)), columns)
+        return of_columns(title, rows, (*NAMING, *told_by(rows)), columns)
 
     return table
 

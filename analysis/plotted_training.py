@@ -7,7 +7,7 @@ import pandas as pd
 from analysis import numbers, style, words
 from analysis import training as made_of
 from analysis.activations import Saved, saved
-from analysis.columns import NAMING, apart
+from analysis.columns import NAMING, told_by
 from analysis.series import Series
 from analysis.tables import Table
 from analysis.training import PARTS
@@ -17,7 +17,7 @@ def parts(section: pd.DataFrame) -> Table:
     """Each part of a step beside the step itself, and how the parts add up."""
     rows = made_of.charted(section)
     used = [name for name in PARTS if any(row[f"{name}_s"] is not None for row in rows)]
-    naming = (*NAMING, *apart(rows))
+    naming = (*NAMING, *told_by(rows))
     lines = tuple(
         (
             *(column.cell(row) for column in naming),

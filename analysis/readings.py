@@ -138,13 +138,13 @@ def slopes(chain: Series) -> str | None:
         return None
     text = _slope(*known[0])
     for (_, cheaper), (name, dearer) in pairwise(known):
-        text += f"{',' if _apart(cheaper, dearer) else ' ≈'} {_slope(name, dearer)}"
+        text += f"{',' if _is_dearer(cheaper, dearer) else ' ≈'} {_slope(name, dearer)}"
     overlaps = " (≈: the intervals overlap)" if "≈" in text else ""
     what = chain.overhead.name.capitalize()
     return f"{what} per {chain.unit}, cheapest first: {text}{overlaps}."
 
 
-def _apart(lesser: Estimate, greater: Estimate) -> bool:
+def _is_dearer(lesser: Estimate, greater: Estimate) -> bool:
     ends = lesser.high, greater.low
     return ends[0] is not None and ends[1] is not None and ends[0] < ends[1]
 

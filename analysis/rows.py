@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.words import Row
+from analysis.words import Row, that_counts
 
 # One case, in one place, from a cold or a warm cache: what replicate processes are combined in.
 CASE = ("case_id", "environment", "device", "compile_cache")
@@ -124,6 +124,6 @@ def ordered(rows: pd.DataFrame) -> pd.DataFrame:
     A smoke run's does not, which is too short for one.
     """
     keys = [*SECTION, "_speedup", "dtype", "mode"]
-    shown = rows.assign(_speedup=rows["speedup"].where(rows["budget_rank"] > 0))
+    shown = rows.assign(_speedup=that_counts(rows, "speedup"))
     rising = [key != "_speedup" for key in keys]
     return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")

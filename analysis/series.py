@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 
 import pandas as pd
 
-from analysis import bounds, words
+from analysis import bounds, style, words
 from analysis.bounds import Overhead, overhead_s
 from analysis.rows import FAMILY, parts, trusted
 from analysis.words import Row
@@ -46,6 +47,7 @@ class Line:
     sizes: tuple[int, ...]
     slope: Estimate | None  # of the overhead, seconds per unit of the size
     crossing: Crossing | None
+    look: int = 0  # how many lines before it look as its mode does
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,16 @@ def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
         line = _line(" ".join(compress(parts_of_name, told)), size, members)
         if len(set(line.sizes)) >= MIN_SIZES:
             lines.append(line)
-    return tuple(lines)
+    return tuple(_with_looks(lines))
+
+
+def _with_looks(lines: Sequence[Line]) -> Iterator[Line]:
+    """Lines of one mode, at another precision or with another option, differ in their look."""
+    drawn: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        looks = style.appearance(line.rows[0])
+        yield replace(line, look=drawn[looks])
+        drawn[looks] += 1
 
 
 def _line(name: str, size: str, rows: Sequence[Row]) -> Line:

@@ -161,5 +161,10 @@ def marker(row: Row) -> str:
     return MARKERS.get(_preset(row), OTHER_MARKER)
 
 
+def appearance(row: Row) -> tuple[str, str]:
+    """What the colour, marker and dashes of a row depend on."""
+    return family(row).name, _preset(row)
+
+
 def _preset(row: Row) -> str:
     return str(row["mode"]).partition("[")[0]

@@ -8,9 +8,11 @@ from typing import Any
 import pandas as pd
 
 from analysis import numbers
+from analysis.rows import STEP
 from bench.records import Environment
 
 _VARIES = "load_1min"  # changes from run to run and makes no two rows incomparable
+_OF_MODEL = "model_source_id"  # each model has another, which says nothing of the environment
 
 
 def surroundings(rows: pd.DataFrame) -> dict[str, Any]:
@@ -23,17 +25,25 @@ def surroundings(rows: pd.DataFrame) -> dict[str, Any]:
             for letter in letters
         ]
         if any(value != numbers.UNKNOWN for value in values):
-            several = len(set(values)) > 1 or rows[field.name].dropna().nunique() > 1
             facts.append(
                 {
                     "name": field.name,
                     "doc": field.metadata["doc"],
                     "values": values,
-                    "differs": several and field.name != _VARIES,
+                    "differs": _differs(rows, field.name, values),
                 }
             )
     differing = [fact["name"] for fact in facts if fact["differs"]]
     return {"letters": letters, "facts": facts, "sentence": _sentence(rows, letters, differing)}
+
+
+def _differs(rows: pd.DataFrame, name: str, by_letter: list[str]) -> bool:
+    """Whether rows that could be compared differ in the column."""
+    if name == _OF_MODEL:
+        sources = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
+        return bool((sources > 1).any())
+    several = len(set(by_letter)) > 1 or rows[name].dropna().nunique() > 1
+    return several and name != _VARIES
 
 
 def _values(name: str, values: pd.Series) -> str:

@@ -44,7 +44,7 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = Non
     """
     telling = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
-        _speedup=rows["speedup"].where(rows["budget_rank"] > 0),
+        _speedup=words.that_counts(rows, "speedup"),
     )
     telling = telling.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     for count in range(min(len(rows), MOST_ROWS), 0, -1):

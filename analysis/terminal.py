@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from analysis import words
-from analysis.columns import AGAINST, MEASURED, Column, apart, wanted
+from analysis.columns import AGAINST, MEASURED, Column, told_by, wanted
 from analysis.rows import SECTION, ordered, row_parts
 from analysis.words import Row
 
@@ -28,7 +28,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
         Column(" mode", lambda row: f" {words.mode(row)}{_mark(row, marks)}"),
         Column("dtype", lambda row: row["dtype"]),
         *(() if shared else (AGAINST,)),
-        *apart(every),
+        *told_by(every),
     )
     columns, widths = _fitting(naming, wanted(MEASURED, every), every)
     result = [_join([column.title for column in columns], columns, widths)]

@@ -11,6 +11,7 @@ import pandas as pd
 from analysis import numbers
 from analysis.numbers import UNKNOWN
 from bench.instruction_sets import phrase
+from bench.tolerances import eager_is_sane
 
 Row = Mapping[str, Any]  # a row of the derived table; what is unknown is None
 
@@ -27,24 +28,35 @@ def on_cuda(row: Row) -> bool:
     return str(row["device"]).startswith("cuda")
 
 
+OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad")
+
+
+def that_counts(row: Any, name: str) -> Any:
+    """A column of a row, or of a table, as it is shown: of OF_ROUNDS unknown for a smoke budget.
+
+    That proves only that a case runs, and has too few rounds for them.
+    """
+    if name not in OF_ROUNDS:
+        return row[name]
+    if isinstance(row, pd.DataFrame):
+        return row[name].where(row["budget_rank"] > 0)
+    return None if is_smoke(row) else row[name]
+
+
 def is_smoke(row: Row) -> bool:
     """Whether the budget was one that proves only that the case runs."""
     return bool(row["budget_rank"] == 0)
 
 
 def speedup(row: Row) -> str:
-    """`1.23× [1.21, 1.25]`; without the brackets where there is no interval.
-
-    Unknown for a smoke budget, which proves only that a case runs.
-    """
-    if is_smoke(row):
-        return UNKNOWN
-    return numbers.factor_interval(row["speedup"], row["speedup_ci_low"], row["speedup_ci_high"])
+    """`1.23× [1.21, 1.25]`; without the brackets where there is no interval."""
+    names = ("speedup", "speedup_ci_low", "speedup_ci_high")
+    return numbers.factor_interval(*(that_counts(row, name) for name in names))
 
 
 def same_grad(row: Row) -> str:
-    """`1.05×`: the speedup beyond plain eager with the same grad axis; not of a smoke budget."""
-    return UNKNOWN if is_smoke(row) else numbers.factor(row["speedup_same_grad"])
+    """`1.05×`: the speedup beyond plain eager with the same grad axis."""
+    return numbers.factor(that_counts(row, "speedup_same_grad"))
 
 
 def fusion_gain(row: Row) -> str:
@@ -130,7 +142,7 @@ def allocations(row: Row) -> str:
 def break_even(row: Row) -> str:
     """After how many calls the first one is paid back."""
     after = row["break_even_calls"]
-    return UNKNOWN if is_control(row) else "at once" if after == 0 else numbers.calls(after)
+    return "at once" if after == 0 else numbers.calls(after)
 
 
 def process_spread(row: Row) -> str:
@@ -249,17 +261,31 @@ def accepted_knowingly(row: Row) -> str:
     return f"error accepted up to {limit:g}"
 
 
+def baseline_accepted(row: Row) -> str:
+    """`baseline's error accepted up to 0.7` where only max_error accepts it; else nothing."""
+    error, limit = row["baseline_error"], row["max_error"]
+    if row["status"] != "ok" or None in (error, limit) or error > limit:
+        return ""
+    usual = eager_is_sane(error, row["baseline_dtype"], trains=row["phase"] == "train")
+    return "" if usual else f"baseline's error accepted up to {limit:g}"
+
+
 def remarks(row: Row) -> str:
     """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
     found = [f"budget={row['budget']}"] if is_smoke(row) else []
-    found += [accepted_knowingly(row), *flags(row)]
-    found += ["fullgraph=false"] if row["compile"] != "none" and row["fullgraph"] is False else []
+    found += [accepted_knowingly(row), baseline_accepted(row), *flags(row)]
+    found += [] if "fullgraph" in (row["apart"] or "") else [allows_breaks(row)]
     found += [breaks_counted(row)] if row["graph_breaks"] else []
     found += [f"newest of {row['measured_times']}"] if row["measured_times"] > 1 else []
     found += [_REPLICATES.get(row["replicates"], f"{row['replicates']} replicates")]
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # else its status says it
     found += [f"{lost} more not ok"] if lost else []
     return ", ".join(filter(None, found))
+
+
+def allows_breaks(row: Row) -> str:
+    """`fullgraph=false`, of what is compiled."""
+    return "fullgraph=false" if row["compile"] != "none" and row["fullgraph"] is False else ""
 
 
 def breaks_counted(row: Row) -> str:

@@ -12,15 +12,12 @@ import torch
 from bench.devices import Step
 from bench.outputs import Outputs, comparable
 from bench.subject import Inputs, Subject, redraw, state_kept
-
-TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
-"""Relative RMS error that a healthy eager run stays well under, per dtype."""
+from bench.tolerances import TOLERANCE
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right about one of them."""
 
 EAGER_FACTOR = 3.0
-EAGER_LIMIT = 5.0
 
 REPEATABLE = 1e-9
 """Float64 runs agree to this: sums in another order differ by far less, random draws by more."""
@@ -89,11 +86,6 @@ def examine(exam: Exam, subject: Subject, step: Step) -> Deviation:
 def accepted_error(eager_error: float, dtype: str) -> float:
     """The largest error accepted where plain eager at the same dtype has `eager_error`."""
     return EAGER_FACTOR * eager_error + TOLERANCE[dtype] / 10
-
-
-def eager_is_sane(error: float, dtype: str) -> bool:
-    """Whether plain eager itself computes something at this dtype."""
-    return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
 
 
 def unjudged(eager_error: float, dtype: str) -> str:

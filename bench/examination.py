@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from bench import accuracy
+from bench import accuracy, tolerances
 from bench.accuracy import Deviation
 from bench.devices import Hardware
 from bench.modes import Built
 from bench.records import Case, Variant
 from bench.subject import Subject
-from bench.training import answers
 from bench.training import exam as of_training
 
 Exam = accuracy.Exam | of_training.Exam
@@ -35,6 +34,4 @@ def examine(exam: Exam, built: Built, variant: Variant, limit: float = math.inf)
 
 def eager_is_sane(case: Case, error: float, dtype: str) -> bool:
     """Whether plain eager itself computes, or learns, something at this dtype."""
-    if case.training and error <= answers.jump(dtype):
-        return True
-    return accuracy.eager_is_sane(error, dtype)
+    return tolerances.eager_is_sane(error, dtype, trains=case.training is not None)

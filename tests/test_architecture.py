@@ -41,13 +41,19 @@ ANALYSIS_MAY_USE = {
             "roofline.floor",
             "stats",
             "store",
+            "tolerances",
             "training",
             "training.choices",
         )
     ),
 }
 SAY_TORCH_CUDA = {"bench.devices", "bench.memory.cuda"}
-STANDARD_LIBRARY_ALONE = {"bench.records", "bench.findings", "bench.instruction_sets"}
+STANDARD_LIBRARY_ALONE = {
+    "bench.records",
+    "bench.findings",
+    "bench.instruction_sets",
+    "bench.tolerances",
+}
 
 # Lowest layer first. A file reaches files of lower layers only, be it through files that are not
 # listed; those are free to sit anywhere.

@@ -33,19 +33,13 @@ def _of_type(stored: pa.DataType) -> str:
     return TEXT if pa.types.is_string(stored) else NUMBER
 
 
-def comparable(name: str, values: pd.Series) -> pd.Series:
-    """The column as pandas compares it by itself; what is unknown is equal to nothing."""
-    match kind(name, values):
-        case "a number":
-            return values.astype("float64")
-        case "text":
-            return values.astype("str")
-        case "a list of names":
-            return values.map(
-                lambda held: list(held) if isinstance(held, (list, np.ndarray)) else []
-            )
-        case _:
-            return values.astype("object")
+def comparable(kind: str, values: pd.Series) -> pd.Series:
+    """The column in one type for each kind: numbers as float64, true as 1, lists never null."""
+    if kind == LABELS:
+        return values.map(lambda held: list(held) if isinstance(held, (list, np.ndarray)) else [])
+    if kind == BOOLEAN:
+        return values.astype("boolean").astype("Float64").astype("float64")
+    return values.astype("float64" if kind == NUMBER else "str")
 
 
 def unknown_name(name: str, names: Iterable[str]) -> str:
@@ -60,4 +54,6 @@ def there_are(values: pd.Series, wanted: str) -> str:
     if len(held) > MOST_NAMED:
         held = difflib.get_close_matches(wanted, held, n=3, cutoff=0.4)
         return f"the nearest are {', '.join(held)}" if held else "nor anything like it"
-    return f"there are {', '.join(held)}" if held else f"{values.name} is empty in every row"
+    if not held:
+        return f"{values.name} is empty in every row"
+    return f"there {'is' if len(held) == 1 else 'are'} {', '.join(held)}"

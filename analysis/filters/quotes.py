@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from analysis.filters import syntax
-from analysis.filters.columns import LABELS, TEXT
+from analysis.filters.columns import LABELS, NUMBER, TEXT
+from analysis.filters.values import CHANGES, CONSTANTS
 
-_EQUALS = (ast.Eq, ast.NotEq)
 _CONTAINS = (ast.In, ast.NotIn)
-_PLAIN = (ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp)  # `compile`, `a.b`, `max-autotune`
-_CONSTANTS = ("null", "true", "false")
+_LISTS = (ast.List, ast.Tuple, ast.Set)
+_WORD = re.compile(r"[A-Za-z_][\w.-]*")  # `compile`, `a.b`, `max-autotune`
 _BASELINE = "baseline_"
 
 
@@ -41,8 +42,7 @@ def check(tree: ast.expr, scope: Scope) -> None:
         return
     first, source = found[0], scope.source
     text = syntax.written(first.node, source)
-    is_column = isinstance(first.node, ast.Name) and text in scope.kinds
-    why = "is a column of its own" if is_column else "is no column"
+    why = "is a column of its own" if text in scope.kinds else "is no column"
     fixed = syntax.with_quotes([bare.node for bare in found], source)
     if '"' not in source:
         fixed = fixed.replace("'", '"')  # which a shell would take for the end of the expression
@@ -65,29 +65,35 @@ def _bare(node: ast.AST, scope: Scope) -> Iterator[_Bare]:
 def _beside_a_column(
     left: ast.expr, operator: ast.cmpop, right: ast.expr, scope: Scope
 ) -> tuple[ast.expr, list[ast.expr]]:
-    """What may be a column of text, and what it is compared with."""
-    if isinstance(right, ast.List | ast.Tuple | ast.Set):
+    """What may be text of the rows, and what it is compared with."""
+    if isinstance(right, _LISTS):
         return left, right.elts
+    others = left.elts if isinstance(left, _LISTS) else [left]
     if isinstance(operator, _CONTAINS):
-        return right, [left]
-    if isinstance(operator, _EQUALS):
-        return (left, [right]) if _is_text(left, scope) else (right, [left])
-    return left, []
+        return right, [] if _is_text(left, scope) else others
+    return (left, [right]) if _is_text(left, scope) else (right, others)
 
 
 def _is_text(node: ast.expr, scope: Scope) -> bool:
+    """Whether it is a column of text or names, or made of one: `mode.str.lower()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=of, attr="str"), attr=method)):
+            return CHANGES.get(method) == TEXT and _is_text(of, scope)
     return isinstance(node, ast.Name) and scope.kinds.get(node.id) in (TEXT, LABELS)
 
 
 def _lacks_quotes(node: ast.expr, other: ast.expr, scope: Scope) -> bool:
-    """Whether `node`, beside the column `other`, is text that was meant as it stands.
+    """Whether `node`, beside text of the rows, is a word that was meant as it stands.
 
     Two columns of text are compared only where one is the other's of the baseline.
     """
-    if not isinstance(node, _PLAIN) or not any(isinstance(n, ast.Name) for n in ast.walk(node)):
+    names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    if not names or not _WORD.fullmatch(ast.get_source_segment(scope.source, node) or ""):
         return False
     if not isinstance(node, ast.Name):
-        return True
-    assert isinstance(other, ast.Name)
-    names = {node.id.removeprefix(_BASELINE), other.id.removeprefix(_BASELINE)}
-    return node.id not in _CONSTANTS and not (node.id in scope.kinds and len(names) == 1)
+        return any(scope.kinds.get(name) != NUMBER for name in names)
+    if node.id in CONSTANTS or scope.kinds.get(node.id, TEXT) not in (TEXT, LABELS):
+        return False
+    others = [each.id for each in ast.walk(other) if isinstance(each, ast.Name)]
+    roots = {name.removeprefix(_BASELINE) for name in (node.id, *others)}
+    return node.id not in scope.kinds or len(roots) > 1

@@ -6,15 +6,27 @@ import ast
 import io
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator
 
 from bench.records import UsageError
 
 EXAMPLE = "--where 'mode == \"compile\" and speedup > 1.1'"
+LONGEST = 200  # characters of an expression in a sentence
 # The shell ends a text in single quotes at the next one, so double quotes are shown inside.
-_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
 _IN_QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
-_WORDS = {"&": " and ", "|": " or "}  # as pandas reads them: weaker than a comparison
+_WORDS = {"&": " and ", "|": " or "}  # weaker than a comparison, as pandas reads them
+# what Python does not read -> what to write; the first that is there is told
+_ADVICE = (
+    (r"[“”„‘’«»]", 'these quotes are no plain ones; write " on both sides of text'),
+    (r"=>|=<", "write >= for at least and <= for at most"),
+    (r"<>", "write != for unequal"),
+    (r"(?<![=!<>])=(?!=)", "one = compares nothing; write == for equal"),
+    (r"&&|\|\||!(?!=)", "write and, or and not in place of &&, || and !"),
+    (r"\b(AND|OR|NOT|IN|IS)\b", "write and, or, not, in and is in small letters"),
+    (r"", "it cannot be read; compare columns with numbers or with text in quotes, joined by and, "
+          f"or and not, for example {EXAMPLE}"),
+)  # fmt: skip
 
 
 def parsed(text: str) -> tuple[ast.expr, str]:
@@ -24,19 +36,33 @@ def parsed(text: str) -> tuple[ast.expr, str]:
         raise error(text, f"the expression is empty; write one, for example {EXAMPLE}")
     try:
         source = _with_words(source)
-        return ast.parse(source, mode="eval").body, source
+        with warnings.catch_warnings():  # Python's, of `speedup>1and batch==1`
+            warnings.simplefilter("ignore")
+            return ast.parse(source, mode="eval").body, source
     except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
-        raise error(text, _advice(text)) from None
+        bare = _IN_QUOTES.sub("", text)
+        advice = next(advice for pattern, advice in _ADVICE if re.search(pattern, bare))
+        raise error(text, advice) from None
 
 
 def error(expression: str, sentence: str) -> UsageError:
     """What is wrong with `expression`, as every complaint about one begins."""
-    return UsageError(f"--where {expression!r}: {sentence}")
+    return UsageError(f"{named(expression)}: {sentence}")
+
+
+def named(expression: str) -> str:
+    """`--where 'speedup > 1'`; a long one without its middle."""
+    return f"--where {_shortened(expression)!r}"
 
 
 def written(node: ast.expr, source: str) -> str:
-    """The part of `source` that `node` was read from."""
-    return ast.get_source_segment(source, node) or ast.unparse(node)
+    """The part of `source` that `node` was read from, without its middle where it is long."""
+    return _shortened(ast.get_source_segment(source, node) or "")
+
+
+def _shortened(text: str) -> str:
+    half = LONGEST // 2
+    return text if len(text) <= LONGEST else f"{text[:half]} … {text[-half:]}"
 
 
 def with_quotes(nodes: list[ast.expr], source: str) -> str:
@@ -59,17 +85,3 @@ def _with_words(source: str) -> str:
 
 def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
     return tokenize.generate_tokens(io.StringIO(source).readline)
-
-
-def _advice(source: str) -> str:
-    bare = _IN_QUOTES.sub("", source)
-    if _ASSIGNMENT.search(bare):
-        return "one = compares nothing; write == for equal"
-    if "&&" in source or "||" in source or "!" in bare.replace("!=", ""):
-        return "write and, or and not in place of &&, || and !"
-    if re.search(r"\b(AND|OR|NOT|IN|IS)\b", bare):
-        return "write and, or, not, in and is in small letters"
-    return (
-        "it cannot be read; compare columns with numbers or with text in quotes, joined by and, or "
-        f"and not, for example {EXAMPLE}"
-    )

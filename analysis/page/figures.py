@@ -9,7 +9,7 @@ from itertools import count, islice
 import pandas as pd
 
 from analysis import numbers, pictures, readings, style, words
-from analysis.columns import NAMING, apart
+from analysis.columns import NAMING, told_by
 from analysis.details import details
 from analysis.page.study import Study
 from analysis.pictures import Picture
@@ -116,7 +116,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
         return
     for shape in parts(family, SECTION):
         rows = words.as_rows(shape)
-        tables = tuple(details(rows, (*NAMING, *apart(rows))))
+        tables = tuple(details(rows, (*NAMING, *told_by(rows))))
         shown = pictures.of_section(shape, f"{next(numbered)}")
         yield _Plan(words.work(rows[0]), study.place(rows[0]), shown, tables, _NOTHING)
 

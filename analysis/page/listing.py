@@ -116,7 +116,7 @@ def _cell(column: Column, row: Row) -> Cell:
 
 def _key(column: Column, row: Row) -> str | None:
     """Infinity is told by a number, which a browser reads as well; what is not shown by none."""
-    value = None if column.key is None else row[column.key]
+    value = None if column.key is None else words.that_counts(row, column.key)
     if value is None or column.cell(row) == numbers.UNKNOWN:
         return None
     return "1e308" if math.isinf(value) else f"{value:.7g}"

@@ -69,8 +69,9 @@ TERMS = {
     "reason for the first; each counts once, however often it is reached. in eager: functions that "
     "a break left to Python, as a whole (one in a loop does) or from the break to their end.",
     "first call": "compile, autotune and capture. pays after: calls until the time gained has paid "
-    "for it; at once where nothing is compiled or captured, as first calls are read once and a "
-    "difference between such modes is chance.",
+    "for it. First calls are read once, so where nothing is compiled or captured a difference is "
+    f"taken for chance: it pays at once, or {numbers.UNKNOWN} where the first call took more than "
+    "twice as long as the baseline's and 0.1 s more.",
     "error": "relative RMS error against float64. Compare it before you trade fp32 for a smaller "
     "dtype.",
     "error of, loss scale": "which output, gradient or update has that error. The "

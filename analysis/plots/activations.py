@@ -29,7 +29,7 @@ def activations(found: Series) -> Figure | None:
         (axes,) = drawn.axes
         for one in every:
             points = list(zip(one.sizes, one.saved_bytes, strict=True))
-            curve(axes, one.line.rows[0], points, one.line.name)
+            curve(axes, one.line, points, one.line.name)
         _proportional(axes, first, band)
         over(axes, sorted({size for one in every for size in one.sizes}), found.size)
         _by_powers_of_two(axes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,11 +12,21 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from analysis import style
 from analysis.plots.canvas import SIDE, SMALL, TITLE_SIZE, WIDTH, text_width, wrapped
-from analysis.words import Row
+from analysis.series import Line
 
 _HIGH, _TITLE, _UNDER = 2.0, 0.32, 0.42  # inches: of a panel, above it, beneath it
 _LEFT, _RIGHT, _LINE, _HANDLE = 0.62, 0.12, 0.165, 0.5
 _MOST_TICKS = 8
+
+
+@dataclass(frozen=True)
+class _Look:
+    fill: Literal["full", "none", "left", "top"]  # of the marker
+    width: float  # of the line
+
+
+# Lines whose mode is the same, in this order.
+_LOOKS = (_Look("full", 1.3), _Look("none", 0.8), _Look("left", 1.3), _Look("top", 0.8))
 
 
 @dataclass(frozen=True)
@@ -60,12 +71,13 @@ def _axes(figure: Figure, down: float) -> Axes:
 
 
 def curve(
-    axes: Axes, row: Row, points: Sequence[tuple[float, float]], label: str | None = None
+    axes: Axes, line: Line, points: Sequence[tuple[float, float]], label: str | None = None
 ) -> None:
-    """A line through (size, value), as the mode of `row` looks."""
+    """A line through (size, value), as its mode looks; further ones of that look are open."""
+    row, look = line.rows[0], _LOOKS[line.look % len(_LOOKS)]
     axes.plot(*zip(*points, strict=True), color=style.family(row).colour,
-              marker=style.marker(row), markersize=4.5, linewidth=1.3, label=label,
-              linestyle=style.linestyle(row))  # fmt: skip
+              marker=style.marker(row), markersize=4.5, linewidth=look.width, label=label,
+              linestyle=style.linestyle(row), fillstyle=look.fill, markeredgewidth=1)  # fmt: skip
 
 
 def over(axes: Axes, sizes: Sequence[int], name: str) -> None:

@@ -108,10 +108,10 @@ def _ticks(low: float, high: float) -> list[float]:
         [tick for tick in even if tick <= 1][::-1],
         [tick for tick in even if tick >= 1],
     )
-    return sorted({*_apart(below, high / low), *_apart(above, high / low)})
+    return sorted({*_spaced(below, high / low), *_spaced(above, high / low)})
 
 
-def _apart(ticks: Sequence[float], span: float) -> list[float]:
+def _spaced(ticks: Sequence[float], span: float) -> list[float]:
     """Those whose labels do not touch on a logarithmic axis over `span`, the first one included."""
     kept = list(ticks[:1])
     for tick in ticks[1:]:

@@ -49,7 +49,7 @@ def _clocks(found: Series) -> dict[str, str]:
 def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:
     known = [(x, row[clock]) for x, row in zip(line.sizes, line.rows, strict=True) if row[clock]]
     if known:
-        curve(axes, line.rows[0], known, label)
+        curve(axes, line, known, label)
 
 
 def _mark(axes: Axes, lines: Sequence[Line], meaning: str) -> None:

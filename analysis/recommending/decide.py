@@ -22,8 +22,8 @@ _COLUMNS = (
     *ASKED, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph",
     "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
     "reason", "in_effect", "in_effect_note", "flags", "replicates", "error", "error_limit",
-    "max_error", "latency_s", "latency_ci_low_s", "latency_ci_high_s", "baseline_latency_s",
-    "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
+    "max_error", "baseline_error", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
+    "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
     "baseline_first_call_s", "break_even_calls", "peak_bytes", "setup_peak_bytes",
     "weights_bytes", "input_bytes",
 )  # fmt: skip
@@ -72,6 +72,8 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     question = Question(**{field.name: rows[0][field.name] for field in fields(Question)})
     options, refused = _options(rows, baseline, wishes)
     answer = choosing.chosen(question, options, refused, baseline, wishes)
+    accepted = next(filter(None, map(words.baseline_accepted, rows)), "")
+    answer = replace(answer, baseline_accepted=accepted)
     headline, remarks = sentences.together([answer]), sentences.remarks(answer)
     return replace(answer, headline=headline, remarks=remarks)
 

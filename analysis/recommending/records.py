@@ -106,6 +106,7 @@ class Recommendation:
     baseline_fits: bool | None  # into the memory that is allowed; None: unknown
     headline: str  # the answer, without naming the work
     remarks: tuple[str, ...]  # sentences on ties, on doubts, and on what was refused
+    baseline_accepted: str = ""  # `baseline's error accepted up to 0.7`, as of Choice
 
     @property
     def detectable(self) -> float | None:

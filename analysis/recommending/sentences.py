@@ -120,6 +120,8 @@ def _about_baseline(answer: Recommendation) -> Iterator[str]:
     named, floor = _baseline(answer.question), answer.floor
     if answer.outcome == NOTHING:
         return
+    if answer.baseline_accepted:
+        yield f"{named} is beyond its usual error: {answer.baseline_accepted} (max_error)."
     if answer.baseline_fits is None and answer.outcome != MODE:
         yield f"Whether {named} fits into the memory allowed is not known."
     if floor is None:

@@ -10,15 +10,12 @@ from typing import TypeVar
 import torch
 
 from bench import modes
-from bench.accuracy import TOLERANCE
 from bench.outputs import Outputs
 from bench.records import Variant
+from bench.tolerances import EPS, TOLERANCE
 from bench.training.recomputing import trained
 
 T = TypeVar("T")
-
-EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
-"""From 1 to the next number of the dtype that products are computed in."""
 
 LEAST_SHARE = 1e-2
 """Of the root mean square of all gradients' norms: below it a gradient is held against that, for
@@ -27,10 +24,6 @@ norm. The latter came to 1 to 2 EPS of that mean in fp32, and to a tenth of one 
 
 LEAST_CLEAR, CLEAR_EPS = 1e-3, 10
 """Gradients of this size beside others, or so many EPS, have a sign that rounding leaves alone."""
-
-KINK = 6.0
-"""Times the root of EPS: how far a gradient may jump where rounding turns ReLUs on or off. Of n of
-them about n x EPS / 2 do, and each changes the gradients of its layer by about 1 / sqrt(n)."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +44,6 @@ def ruler(variant: Variant) -> Ruler:
     weight_eps = torch.finfo(modes.weight_dtype(variant)).eps
     share, clear = max(LEAST_SHARE, eps / tolerance), max(LEAST_CLEAR, CLEAR_EPS * eps)
     return Ruler(share, weight_eps / tolerance, clear)
-
-
-def jump(dtype: str) -> float:
-    """The largest error of gradients that are as right as they can be at this dtype."""
-    return KINK * math.sqrt(EPS[dtype])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from bench.modes import Built
 from bench.outputs import Outputs, double
 from bench.records import Mode, Training, Variant
 from bench.subject import Inputs, Subject, redraw, state_kept
-from bench.training.answers import EXACT, Answers, answers, errors, jump, ruler
+from bench.tolerances import jump
+from bench.training.answers import EXACT, Answers, answers, errors, ruler
 from bench.training.choices import OPTIMIZERS
 from bench.training.recomputing import trained
 
@@ -73,7 +74,7 @@ def prepare(subject: Subject, training: Training, device: Hardware, seed: int) -
 def examine(exam: Exam, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
     """The largest error of a loss, gradient or update, and where; everything is as before after it.
 
-    One above `limit` that a jump of gradients can explain (`bench.training.answers.KINK`) is looked
+    One above `limit` that a jump of gradients can explain (`bench.tolerances.KINK`) is looked
     at again on other batches, and the smallest counts: what is wrong is wrong there, too.
     """
     found = _deviation(exam, built, variant)

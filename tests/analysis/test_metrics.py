@@ -296,6 +296,20 @@ def test_only_a_trusted_row_of_the_same_work_is_the_reference(
     assert math.isnan(_same_grad(tmp_path, record("compile", speedup=1.5), other)["compile"])
 
 
+def test_of_several_plain_rows_the_one_with_equal_options_counts(tmp_path: Path) -> None:
+    def speedups(folder: str, *batch_dims: int | None) -> list[float]:
+        plain = [
+            record("inference_mode", speedup=1.25 + 0.25 * n, batch_dim=dim, case_id=f"plain {dim}")
+            for n, dim in enumerate((0, 1))
+        ]
+        compiled = [record(speedup=3.0, batch_dim=dim, case_id=f"{dim}") for dim in batch_dims]
+        rows = derived(save([*plain, *compiled], tmp_path / folder))
+        return rows.loc[rows["mode"] == "compile", "speedup_same_grad"].tolist()
+
+    assert speedups("both", 0, 1) == pytest.approx([3.0 / 1.25, 3.0 / 1.5])
+    assert math.isnan(speedups("neither", None)[0])
+
+
 def test_deriving_leaves_the_stored_columns_as_they_were(tmp_path: Path) -> None:
     study = save([record(), not_measured("amp", "skipped", "why")], tmp_path)
     runs = latest(read(study).table)

@@ -8,6 +8,7 @@ import pytest
 
 from analysis import readings
 from analysis.metrics import derived
+from analysis.plots.scaling import scaling
 from analysis.series import Line, Series, series
 from bench.records import Record
 from tests.analysis.studies import (
@@ -164,3 +165,21 @@ def test_cold_and_warm_are_lines_of_their_own(tmp_path: Path) -> None:
     ]
     assert names.count("eager with a cold cache") == names.count("eager with a warm cache") == 1
     assert len(names) == 6
+
+
+def test_two_lines_of_one_mode_do_not_look_the_same(tmp_path: Path) -> None:
+    again = [
+        replace(one, work=replace(one.work, fullgraph=False),
+                attempt=replace(one.attempt, case_id=one.attempt.case_id + "breaks"))
+        for one in batch_series() if one.work.mode == "compile"
+    ]  # fmt: skip
+    found = _series(tmp_path, *batch_series(), *again)
+    for axes in scaling(found).axes:
+        looks = [
+            (one.get_color(), one.get_marker(), str(one.get_linestyle()), one.get_fillstyle())
+            for one in axes.lines if one.get_marker() != "x"
+        ]  # fmt: skip
+        assert len(set(looks)) == len(looks) == 4
+    names = {line.name for line in found.lines if line.look == 1}
+    assert len(names) == 1
+    assert "compile (fullgraph=" in names.pop()

@@ -358,5 +358,27 @@ def test_a_command_line_that_asks_too_much_is_one_sentence(
     assert "3 are named (A, B, C)" in _complaint(capsys, "A", "--calls", "3", "B", "C")
     assert "--wheree is no option" in _complaint(capsys, folder, "--wheree=1")
     assert "--where: expected one argument" in _complaint(capsys, folder, "--where")
-    unquoted = _complaint(capsys, folder, "--where", "mode", "==", "compile")
-    assert "--where was given mode alone, and == compile was left over; put the whole" in unquoted
+
+
+@pytest.mark.parametrize("study", [(), ("results/main",)])
+@pytest.mark.parametrize("expression", ["mode == compile", "not flags", "~ flags", "flags or x"])
+def test_an_expression_that_the_shell_parted_is_to_be_put_in_quotes(
+    capsys: pytest.CaptureFixture[str], expression: str, study: tuple[str, ...]
+) -> None:
+    words = expression.split()
+    said = _complaint(capsys, *study, "--where", *words)
+    assert f"--where was given {words[0]} alone, as the shell parts words at spaces; put" in said
+    assert "put the whole expression in single quotes: --where 'mode ==" in said
+
+
+def test_an_expression_that_begins_with_a_minus_needs_an_equals_sign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(save([record()], tmp_path))
+    for expression in ((), ("-speedup<-1.3",)):
+        said = _complaint(capsys, folder, "--where", *expression)
+        assert "expected one argument, in single quotes; one that begins with - needs" in said
+        assert "--where='...'" in said
+    assert table.main([folder, "--where=-speedup<-1.1"]) == 0
+    assert "compile" in capsys.readouterr().out
+    assert "2 are named (A, B)" in _complaint(capsys, "A", "B", "--where", "speedup > 1")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 
 from analysis import words
@@ -103,7 +104,10 @@ def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
     assert words.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"
 
 
-UNCHECKED = {"status": "ok", "error": None, "error_limit": None, "max_error": None}
+UNCHECKED = {
+    "status": "ok", "error": None, "error_limit": None, "max_error": None, "baseline_error": None,
+    "baseline_dtype": "fp32", "phase": "inference",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -121,6 +125,27 @@ def test_an_error_that_was_accepted_knowingly_is_a_remark(
     changes: dict[str, object], expected: str
 ) -> None:
     assert words.accepted_knowingly(UNCHECKED | changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"baseline_error": 6e-4, "max_error": 0.7}, "baseline's error accepted up to 0.7"),
+        ({"baseline_error": 4e-4, "max_error": 0.7}, ""),  # below five times the tolerance
+        ({"baseline_error": 6e-4}, ""),
+        ({"baseline_error": 6e-4, "max_error": 5e-4}, ""),  # there was no baseline then
+        ({"baseline_error": 6e-4, "max_error": 0.7, "baseline_dtype": "bf16"}, ""),
+        ({"baseline_error": 6e-4, "max_error": 0.7, "phase": "train"}, ""),  # a ReLU's jump
+        ({"baseline_error": 0.1, "max_error": 0.7, "phase": "train"}, "accepted up to 0.7"),
+        ({"baseline_error": 6e-4, "max_error": 0.7, "status": "failed"}, ""),
+    ],
+)
+def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, object], expected: str
+) -> None:
+    said = words.baseline_accepted(UNCHECKED | changes)
+    assert said.endswith(expected)
+    assert bool(said) == bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +178,22 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
         "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
         **UNCHECKED,
-        "graph_breaks": 0,
+        "graph_breaks": 0, "apart": None,
     }  # fmt: skip
     assert words.remarks(row) == expected
+    assert words.remarks({**row, "apart": "fullgraph=false"}) == ""  # is in its name
+    accepted = words.remarks({**row, "max_error": 0.7, "baseline_error": 0.1})
+    assert accepted.startswith("baseline's error accepted up to 0.7")
+
+
+def test_of_a_smoke_run_nothing_that_takes_rounds_is_shown() -> None:
+    row = dict.fromkeys(words.OF_ROUNDS, 2.0)
+    table = pd.DataFrame([{**row, "budget_rank": rank, "latency_s": 1.0} for rank in (0, 1)])
+    for name in words.OF_ROUNDS:
+        assert words.that_counts({**row, "budget_rank": 0}, name) is None
+        assert words.that_counts({**row, "budget_rank": 1}, name) == 2.0
+        assert words.that_counts(table, name).isna().tolist() == [True, False]
+    assert words.that_counts(table, "latency_s").tolist() == [1.0, 1.0]
 
 
 PRINT = {"place": "net.py:12", "reason": "Failed to trace builtin operator"}

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from bench import accuracy
-from bench.accuracy import Deviation, Exam, accepted_error, eager_is_sane, prepare, worst
+from bench.accuracy import Deviation, Exam, accepted_error, prepare, worst
 from bench.devices import Step
 from bench.outputs import Outputs
 from bench.subject import Inputs, Subject
+from bench.tolerances import eager_is_sane
 from tests.probes import Built, counts, normalises, random, scaled, wordless
 
 

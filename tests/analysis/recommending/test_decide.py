@@ -460,3 +460,17 @@ def test_modes_that_are_refused_for_one_reason_are_one_remark(tmp_path: Path) ->
 def test_an_empty_table_has_no_questions(tmp_path: Path) -> None:
     table = derived(save([record()], tmp_path))
     assert recommend(table.iloc[:0]) == ()
+
+
+@pytest.mark.parametrize("speedup", [1.3, 1.0])
+def test_that_the_baseline_counts_by_max_error_alone_is_told(
+    tmp_path: Path, speedup: float
+) -> None:
+    wrong: dict[str, Any] = {"baseline_error": 0.5, "max_error": 0.7}
+    told = answer(tmp_path, [record("compile", speedup=speedup, **wrong), control(**wrong)])
+    assert (
+        "eager is beyond its usual error: baseline's error accepted up to 0.7 (max_error)."
+        in told.remarks
+    )
+    usual = answer(tmp_path / "usual", [record("compile", speedup=speedup, max_error=0.7)])
+    assert not any("usual error" in remark for remark in usual.remarks)

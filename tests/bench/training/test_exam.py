@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bench import accuracy, examination, modes
+from bench import accuracy, examination, modes, tolerances
 from bench.devices import Cpu, Step
 from bench.records import Training, Variant
 from bench.subject import Inputs, Subject, redraw
@@ -56,7 +56,7 @@ def test_eager_learns_rightly(name: str, optimizer: str, asked: Variant) -> None
     case = learners.case(LEARNERS[name], asked)
     assert examination.eager_is_sane(case, found.error, asked.dtype), found
     if name != "normalised":  # whose gradients jump
-        assert found.error <= accuracy.TOLERANCE[asked.dtype], found
+        assert found.error <= tolerances.TOLERANCE[asked.dtype], found
 
 
 @pytest.mark.parametrize("implementation", ["for_loop", "foreach", "fused"])
@@ -259,7 +259,7 @@ def off_by(share: float, calls: range) -> Callable[[Trainer], Tensor]:
     return step
 
 
-JUMP = answers.jump("fp32")
+JUMP = tolerances.jump("fp32")
 
 
 @pytest.mark.parametrize(
@@ -289,10 +289,10 @@ def test_eager_may_be_off_by_a_jump_in_training_alone(dtype: str) -> None:
         learners.case(normalised),
         replace(learners.case(normalised), training=None),
     )
-    error = 0.9 * answers.jump(dtype)
+    error = 0.9 * tolerances.jump(dtype)
     assert examination.eager_is_sane(training, error, dtype)
     assert not examination.eager_is_sane(inference, error, dtype)
-    for none in (2 * answers.jump(dtype), math.inf, math.nan):
+    for none in (2 * tolerances.jump(dtype), math.inf, math.nan):
         assert not examination.eager_is_sane(training, none, dtype)
 
 
@@ -329,7 +329,7 @@ def test_one_rounding_is_no_more_than_the_tolerance() -> None:
         by = answers.ruler(variant(dtype))
         weight = vector(1.0)
         moved = Answer(vector(0.0), weight=1.0).error(weight * eps, by)
-        assert moved == pytest.approx(accuracy.TOLERANCE[dtype])
+        assert moved == pytest.approx(tolerances.TOLERANCE[dtype])
     assert answers.ruler(AMP).of_weight == pytest.approx(2**-23 / 2e-2)  # weights stay fp32
 
 
