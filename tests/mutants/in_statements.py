@@ -105,15 +105,15 @@ STATED = (
     Fault(
         "text without quotes is taken for a column",
         "analysis/filters/selection.py",
-        "    quotes.check(tree, quotes.Scope(kinds, expression, source))\n",
+        "        quotes.check(tree, quotes.Scope(kinds, expression, source))\n",
         "",
         (f"{SELECTION}::test_text_without_quotes_is_an_error_with_what_was_meant",),
     ),
     Fault(
         "no row has that flag, and nothing says so",
-        "analysis/filters/selection.py",
-        "        if wanted and not holds.any():\n",
-        "        if False:\n",
+        "analysis/filters/reading.py",
+        'self._note(column, f"no row has {absent}", one.data)',
+        "pass",
         (f"{SELECTION}::test_a_name_or_a_value_that_no_row_has_is_noted",),
     ),
     Fault(
