@@ -1,11 +1,11 @@
-# Everything goes through .venv, which is made on first use, but test-newest and test-oldest: each
-# has an environment of its own, made on first use too, and leaves .venv alone.
+# All targets use .venv, which is made on first use, except test-newest and test-oldest: each makes
+# and uses an environment of its own.
 #
 # PYTHON  interpreter that an environment is made with (3.11 to 3.13)
 # ARGS    appended to the command of a target: make run ARGS='budget=quick'
 # TORCH   another torch than the pinned one: make run TORCH=torch==2.12.1
-#         Remembered in .venv, so that a later `make test` tests what was chosen instead of
-#         replacing it. `make venv TORCH=` goes back to the pin.
+#         Remembered in .venv, so that a later `make test` uses the same torch.
+#         `make venv TORCH=` goes back to the pinned one.
 #
 # From PyPI, the torch of Linux is the CUDA build, several GB in each environment. The CPU build:
 #   make test-newest PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
@@ -20,14 +20,19 @@ READY := .venv/ready
 NEWEST := .venv-newest/ready
 OLDEST := .venv-oldest/ready
 SYSTEM := .venv/ready-for-system
+DOCS := .venv/ready-for-docs
+# mypy runs here, where links replace the package's __path__, which mypy does not follow.
+TYPED := .venv/typed
 ifneq ($(strip $(TORCH)),$(strip $(CHOSEN)))
 $(READY): changed-torch
 endif
 
+BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-system check mutants bench selfcheck peers instructions claims
+.PHONY: help venv run test test-newest test-oldest test-system check docs mutants bench selfcheck peers instructions claims
 .PHONY: changed-torch
-# `make -j2 run test` must not time anything while tests run beside it.
+# With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -38,35 +43,42 @@ venv: $(READY) ## set up .venv and nothing else
 run: $(READY) ## measure every mode here, write a report, print a table
 	.venv/bin/python run.py -m experiment=modes $(ARGS)
 
-# By file, as the tests of one share what they compiled; a core, so a thread, for each process.
+# The tests of a file share compiled code; files with a slow test start first (tests/conftest.py).
+# One process per core, one thread per process.
 test: $(READY) ## run the test suite
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 
-# The newest when .venv-newest was made: remove it to take a newer one.
-test-newest: $(NEWEST) ## run it with the newest torch, installed into .venv-newest
+# The newest torch when .venv-newest was made; remove .venv-newest to update it.
+test-newest: $(NEWEST) ## run the tests with the newest torch, in .venv-newest
 	.venv-newest/bin/python -c 'import torch; print("torch", torch.__version__)'
-	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 
-test-oldest: $(OLDEST) ## run it with the oldest supported torch, in .venv-oldest
+test-oldest: $(OLDEST) ## run the tests with the oldest supported torch, in .venv-oldest
 	.venv-oldest/bin/python -c 'import torch; print("torch", torch.__version__)'
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 
-test-system: $(SYSTEM) ## tests in a browser, which root's apt-get installs; else they skip
+test-system: $(SYSTEM) ## run tests in a browser, which root's apt-get installs; else skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
 
 check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	.venv/bin/mypy
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/modescope && ln -sfn ../../tests $(TYPED)/tests
+	cd $(TYPED) && ../bin/mypy --config-file ../../pyproject.toml
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 
-mutants: $(READY) ## plant faults in the harness and see that the tests kill them
+docs: $(DOCS) ## build the site of docs/: site/index.html
+	@rm -rf site
+	.venv/bin/python -m sphinx -W --keep-going -q -E -d .venv/doctrees -c docs/website . site $(ARGS)
+	@echo site/index.html
+
+mutants: $(READY) ## plant faults in the harness and check that the tests detect them
 	.venv/bin/python -m tests.mutants $(ARGS)
 
 bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
 
-selfcheck: $(READY) ## see how wrong modescope can be on this machine (ARGS=--thorough)
+selfcheck: $(READY) ## check how accurate modescope is on this machine (ARGS=--thorough)
 	.venv/bin/python -m bench.selfcheck $(ARGS)
 
 peers: $(READY) ## compare modescope with other harnesses on this machine
@@ -75,22 +87,22 @@ peers: $(READY) ## compare modescope with other harnesses on this machine
 instructions: $(READY) ## count a call's instructions in each mode (needs valgrind)
 	.venv/bin/python -m bench.instructions $(ARGS)
 
-claims: $(READY) ## put statements about PyTorch to the test on this machine
+claims: $(READY) ## test statements about PyTorch on this machine
 	.venv/bin/python -m bench.claims $(ARGS)
 
 $(NEWEST): override TORCH := torch
 $(NEWEST): UPGRADE := --upgrade
 $(OLDEST): override TORCH := torch==$(LEAST).*
 
-# The mark is removed first and set last: an interrupted installation is taken up again.
+# The file `ready` is removed first and made last, so that an interrupted installation is repeated.
 $(READY) $(NEWEST) $(OLDEST): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
-	  found=$$($(PYTHON) -c 'import sys; print("Python %d.%d" % sys.version_info[:2])' 2>/dev/null); \
-	  echo "modescope needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is $${found:-not there}:" \
-	    "name another, as in make $(MAKECMDGOALS) PYTHON=python3.11." >&2; exit 1; }
+	  version=$$($(PYTHON) -c 'import sys; print("Python %d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	  echo "modescope needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is $${version:-not installed}:" \
+	    "choose another, as in make $(MAKECMDGOALS) PYTHON=python3.11." >&2; exit 1; }
 	@command -v "$(CXX)" >/dev/null || { \
-	  echo "torch.compile needs a C++ compiler, and $(CXX) is not there: install g++, or name" \
-	    "the one you have, as in export CXX=clang++." >&2; exit 1; }
+	  echo "torch.compile needs a C++ compiler, and $(CXX) is not installed: install g++, or set" \
+	    "CXX to the one you have, as in export CXX=clang++." >&2; exit 1; }
 	@rm -f $@
 	test -x $(@D)/bin/pip || $(PYTHON) -m venv --clear $(@D)
 	@grep -v '^torch==' constraints.txt >$(@D)/constraints.txt
@@ -99,6 +111,7 @@ $(READY) $(NEWEST) $(OLDEST): pyproject.toml constraints.txt
 	@echo '$(TORCH)' >$(@D)/torch-requirement
 	@touch $@
 
-$(SYSTEM): $(READY)
-	.venv/bin/pip install --disable-pip-version-check -e '.[system]' -c .venv/constraints.txt
+$(SYSTEM) $(DOCS): $(READY)
+	.venv/bin/pip install --disable-pip-version-check -e '.[$(@:.venv/ready-for-%=%)]' \
+	  -c .venv/constraints.txt
 	@touch $@

@@ -1,1 +1,1 @@
-"""What the records say: derived columns, tables, figures and reports. Needs no torch."""
+"""Derived columns, tables, figures and reports, made from the records. Needs no torch."""

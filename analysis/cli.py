@@ -1,4 +1,4 @@
-"""What the command lines of this package share."""
+"""Shared by the command lines of this package."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import NoReturn
 
 import pandas as pd
 
-from analysis.filters.selection import Selection, select
-from analysis.filters.syntax import EXAMPLE
-from analysis.metrics import derive
-from analysis.rows import latest
-from analysis.study import read
-from bench.records import UsageError
+from modescope.analysis.filters.selection import Selection, select
+from modescope.analysis.filters.syntax import EXAMPLE
+from modescope.analysis.load.study import read
+from modescope.analysis.metrics.registry import derive
+from modescope.analysis.rows.select import latest
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
 
 EXIT_USAGE = 2
-_PREFIXES = ("not", "~", "!", "-")  # mean nothing without what follows
+_PREFIXES = ("not", "~", "!", "-")  # incomplete alone
 _WORD = re.compile(r"\S+")
 
 
@@ -28,35 +29,35 @@ class Parser(argparse.ArgumentParser):
     """Reads the options of one study's command line; a mistake is a UsageError of one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        """Raises what `exit_status` prints."""
+        """Raises UsageError, which `exit_status` prints."""
         if message == "argument --where: expected one argument":
             message += ", in single quotes; one that begins with - needs --where='...'"
-        raise UsageError(f"{message}; {self.prog} --help shows what is possible")
+        raise UsageError(f"{message}; {self.prog} --help lists the options")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """The options; UsageError where something is left over."""
-        known, left_over = self.parse_known_args(arguments)
-        options = [one for one in left_over if one.startswith("-")]
+        """The options; UsageError for surplus arguments."""
+        known, surplus = self.parse_known_args(arguments)
+        options = [one for one in surplus if one.startswith("-")]
         if options:
-            self.error(f"{options[0].partition('=')[0]} is no option here")
+            self.error(f"unknown option {options[0].partition('=')[0]}")
         expression = getattr(known, "where", None)
-        if expression in _PREFIXES or (left_over and _WORD.fullmatch(expression or "")):
+        if expression in _PREFIXES or (surplus and _WORD.fullmatch(expression or "")):
             raise UsageError(
-                f"--where was given {expression} alone, as the shell parts words at spaces; put "
+                f"--where received only {expression}, as the shell splits words at spaces; put "
                 f"the whole expression in single quotes: {EXAMPLE}"
             )
-        if left_over:
-            named = ", ".join(map(str, (known.study, *left_over)))
+        if surplus:
+            named = ", ".join(map(str, (known.study, *surplus)))
             raise UsageError(
-                f"one study at a time, and {len(left_over) + 1} are named ({named}); run "
+                f"expected one study, got {len(surplus) + 1} ({named}); run "
                 f"{self.prog} {known.study}, then the same for each other"
             )
         return known
 
 
 def parser(module: str, doc: str | None) -> Parser:
-    """A parser that knows the study's folder."""
-    result = Parser(prog=f"python -m {module}", description=doc)
+    """A parser with the argument for the study's folder."""
+    result = Parser(prog=program(module), description=doc)
     result.add_argument(
         "study", nargs="?", type=Path, default=Path("results/main"),
         help="folder of a study (default: %(default)s)",
@@ -65,9 +66,9 @@ def parser(module: str, doc: str | None) -> Parser:
 
 
 def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The derived table of a study, and why each file that is left out is.
+    """The derived table of a study, and the reason for each file that was left out.
 
-    UsageError where it holds no run.
+    UsageError if no run could be read.
     """
     runs = read(folder)
     if runs.table.empty:
@@ -81,17 +82,17 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     """Adds --where, which chooses rows."""
     parser.add_argument(
         "--where", metavar="EXPRESSION",
-        help="keep the rows for which this holds; names are columns (results/README.md), text "
-        "stands in double quotes: 'mode == \"compile\" and speedup > 1.1', "
+        help="keep only rows that match; names are columns (results/README.md), text is in "
+        "double quotes: 'mode == \"compile\" and speedup > 1.1', "
         "'\"contended\" in flags', 'compile != \"none\" and graph_breaks > 0', "
         "'error > 10 * baseline_error', 'speedup is null'",
     )  # fmt: skip
 
 
 def where(rows: pd.DataFrame, expression: str) -> Selection:
-    """The rows for which `expression` holds (`filters.selection.select`).
+    """The rows that match `expression` (`filters.selection.select`).
 
-    What a reader should know of its names and values is a line on stderr each.
+    Prints notes on its names and values to stderr.
     """
     selection = select(rows, expression)
     for note in selection.notes:
@@ -100,13 +101,13 @@ def where(rows: pd.DataFrame, expression: str) -> Selection:
 
 
 def exit_status(body: Callable[[], None]) -> int:
-    """Runs `body`; a mistake of the user's is one line on stderr and status 2."""
+    """Runs `body`; a UsageError becomes one line on stderr and status 2."""
     logging.basicConfig(format="warning: %(message)s")
     try:
         body()
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
-    except BrokenPipeError:  # `... | head` has seen enough
-        sys.stderr.close()  # else the interpreter complains while it exits
+    except BrokenPipeError:  # `... | head` stops reading
+        sys.stderr.close()  # else the interpreter prints an error at exit
     return 0

@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import cli, terminal, words
-from analysis.metrics import CONTRACT, METRICS
-from analysis.recommendation import ANYTHING, Wishes, fold, recommend
-from analysis.recommending import wishes
-from analysis.replicates import ADDED
-from analysis.rows import ordered
-from bench.records import UsageError
-from bench.store import SCHEMA
+from modescope.analysis import cli, terminal
+from modescope.analysis.format import phrases
+from modescope.analysis.metrics.registry import CONTRACT, METRICS
+from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.recommend import constraints
+from modescope.analysis.recommend.constraints import ANYTHING, Wishes
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.merge_sizes import fold
+from modescope.analysis.rows.select import ordered
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.paths import program
 
-MOST_ROWS = 24  # of a summary; the whole study is for this module's command line
+MOST_ROWS = 24  # in a summary; the command line prints all
 
 
 def text(rows: pd.DataFrame) -> str:
@@ -26,59 +30,58 @@ def text(rows: pd.DataFrame) -> str:
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
-    """Which mode to use, a sentence for each work, with what has to be known beside it."""
-    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    """Which mode to use: a sentence for each work, with remarks beneath."""
     lines = []
-    for one in fold(answers):
+    for one in fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes)):
         lines += terminal.paragraph(one.text)
         lines += [line for note in one.remarks for line in terminal.beneath(note)]
     return "\n".join(lines)
 
 
 def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
-    """`text` of the most telling derived rows: at most MOST_ROWS rows and `limit` lines.
+    """`text` of the most important derived rows: at most MOST_ROWS rows and `limit` lines.
 
-    Faults come first, then what is fastest, then what was skipped; the last line says how to see
-    the rest (`folder`: the study's, by default results/<study>). One row is shown whole even
-    where that takes more lines.
+    Failures come first, then the fastest, then skipped rows; the last line says how to see the
+    rest (`folder`: the study's, by default results/<study>). At least one row is shown in full,
+    even if that exceeds `limit`.
     """
-    telling = rows.assign(
+    important = rows.assign(
         _rank=rows["status"].map({"ok": 1, "skipped": 2}).fillna(0),
-        _speedup=words.that_counts(rows, "speedup"),
+        _speedup=phrases.that_counts(rows, "speedup"),
     )
-    telling = telling.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
+    important = important.sort_values(["_rank", "_speedup"], ascending=[True, False], kind="stable")
     for count in range(min(len(rows), MOST_ROWS), 0, -1):
-        lines = terminal.lines(telling.head(count))
+        lines = terminal.lines(important.head(count))
         if count < len(rows):
             study = folder or f"results/{rows['study'].iloc[0]}"
-            lines.append(f"{len(rows) - count} more: python -m analysis.table {study}")
+            lines.append(f"{len(rows) - count} more: {program('analysis.table')} {study}")
         if len(lines) <= limit or count == 1:
             return "\n".join(lines)
     return "no runs"
 
 
 def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """A line for each of `runs` that went wrong and that another run of its case stands before.
+    """A line for each of `runs` that went wrong but is not in the table.
 
-    `runs` are stored rows and `rows` the derived ones made of them: replicates of one case become
-    one row, and of several seeds the newest is shown.
+    `runs` are stored rows and `rows` the derived ones: replicates of a case are one row, and of
+    several seeds only the newest is shown.
     """
     wrong = runs[~runs["status"].isin(["ok", "skipped"]) & ~runs["run_id"].isin(rows["run_id"])]
     return [
         line
-        for run in words.as_rows(wrong)
+        for run in phrases.as_rows(wrong)
         for line in terminal.paragraph(
-            f"{run['mode']} {run['dtype']}, {words.work(run)}, seed {run['seed']}, replicate "
-            f"{run['replicate']}: {words.ended(run)}"
+            f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
+            f"{run['replicate']}: {phrases.ended(run)}"
         )
     ]
 
 
 def csv(rows: pd.DataFrame) -> str:
-    """Every column of the derived table in full precision, those of the contract first.
+    """Every column of the derived table in full precision, those of CONTRACT first.
 
-    Samples (a value per round, block or call) are no columns of it. Unknown is an empty field; a
-    list, as flags are, is a;b.
+    Samples (a value per round, block or call) are not included. Unknown is an empty field; lists,
+    such as flags, are joined with `;`.
     """
     first = [*CONTRACT, *ADDED, *(metric.name for metric in METRICS)]
     names = dict.fromkeys([*first, *(str(name) for name in rows.columns)])
@@ -103,24 +106,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--csv", action="store_true", help="every column (results/README.md), full precision"
     )
     cli.add_where(parser)
-    wishes.add_options(parser)
+    constraints.add_options(parser)
 
     def body() -> None:
-        asked = parser.read(arguments)
-        wanted = wishes.wishes(asked)
-        if asked.csv and wanted != ANYTHING:
+        options = parser.read(arguments)
+        wanted = constraints.wishes(options)
+        if options.csv and wanted != ANYTHING:
             raise UsageError(
-                "--calls and --memory-limit change what is recommended, and --csv prints no such "
-                "thing; leave one of them out"
+                "--calls and --memory-limit change only the recommendation, which --csv does not "
+                "print; leave out either --csv or them"
             )
-        rows, _ = cli.study(asked.study)
-        selection = None if asked.where is None else cli.where(rows, asked.where)
+        rows, _ = cli.study(options.study)
+        selection = None if options.where is None else cli.where(rows, options.where)
         rows = rows if selection is None else selection.rows
-        if asked.csv:
+        if options.csv:
             sys.stdout.write(csv(rows))
         if selection is not None and rows.empty:
-            print(selection.count, file=sys.stderr if asked.csv else sys.stdout)
-        elif not asked.csv:
+            print(selection.count, file=sys.stderr if options.csv else sys.stdout)
+        elif not options.csv:
             print(f"{text(rows)}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

@@ -7,28 +7,29 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from analysis import words
-from analysis.columns import AGAINST, MEASURED, Column, told_by, wanted
-from analysis.rows import SECTION, ordered, row_parts
-from analysis.words import Row
+from modescope.analysis.format import phrases
+from modescope.analysis.format.cells import graph_breaks
+from modescope.analysis.format.columns import AGAINST, MEASURED, Column, distinguishing, wanted
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.select import SECTION, ordered, row_parts
 
-WIDTH = 132  # spare columns are left out to keep to it; numbers never are
+WIDTH = 132  # spare columns are dropped to fit; numbers are never cut
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "
 _INDENT = " " * 4
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
-    """Titles, then a block per section (same work, same machine), then a line per note."""
-    blocks = row_parts(words.as_rows(ordered(frame)), SECTION)
+    """Column titles, a block per section (same work, same machine), and a line per note."""
+    blocks = row_parts(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
-    shared = len({words.baseline(row) for row in every}) == 1
+    shared = len({phrases.baseline(row) for row in every}) == 1
     naming = (
-        Column(" mode", lambda row: f" {words.mode(row)}{_mark(row, marks)}"),
+        Column(" mode", lambda row: f" {phrases.mode(row)}{_mark(row, marks)}"),
         Column("dtype", lambda row: row["dtype"]),
         *(() if shared else (AGAINST,)),
-        *told_by(every),
+        *distinguishing(every),
     )
     columns, widths = _fitting(naming, wanted(MEASURED, every), every)
     result = [_join([column.title for column in columns], columns, widths)]
@@ -46,9 +47,11 @@ def lines(frame: pd.DataFrame) -> list[str]:
 def _fitting(
     naming: Sequence[Column], measured: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
-    """The columns that fit into WIDTH, without as many of the spare ones as it takes; widths."""
+    """The columns that fit into WIDTH, with spare ones dropped as needed, and their widths."""
     columns = [*naming, *measured]
-    widths = [_width(column, every if column in naming else _ok(every)) for column in columns]
+    ok = [row for row in every if row["status"] == "ok"]
+    cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
+    widths = [max(len(column.title), *map(len, texts), 0) for column, texts in cells]
     while sum(widths) + len(_GAP) * (len(widths) - 1) > WIDTH:
         spare = [column.spare for column in columns]
         if max(spare) == 0:
@@ -56,14 +59,6 @@ def _fitting(
         place = spare.index(max(spare))
         del columns[place], widths[place]
     return columns, widths
-
-
-def _ok(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if row["status"] == "ok"]
-
-
-def _width(column: Column, rows: Iterable[Row]) -> int:
-    return max([len(column.title), *(len(column.cell(row)) for row in rows)])
 
 
 def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
@@ -75,14 +70,14 @@ def _join(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
-    """A row without numbers has its reason in their place, or whole beneath it if it is long.
+    """The lines of a row; without numbers, its reason in their place, or beneath if it is long.
 
-    Only why a case was skipped is cut, and only in a row among others.
+    Only the reason of a skipped case is shortened, and only in a table of several rows.
     """
     if row["status"] == "ok":
         return [line]
     room = max(WIDTH - len(line) - len(_GAP), 20)
-    reason = words.ended(row)
+    reason = phrases.ended(row)
     if len(reason) <= room:
         return [f"{line}{_GAP}{reason}"]
     if row["status"] == "skipped" and not alone:
@@ -99,17 +94,17 @@ def paragraph(text: str) -> list[str]:
 
 
 def beneath(text: str) -> list[str]:
-    """The same, all lines indented."""
+    """`paragraph` with all lines indented."""
     return paragraph(_INDENT + text)
 
 
 def _heading(row: Row, letter: bool, shared: bool) -> str:
-    against = f" · against {words.baseline(row)}" if shared else ""
-    return f"{words.work(row)} · {words.place(row, letter)}{against}"
+    against = f" · against {phrases.baseline(row)}" if shared else ""
+    return f"{phrases.work(row)} · {phrases.place(row, letter)}{against}"
 
 
 def _marks(rows: Iterable[Row]) -> dict[str, str]:
-    """A mark for each distinct note: that a mode was not in effect, or where its graphs broke."""
+    """A mark for each distinct note: a mode not in effect, or the place of a graph break."""
     notes = dict.fromkeys(note for row in rows if (note := _note(row)))
     return {
         note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
@@ -123,6 +118,6 @@ def _mark(row: Row, marks: dict[str, str]) -> str:
 
 
 def _note(row: Row) -> str:
-    why = row["in_effect_note"] or "no note was recorded"
-    notes = [f"not in effect: {why}"] if words.not_in_effect(row) else []
-    return "; ".join(filter(None, (*notes, words.graph_breaks(row))))
+    why = row["in_effect_note"] or "no reason was recorded"
+    notes = [f"not in effect: {why}"] if phrases.not_in_effect(row) else []
+    return "; ".join(filter(None, (*notes, graph_breaks(row))))

@@ -1,11 +1,11 @@
-"""What does this piece of code allocate? A monitor to put around any lines, on a CPU or a GPU.
+"""Watches the allocations of a block of code, on a CPU or a GPU.
 
-    from bench.allocations import watch_allocations
+    from modescope.bench.allocations import watch_allocations
 
     with watch_allocations("reshape of a transpose"):
         y = x.T.reshape(512, 2048)
 
-prints, for 1024 × 1024 of float16 (what is freed is the copying kernel's scratch),
+prints, for 1024 × 1024 of float16 (the freed bytes are the copy kernel's scratch),
 
     reshape of a transpose: 2 allocations of 2,104,352 B on cpu, 7,200 B freed, 2,104,352 B at most
 """
@@ -19,54 +19,54 @@ from contextlib import contextmanager
 
 import torch
 
-from bench.devices import find
-from bench.memory.allocators import Allocations
+from modescope.bench.devices.allocators import Allocations
+from modescope.bench.devices.cuda import find
 
 PROFILER_SILENT = ("KINETO_LOG_LEVEL", "99")
-"""Otherwise torch's profiler writes two lines to stderr each time (kineto's Logger.cpp)."""
+"""Keeps torch's profiler from writing two lines to stderr each time (kineto's Logger.cpp)."""
 
 
-class Seen:
-    """What happened within a block. Its figures are there once the block has ended.
+class WatchedBlock:
+    """The allocations within a block.
 
     Bytes are those of tensors: on a CPU as requested, on a GPU rounded up to the allocator's
-    blocks. Each is None before the block has ended and where `unreadable` says why.
+    blocks. Each figure is None until the block has ended, and where `unreadable` gives a reason.
     """
 
     def __init__(self, label: str, device: str) -> None:
         self.label = label
         self.device = device
-        self.found: Allocations | None = None
+        self.result: Allocations | None = None
         self.unreadable: str | None = None
 
     @property
     def allocations(self) -> int | None:
-        """How often memory was taken."""
-        return self.found.allocations if self.found else None
+        """The number of allocations."""
+        return self.result.allocations if self.result else None
 
     @property
     def allocated_bytes(self) -> int | None:
-        """Sum over allocations."""
-        return self.found.allocated_bytes if self.found else None
+        """The bytes of all allocations."""
+        return self.result.allocated_bytes if self.result else None
 
     @property
     def freed_bytes(self) -> int | None:
-        """Sum over what was returned; on a CPU only of what was allocated within a watch."""
-        return self.found.released_bytes if self.found else None
+        """The bytes of all releases; on a CPU only of memory that was allocated within a watch."""
+        return self.result.released_bytes if self.result else None
 
     @property
     def left_bytes(self) -> int | None:
-        """Held at the end and not at the beginning; negative where more was freed."""
-        return self.found.left_bytes if self.found else None
+        """Bytes held at the end minus those at the start; negative where more was freed."""
+        return self.result.left_bytes if self.result else None
 
     @property
     def peak_bytes(self) -> int | None:
-        """Most that was held at one time, above the beginning."""
-        return self.found.peak_bytes if self.found else None
+        """Most bytes held at one time, above the start."""
+        return self.result.peak_bytes if self.result else None
 
     def __str__(self) -> str:
-        if self.found is None:
-            return f"{self.label}: {self.unreadable or 'not over yet'}"
+        if self.result is None:
+            return f"{self.label}: {self.unreadable or 'still running'}"
         many = "1 allocation" if self.allocations == 1 else f"{self.allocations} allocations"
         taken = f"{many} of {self.allocated_bytes:,} B" if self.allocations else "no allocation"
         return (
@@ -78,37 +78,31 @@ class Seen:
 @contextmanager
 def watch_allocations(
     label: str, device: str = "auto", report: Callable[[str], object] | None = print
-) -> Iterator[Seen]:
-    """Counts what tensors of `device` take and give back within the block, then reports a line.
+) -> Iterator[WatchedBlock]:
+    """Counts allocations and releases of tensors of `device` within the block, reports one line.
 
     `device` is auto (the GPU, if there is one), cpu, cuda or cuda:<index>. Garbage is collected
-    first, so that it does not count as freed. Memory that libraries or Python take beside tensors
-    is not counted.
+    first, so that it does not count as freed. Only memory of tensors counts.
 
-    On a CPU the allocations come from torch's profiler: it cannot be nested, sees this thread
-    alone, and does not see the release of what was allocated outside of any watch. Kineto, which
-    would announce it on stderr, is silenced unless KINETO_LOG_LEVEL says otherwise. On a GPU they
-    come from the caching allocator, whose unused blocks are returned to the driver first.
+    On a CPU the counts come from torch's profiler, which cannot be nested, covers this thread only
+    and misses releases of memory that was allocated outside any watch. Its messages on stderr are
+    switched off unless KINETO_LOG_LEVEL is set. On a GPU the counts come from the caching
+    allocator, whose unused blocks are returned to the driver first.
 
-    Raises UsageError where there is no such device, RuntimeError within another profiler or watch
-    of a CPU.
+    Raises UsageError for an unknown device, RuntimeError within another profiler or CPU watch.
     """
     hardware = find(device)
-    seen = Seen(label, hardware.type)
+    block = WatchedBlock(label, hardware.type)
     if hardware.type == "cpu":
-        _be_the_only_profiler()
+        if torch._C._autograd._profiler_enabled():
+            raise RuntimeError(
+                "allocations on a CPU are counted by torch's profiler, which is already running: "
+                "end the other profiler or watch first"
+            )
+        os.environ.setdefault(*PROFILER_SILENT)
     gc.collect()
     with hardware.allocator.watch() as watched:
-        yield seen
-    seen.found, seen.unreadable = watched.found, hardware.allocator.unreadable
+        yield block
+    block.result, block.unreadable = watched.result, hardware.allocator.unreadable
     if report:
-        report(str(seen))
-
-
-def _be_the_only_profiler() -> None:
-    if torch._C._autograd._profiler_enabled():
-        raise RuntimeError(
-            "allocations on a CPU are counted by torch's profiler, and one is running already: "
-            "end it, or the other watch, first"
-        )
-    os.environ.setdefault(*PROFILER_SILENT)
+        report(str(block))

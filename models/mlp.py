@@ -1,4 +1,4 @@
-"""A stack of square linear layers: mostly matrix products, one pointwise op between each two."""
+"""A stack of square linear layers: mostly matrix products, with a GELU between any two."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""A chain of pointwise ops: no matrix product, so it shows overhead per op and what fusion saves.
+"""A chain of pointwise ops without matrix products: shows overhead per op and the gain of fusion.
 
 The chain starts with `x * scale`, where `scale` is a parameter: without one, the grad modes would
-all do the same work. From there the value goes through sin, a multiplication by a constant and
-an addition of that first product, over and over:
+all do the same work. Then sin, a multiplication by a constant and an addition of that first product
+repeat:
 
     y <- c[k] * sin(y) + x * scale,    1/2 <= c[k] < 3/4
 
 Neither algebra nor common subexpressions shorten it: sin stands between the multiplications, and
-neighbouring rounds have different constants. With gradients, too, each op is one dispatch; tanh
-would be two, because autograd keeps its output, by a detach, where it keeps the input of sin.
+neighbouring rounds have different constants. Each op is one dispatch with gradients too; tanh would
+be two, because autograd saves its output through a detach, but saves the input of sin.
 
-It is tame at any length. |y| stays below |x * scale| + 3/4, and a round shrinks the rounding errors
-before it to less than 3/4, so they do not add up along the chain but settle at those of the last
-few ops: in bf16 a relative RMS error against float64 of 0.3 to 0.4 %, for one op as for a thousand.
-The addition keeps the output, and the gradient of `scale`, a function of the input all along. The
-price: what happens early in a long chain hardly shows at its end.
+Values and errors stay bounded at any length. |y| stays below |x * scale| + 3/4, and each round
+shrinks earlier rounding errors to less than 3/4, so only those of the last few ops remain: in bf16
+a relative RMS error against float64 of 0.3 to 0.4 %, for one op as for a thousand. Because of the
+addition, the output and the gradient of `scale` depend on the input at any length. The drawback:
+what happens early in a long chain hardly affects its end.
 """
 
 from __future__ import annotations

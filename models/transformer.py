@@ -32,12 +32,12 @@ class Block(nn.Module):
         return x
 
     def attend(self, x: Tensor) -> Tensor:
-        """Causal multi-head self-attention: a token sees itself and those before it."""
+        """Causal multi-head self-attention: a token attends to itself and those before it."""
         batch, seq, width = x.shape
         parts = self.query_key_value(x).view(batch, seq, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)  # each (batch, heads, seq, head width)
-        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
-        mixed: Tensor = self.attention_out(seen.transpose(1, 2).reshape(batch, seq, width))
+        heads = scaled_dot_product_attention(query, key, value, is_causal=True)
+        mixed: Tensor = self.attention_out(heads.transpose(1, 2).reshape(batch, seq, width))
         return mixed
 
 

@@ -9,14 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import Request
-from tests.commands import Answer, Cli
+from modescope.bench.sweep.settings.request import Request
+from tests.helpers.commands import Answer, Ask, Cli
 
 
 def pytest_configure() -> None:
-    """A shell that starts the tests in the background ignores Ctrl-C, and what they start would."""
+    """Restores Ctrl-C, which processes in a shell's background ignore, and their children too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a slow test come first, so that no worker waits for another's at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -30,9 +36,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What compile_cache=warm finds: empty at first, then shared by the whole session.
+    """The cache of compile_cache=warm: empty at first, then shared by the whole session.
 
-    By all its workers, too: what one has compiled, the other finds. Set before the first test,
+    By all its workers, too, so that each compiles less. Set before the first test,
     because children inherit the environment of the forkserver, which starts with the first of them.
     """
     with pytest.MonkeyPatch.context() as patch:
@@ -43,13 +49,37 @@ def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture
+def restored_settings() -> Iterator[None]:
+    """For cases that run in this process: they change global settings, and tests follow."""
+    import torch
+
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    gives_up = torch._dynamo.config.fail_on_recompile_limit_hit
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision(precision)
+    torch._dynamo.config.fail_on_recompile_limit_hit = gives_up
+
+
 @pytest.fixture(scope="module")
 def as_in_a_child() -> Iterator[None]:
-    """What was imported is not collected again, which a run asks for several times: 0.1 s each."""
+    """Imported objects are not collected again, which a run does several times: 0.1 s each."""
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """As in a case by default, and in each claim: a second one slows tiny operators down."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -63,21 +93,21 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def _with_results(folder: Path, arguments: Sequence[str]) -> list[str]:
-    """The arguments, and where results go unless they say it."""
+    """The arguments, with a results folder unless they name one."""
     said = any("results_dir=" in each for each in arguments)
     return [*([] if said else [f"results_dir={folder}"]), *arguments]
 
 
 @pytest.fixture
 def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """What a command line asks for; results would go to a temporary folder."""
-    import run
+    """The requests of a command line; results would go to a temporary folder."""
+    from modescope.bench.sweep.settings.composing import composed
 
     folder = tmp_path_factory.mktemp("asked")
 
     def requests(*arguments: str) -> list[Request]:
         typed(*_with_results(folder, arguments))
-        return run.composed()
+        return composed()
 
     return requests
 
@@ -89,15 +119,13 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
-    """`python run.py` in this process; what children print would be seen too."""
-    import run
+    """`python run.py` in this process; the output includes that of children."""
+    from modescope.analysis.after_run import show
+    from modescope.bench.sweep.main import main
 
     def call(*arguments: str) -> Answer:
         typed(*_with_results(results, arguments))
-        status = run.main()
+        status = main(show)
         return Answer(status, *capfd.readouterr())
 
     return call
-
-
-Ask = Callable[..., list[Request]]

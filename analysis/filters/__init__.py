@@ -1,1 +1,1 @@
-"""`--where`: which rows an expression chooses. The way in is `selection.select`."""
+"""`--where`: the rows that an expression selects. The entry point is `selection.select`."""

@@ -1,4 +1,4 @@
-"""The columns that an expression may name: their kinds, and sentences on a wrong one."""
+"""The columns that an expression may name: their kinds, and messages about unknown ones."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from bench.store import SCHEMA
+from modescope.bench.records.parquet import SCHEMA
 
 NUMBER, TEXT, BOOLEAN, LABELS = "a number", "text", "true or false", "a list of names"
 READINGS = "a list of readings"
-MOST_NAMED = 20  # values of a column in a note
+MOST_NAMED = 20  # values of a column listed in a note
 
 
 def kind(name: str, values: pd.Series) -> str:
-    """What a column of the derived table holds."""
+    """The kind of a column of the derived table."""
     if name in SCHEMA.names:
         return _of_type(SCHEMA.field(name).type)
     if pd.api.types.is_bool_dtype(values.dtype):
@@ -34,7 +34,7 @@ def _of_type(stored: pa.DataType) -> str:
 
 
 def comparable(kind: str, values: pd.Series) -> pd.Series:
-    """The column in one type for each kind: numbers as float64, true as 1, lists never null."""
+    """The column in its kind's type: numbers as float64, true as 1, a null list as empty."""
     if kind == LABELS:
         return values.map(lambda held: list(held) if isinstance(held, (list, np.ndarray)) else [])
     if kind == BOOLEAN:
@@ -49,11 +49,11 @@ def unknown_name(name: str, names: Iterable[str]) -> str:
 
 
 def there_are(values: pd.Series, wanted: str) -> str:
-    """`there are compile, eager`: what may be meant, where no row has the value `wanted`."""
+    """`there are compile, eager`: the existing values, where no row has the value `wanted`."""
     held = sorted({str(value) for value in values.explode().dropna()})
     if len(held) > MOST_NAMED:
         held = difflib.get_close_matches(wanted, held, n=3, cutoff=0.4)
-        return f"the nearest are {', '.join(held)}" if held else "nor anything like it"
+        return f"the nearest are {', '.join(held)}" if held else "nothing similar exists"
     if not held:
         return f"{values.name} is empty in every row"
     return f"there {'is' if len(held) == 1 else 'are'} {', '.join(held)}"

@@ -1,4 +1,4 @@
-"""Comparisons of two parts of an expression, row by row. Unknown is equal to nothing."""
+"""Comparisons of two parts of an expression, row by row. Null equals nothing."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.filters.columns import BOOLEAN, LABELS, NUMBER, TEXT
-from analysis.filters.values import LIST, NULL, Meaningless, Value, holds
+from modescope.analysis.filters.columns import BOOLEAN, LABELS, NUMBER, TEXT
+from modescope.analysis.filters.values import LIST, NULL, Meaningless, Value, holds
 
 EQUAL = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)
 IN = (ast.In, ast.NotIn)
@@ -28,35 +28,35 @@ _HOW = {
 
 
 def compared(left: Value, by: ast.cmpop, right: Value) -> pd.Series:
-    """Whether it holds in each row; Meaningless where it could in none. One is a column."""
+    """Whether the comparison holds in each row; Meaningless if invalid. One side is a column."""
     column, other = (right, left) if left.is_constant else (left, right)
     if other.kind == NULL:
         if not isinstance(by, EQUAL):
             raise Meaningless(
-                f"unknown is neither larger nor smaller, and in no list; write {column.text} is "
-                f"null or {column.text} is not null"
+                f"null has no order and is in no list; write {column.text} is null or "
+                f"{column.text} is not null"
             )
-        told = column.is_unknown
+        matches = column.is_unknown
     elif isinstance(by, IN):
-        told = _among(left, right)
+        matches = _among(left, right)
     elif isinstance(by, EQUAL):
-        told = _any(_equal(column, one) for one in other.members)
+        matches = _any(_equal(column, one) for one in other.members)
     else:
-        told = _in_order(left, by, right)
-    return ~told if isinstance(by, _OPPOSITES) else told
+        matches = _in_order(left, by, right)
+    return ~matches if isinstance(by, _OPPOSITES) else matches
 
 
 def has(column: Value, text: str, part: bool) -> pd.Series:
-    """Whether the text of each row is, or as a `part` contains, `text`; or a name of its list.
+    """Whether the text of each row equals `text` (`part`: contains it), or its list has the name.
 
-    Of names joined by `;`, as --csv writes them, all must be there; of none: no name is.
+    Of names joined by `;`, as --csv writes them, the list must have all; of none, it is empty.
     """
     if column.kind == LABELS:
         wanted = set(filter(None, text.split(";")))
         if not wanted:
             return column.is_unknown
-        told = [wanted <= set(names) for names in column.data]
-        return pd.Series(told, column.data.index, dtype=bool)
+        matches = [wanted <= set(names) for names in column.data]
+        return pd.Series(matches, column.data.index, dtype=bool)
     return holds(column, lambda held: text in held if part else text == held)
 
 
@@ -70,13 +70,13 @@ def _among(left: Value, right: Value) -> pd.Series:
                 raise Meaningless(mismatch(right, one))
         return _any(has(right, one.data, part=True) for one in left.members)
     what = f'"name" in {left.text}' if left.kind == LABELS else f"{left.text} in [{right.text}]"
-    raise Meaningless(f"in takes a list in square brackets on its right; write {what}")
+    raise Meaningless(f"in needs a list in square brackets on its right; write {what}")
 
 
 def _any(each: Iterable[pd.Series]) -> pd.Series:
     every = list(each)
     if not every:
-        raise Meaningless("the list in it is empty; name what may be in it")
+        raise Meaningless("the list is empty; write at least one value")
     return reduce(operator.or_, every)
 
 
@@ -90,7 +90,7 @@ def _equal(left: Value, right: Value) -> pd.Series:
 
 def _in_order(left: Value, by: ast.cmpop, right: Value) -> pd.Series:
     if LIST in (left.kind, right.kind):
-        raise Meaningless("a list is neither larger nor smaller; write in, or name one value")
+        raise Meaningless("a list has no order; use in, or compare with a single value")
     _check(left, right)
     if left.kind not in (NUMBER, TEXT):
         raise Meaningless(mismatch(left, right))
@@ -110,7 +110,7 @@ def _both_known(left: Value, right: Value) -> pd.Series:
 
 
 def _check(left: Value, right: Value) -> None:
-    """Raises Meaningless where the kinds differ; 0 and 1 are false and true beside a column."""
+    """Raises Meaningless if the kinds differ; a true-or-false column may be compared with 0, 1."""
     kinds = {left.kind, right.kind}
     if kinds == {BOOLEAN, NUMBER}:
         number = left if left.kind == NUMBER else right
@@ -121,7 +121,7 @@ def _check(left: Value, right: Value) -> None:
 
 
 def mismatch(left: Value, right: Value) -> str:
-    """What to write, where two kinds cannot be compared."""
+    """The message for two kinds that cannot be compared, with what to write."""
     one, other = (right, left) if left.is_constant else (left, right)
     if other.is_constant:
         return f"{one.text} is {one.kind}; {_HOW[one.kind].format(one.text)}"

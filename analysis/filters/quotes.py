@@ -1,4 +1,4 @@
-"""Text without quotes, which would be read as a column: `mode == compile`, `flags == drift`."""
+"""Finds text without quotes, which would read as a column: `mode == compile`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from analysis.filters import syntax
-from analysis.filters.columns import LABELS, NUMBER, TEXT
-from analysis.filters.values import CHANGES, CONSTANTS
+from modescope.analysis.filters import syntax
+from modescope.analysis.filters.columns import LABELS, NUMBER, TEXT
+from modescope.analysis.filters.values import CHANGES, CONSTANTS
 
 _CONTAINS = (ast.In, ast.NotIn)
 _LISTS = (ast.List, ast.Tuple, ast.Set)
@@ -20,7 +20,7 @@ _BASELINE = "baseline_"
 
 @dataclass(frozen=True)
 class Scope:
-    """An expression, as it was given and as its positions count, and the kinds of all columns."""
+    """An expression as given, its `source` (to which positions refer), and all columns' kinds."""
 
     kinds: Mapping[str, str]
     expression: str
@@ -29,23 +29,23 @@ class Scope:
 
 @dataclass(frozen=True)
 class _Bare:
-    """Text without quotes, and the comparison that it is in."""
+    """Text without quotes, and the comparison that contains it."""
 
     node: ast.expr
     comparison: ast.Compare
 
 
 def check(tree: ast.expr, scope: Scope) -> None:
-    """Raises UsageError, with the expression that was probably meant, where quotes are missing."""
-    found = [bare for node in ast.walk(tree) for bare in _bare(node, scope)]
-    if not found:
+    """Raises UsageError with a corrected expression if quotes are missing."""
+    words = [bare for node in ast.walk(tree) for bare in _bare(node, scope)]
+    if not words:
         return
-    first, source = found[0], scope.source
+    first, source = words[0], scope.source
     text = syntax.written(first.node, source)
-    why = "is a column of its own" if text in scope.kinds else "is no column"
-    fixed = syntax.with_quotes([bare.node for bare in found], source)
+    why = "is itself a column" if text in scope.kinds else "is not a column"
+    fixed = syntax.with_quotes([bare.node for bare in words], source)
     if '"' not in source:
-        fixed = fixed.replace("'", '"')  # which a shell would take for the end of the expression
+        fixed = fixed.replace("'", '"')  # a single quote would end the expression in a shell
     raise syntax.error(
         scope.expression,
         f"in {syntax.written(first.comparison, source)}, {text} {why}; put quotes around text: "
@@ -65,7 +65,7 @@ def _bare(node: ast.AST, scope: Scope) -> Iterator[_Bare]:
 def _beside_a_column(
     left: ast.expr, operator: ast.cmpop, right: ast.expr, scope: Scope
 ) -> tuple[ast.expr, list[ast.expr]]:
-    """What may be text of the rows, and what it is compared with."""
+    """The side that may be a text column, and what it is compared with."""
     if isinstance(right, _LISTS):
         return left, right.elts
     others = left.elts if isinstance(left, _LISTS) else [left]
@@ -75,7 +75,7 @@ def _beside_a_column(
 
 
 def _is_text(node: ast.expr, scope: Scope) -> bool:
-    """Whether it is a column of text or names, or made of one: `mode.str.lower()`."""
+    """Whether it is a column of text or names, or derived from one: `mode.str.lower()`."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Attribute(value=of, attr="str"), attr=method)):
             return CHANGES.get(method) == TEXT and _is_text(of, scope)
@@ -83,9 +83,9 @@ def _is_text(node: ast.expr, scope: Scope) -> bool:
 
 
 def _lacks_quotes(node: ast.expr, other: ast.expr, scope: Scope) -> bool:
-    """Whether `node`, beside text of the rows, is a word that was meant as it stands.
+    """Whether `node`, compared with a text column, is a word that needs quotes.
 
-    Two columns of text are compared only where one is the other's of the baseline.
+    Two text columns may be compared only if one is the baseline's version of the other.
     """
     names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
     if not names or not _WORD.fullmatch(ast.get_source_segment(scope.source, node) or ""):

@@ -1,4 +1,4 @@
-"""An expression's syntax tree, worked out over the columns of a table, kind by kind."""
+"""Evaluates an expression's syntax tree over the columns of a table, checking kinds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.filters import columns, comparing, syntax, values
-from analysis.filters.columns import BOOLEAN, LABELS, NUMBER, READINGS, TEXT
-from analysis.filters.values import LIST, NULL, Meaningless, Value
+from modescope.analysis.filters import columns, comparing, syntax, values
+from modescope.analysis.filters.columns import BOOLEAN, LABELS, NUMBER, READINGS, TEXT
+from modescope.analysis.filters.values import LIST, NULL, Meaningless, Value
 
 _ARITHMETIC: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
@@ -32,10 +32,7 @@ _CONDITIONS = (ast.Compare, ast.Call, ast.Name, ast.BoolOp, ast.UnaryOp)
 
 @dataclass
 class Reading:
-    """What an expression says of `rows`; Meaningless, where that is nothing.
-
-    `notes` are sentences on values that no row has.
-    """
+    """Evaluates an expression over `rows`; `notes` collects sentences on values no row has."""
 
     rows: pd.DataFrame
     kinds: dict[str, str]
@@ -43,7 +40,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
     def condition(self, node: ast.expr) -> pd.Series:
-        """Whether `node` holds in each row; unknown does not."""
+        """Whether `node` holds in each row; not where it is unknown."""
         if isinstance(node, ast.BoolOp):
             joined = operator.and_ if isinstance(node.op, ast.And) else operator.or_
             return reduce(joined, [self.condition(each) for each in node.values])
@@ -54,11 +51,11 @@ class Reading:
             return ~value.is_unknown
         if value is None or value.kind != BOOLEAN or value.is_constant:
             raise Meaningless(
-                f"{self._text(node)} is no condition; compare a column, for example "
-                f"{syntax.EXAMPLE} (in quotes, or the shell takes > for a file to write to)"
+                f"{self._text(node)} is not a condition; compare a column, for example "
+                f"{syntax.EXAMPLE} (in quotes, or the shell takes > as a redirection)"
             )
-        found: pd.Series = value.data == 1
-        return found
+        matches: pd.Series = value.data == 1
+        return matches
 
     def _value(self, node: ast.expr) -> Value:
         match node:
@@ -71,23 +68,23 @@ class Reading:
             case ast.Compare():
                 return Value(BOOLEAN, self._comparison(node), self._text(node))
             case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
-                return self._worked_out(node, _ARITHMETIC[type(node.op)], node.operand)
+                return self._computed(node, _ARITHMETIC[type(node.op)], node.operand)
             case ast.BinOp() if type(node.op) in _ARITHMETIC:
-                return self._worked_out(node, _ARITHMETIC[type(node.op)], node.left, node.right)
+                return self._computed(node, _ARITHMETIC[type(node.op)], node.left, node.right)
             case ast.UnaryOp() | ast.BoolOp():
                 return Value(BOOLEAN, self.condition(node), self._text(node))
             case ast.Call(func=ast.Name(id=name)):
                 if name not in _FUNCTIONS:
                     raise Meaningless(f"the functions are {', '.join(_FUNCTIONS)}")
                 self._arguments(node, 1)
-                return self._worked_out(node, _FUNCTIONS[name], *node.args)
+                return self._computed(node, _FUNCTIONS[name], *node.args)
             case ast.Call(func=ast.Attribute(value=ast.Attribute(value=of, attr="str"), attr=name)):
                 return self._text_method(node, self._value(of), name)
             case ast.Call(func=ast.Attribute(value=of, attr=name)):
                 return self._method(node, self._value(of), name)
             case ast.Attribute(attr=name) if name in self.kinds:
-                raise Meaningless(f"{self._text(node)} is no column; did you mean {name}?")
-        raise Meaningless(f"{self._text(node)} is no column, number or text in quotes")
+                raise Meaningless(f"{self._text(node)} is not a column; did you mean {name}?")
+        raise Meaningless(f"{self._text(node)} is not a column, number or text in quotes")
 
     def _named(self, node: ast.Name) -> Value:
         name = node.id
@@ -110,23 +107,21 @@ class Reading:
             if not each.is_constant or each.kind in (LIST, NULL):
                 how = "is null" if each.kind == NULL else f"== {each.text}"
                 raise Meaningless(
-                    f"a list holds numbers or text, and not {each.text}; compare with {how} instead"
+                    f"a list may hold numbers or text, not {each.text}; compare with {how} instead"
                 )
         return Value(LIST, members, self._text(node))
 
-    def _worked_out(
-        self, node: ast.expr, function: Callable[..., Any], *operands: ast.expr
-    ) -> Value:
-        """What a function of numbers gives."""
-        found = [self._value(each) for each in operands]
-        for each in found:
+    def _computed(self, node: ast.expr, function: Callable[..., Any], *operands: ast.expr) -> Value:
+        """The value of a function of numbers."""
+        arguments = [self._value(each) for each in operands]
+        for each in arguments:
             if each.kind != NUMBER:
                 raise Meaningless(
-                    f"in {self._text(node)}, {each.text} is {each.kind}, and a number is needed"
+                    f"in {self._text(node)}, {each.text} is {each.kind}, but must be a number"
                 )
-        result = function(*(each.data for each in found))
+        result = function(*(each.data for each in arguments))
         if isinstance(result, complex):
-            raise Meaningless(f"{self._text(node)} is no real number")
+            raise Meaningless(f"{self._text(node)} is not a real number")
         return Value(NUMBER, result, self._text(node))
 
     def _method(self, node: ast.Call, of: Value, name: str) -> Value:
@@ -154,36 +149,40 @@ class Reading:
             return Value(kind, columns.comparable(kind, changed), text)
         if name not in values.SEARCHES:
             raise self._no_method(node, of)
-        pattern, told = self._search(node, values.SEARCHES[name])
-        options = {"case": True, "regex": True, "na": False} | told
+        pattern, given = self._search(node, values.SEARCHES[name])
+        options = {"case": True, "regex": True, "na": False} | given
         try:
             test = values.search(name, pattern.data, options["case"], options["regex"])
         except re.error as error:
             raise Meaningless(
-                f"{pattern.text} is no regular expression ({error}); str.contains takes it as it "
-                "stands with regex=False"
+                f"{pattern.text} is not a regular expression ({error}); str.contains searches for "
+                "plain text with regex=False"
             ) from None
         if of.name and not values.holds(of, test).any():
             self._note(of, f"{text} holds in no row", pattern.data)
         return Value(BOOLEAN, values.holds(of, test, options["na"]), text)
 
     def _arguments(self, node: ast.Call, count: int) -> list[Value]:
-        """The values in brackets, which must be so many; without options."""
+        """The arguments' values; Meaningless unless there are `count` of them, without options."""
         if len(node.args) != count or node.keywords:
             takes = f"{count or 'no'} value{'' if count == 1 else 's'}"
             raise Meaningless(f"{self._text(node.func)} takes {takes}")
         return [self._value(each) for each in node.args]
 
     def _search(self, node: ast.Call, known: Sequence[str]) -> tuple[Value, dict[str, bool]]:
-        """The text that is searched for, and the options of a method of SEARCHES."""
-        found = [self._value(each) for each in node.args]
-        told = {str(one.arg): self._value(one.value) for one in node.keywords}
-        options = [one for one in told.values() if one.kind == BOOLEAN and one.is_constant]
-        texts = [one for one in found if one.kind == TEXT and one.is_constant]
-        if [len(found), len(texts)] != [1, 1] or len(options) < len(told) or {*told} - {*known}:
+        """The text to search for, and the options of a method of SEARCHES."""
+        positional = [self._value(each) for each in node.args]
+        given = {str(one.arg): self._value(one.value) for one in node.keywords}
+        options = [one for one in given.values() if one.kind == BOOLEAN and one.is_constant]
+        texts = [one for one in positional if one.kind == TEXT and one.is_constant]
+        if (
+            [len(positional), len(texts)] != [1, 1]
+            or len(options) < len(given)
+            or {*given} - {*known}
+        ):
             takes = ", ".join(("one text in quotes", *(f"{name}=True or False" for name in known)))
             raise Meaningless(f"{self._text(node.func)} takes {takes}")
-        return texts[0], {name: bool(one.data) for name, one in told.items()}
+        return texts[0], {name: bool(one.data) for name, one in given.items()}
 
     def _comparison(self, node: ast.Compare) -> pd.Series:
         sides = [self._value(each) for each in (node.left, *node.comparators)]
@@ -198,7 +197,7 @@ class Reading:
             named = (one for one in (left, right) if one.kind == TEXT and one.data in self.kinds)
             raise Meaningless(
                 next((f"{one.text} in quotes is text; write {one.data}" for one in named), "")
-                or f"no column is in it; write for example {syntax.EXAMPLE}"
+                or f"it names no column; write for example {syntax.EXAMPLE}"
             )
         holds = comparing.compared(left, by, right)
         if isinstance(by, (*comparing.EQUAL, *comparing.IN)):
@@ -209,7 +208,7 @@ class Reading:
         return holds
 
     def _note_absent(self, column: Value, other: Value, part: bool) -> None:
-        """Notes each text of `other` that no row has; of a part: that none contains."""
+        """Notes each text of `other` that no row has (`part`: that no row contains)."""
         for one in other.members:
             is_text = one.kind == TEXT and one.is_constant and one.data
             if is_text and not comparing.has(column, one.data, part).any():
@@ -218,13 +217,13 @@ class Reading:
                 self._note(column, f"no row has {absent}", one.data)
 
     def _note(self, column: Value, what: str, wanted: str) -> None:
-        """Notes `what`, and what there is; nothing of a column of text that is null in all rows."""
+        """Notes `what` and the existing values; not for a text column that is null in all rows."""
         if column.kind == LABELS or not column.is_unknown.all():
             self.notes.append(f"{what}; {columns.there_are(self.rows[column.name], wanted)}")
 
     def _no_method(self, node: ast.Call, of: Value) -> Meaningless:
         return Meaningless(
-            f"{self._text(node.func)} is not known here; {of.text} is {of.kind}, and the methods "
+            f"{self._text(node.func)} is not supported; {of.text} is {of.kind}, and the methods "
             f"of columns are {_METHODS}"
         )
 

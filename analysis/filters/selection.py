@@ -1,4 +1,4 @@
-"""Rows chosen by an expression over their columns: `mode == "compile" and speedup > 1.1`."""
+"""Selects rows by an expression over their columns: `mode == "compile" and speedup > 1.1`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.filters import columns, quotes, syntax
-from analysis.filters.reading import Reading
-from analysis.filters.values import Meaningless
+from modescope.analysis.filters import columns, quotes, syntax
+from modescope.analysis.filters.reading import Reading
+from modescope.analysis.filters.values import Meaningless
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows that were kept; `notes` are sentences on values that no row has."""
+    """The matching rows; `notes` are sentences on values that no row has."""
 
     rows: pd.DataFrame
-    total: int  # rows that there were
+    total: int  # rows before the selection
     expression: str
     notes: tuple[str, ...]
 
@@ -29,24 +29,24 @@ class Selection:
 
 
 def select(rows: pd.DataFrame, expression: str) -> Selection:
-    """The rows for which `expression` holds; UsageError, one sentence, where it has no meaning.
+    """The rows that match `expression`; UsageError of one sentence if it is invalid.
 
-    Names are columns of `rows`; text stands in quotes. `flags == "drift"`, `"drift" in flags` and
-    `flags.str.contains("drift")` all ask whether that flag was raised. Unknown (null) is equal to
-    nothing and neither larger nor smaller; `speedup is null` finds it.
+    Names are columns of `rows`; text is in quotes. `flags == "drift"`, `"drift" in flags` and
+    `flags.str.contains("drift")` all select rows with that flag. Comparisons with null never hold;
+    `speedup is null` selects null.
     """
     tree, source = syntax.parsed(expression)
     kinds = {str(name): columns.kind(str(name), rows[name]) for name in rows}
     try:
         quotes.check(tree, quotes.Scope(kinds, expression, source))
         reading = Reading(rows, kinds, source)
-        with np.errstate(all="ignore"):  # of log(0): inf and nan say it
-            kept = rows[reading.condition(tree)]
+        with np.errstate(all="ignore"):  # log(0) is inf without a warning
+            matching = rows[reading.condition(tree)]
     except Meaningless as error:
         raise syntax.error(expression, str(error)) from None
     except (RecursionError, MemoryError):
-        raise syntax.error(expression, "it is nested too deeply") from None
+        raise syntax.error(expression, syntax.TOO_DEEP) from None
     except (ArithmeticError, TypeError, ValueError) as error:
-        sentence = f"it cannot be worked out ({error}); write for example {syntax.EXAMPLE}"
+        sentence = f"it cannot be evaluated ({error}); write for example {syntax.EXAMPLE}"
         raise syntax.error(expression, sentence) from None
-    return Selection(kept, len(rows), expression, tuple(dict.fromkeys(reading.notes)))
+    return Selection(matching, len(rows), expression, tuple(dict.fromkeys(reading.notes)))

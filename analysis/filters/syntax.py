@@ -1,4 +1,4 @@
-"""The text of an expression -> its syntax tree, or what is wrong with it in one sentence."""
+"""Parses the text of an expression, or says in one sentence what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,54 +9,58 @@ import tokenize
 import warnings
 from collections.abc import Iterator
 
-from bench.records import UsageError
+from modescope.bench.records.errors import UsageError
 
 EXAMPLE = "--where 'mode == \"compile\" and speedup > 1.1'"
-LONGEST = 200  # characters of an expression in a sentence
-# The shell ends a text in single quotes at the next one, so double quotes are shown inside.
+LONGEST = 200  # characters of an expression shown in a message
 _IN_QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
-_WORDS = {"&": " and ", "|": " or "}  # weaker than a comparison, as pandas reads them
-# what Python does not read -> what to write; the first that is there is told
+_WORDS = {"&": " and ", "|": " or "}  # bind less than a comparison, as in pandas' query
+# syntax that Python does not accept -> the advice; the first match is reported
 _ADVICE = (
-    (r"[“”„‘’«»]", 'these quotes are no plain ones; write " on both sides of text'),
+    (r"[“”„‘’«»]", 'typographic quotes are not allowed; write " on both sides of text'),
     (r"=>|=<", "write >= for at least and <= for at most"),
     (r"<>", "write != for unequal"),
-    (r"(?<![=!<>])=(?!=)", "one = compares nothing; write == for equal"),
+    (r"(?<![=!<>])=(?!=)", "a single = is not a comparison; write == for equal"),
     (r"&&|\|\||!(?!=)", "write and, or and not in place of &&, || and !"),
-    (r"\b(AND|OR|NOT|IN|IS)\b", "write and, or, not, in and is in small letters"),
-    (r"", "it cannot be read; compare columns with numbers or with text in quotes, joined by and, "
+    (r"\b(AND|OR|NOT|IN|IS)\b", "write and, or, not, in and is in lower case"),
+    (r"", "syntax error; compare columns with numbers or with text in quotes, joined by and, "
           f"or and not, for example {EXAMPLE}"),
 )  # fmt: skip
 
 
+TOO_DEEP = "it is nested too deeply"
+
+
 def parsed(text: str) -> tuple[ast.expr, str]:
-    """The tree and the text that its positions refer to; UsageError where it is no expression."""
+    """The tree and the text to which its positions refer; UsageError for a syntax error."""
     source = " ".join(text.split("\n")).strip()
     if not source:
         raise error(text, f"the expression is empty; write one, for example {EXAMPLE}")
     try:
         source = _with_words(source)
-        with warnings.catch_warnings():  # Python's, of `speedup>1and batch==1`
+        with warnings.catch_warnings():  # Python warns of `speedup>1and batch==1`
             warnings.simplefilter("ignore")
             return ast.parse(source, mode="eval").body, source
-    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
+    except (RecursionError, MemoryError):
+        raise error(text, TOO_DEEP) from None
+    except (SyntaxError, ValueError, tokenize.TokenError):
         bare = _IN_QUOTES.sub("", text)
         advice = next(advice for pattern, advice in _ADVICE if re.search(pattern, bare))
         raise error(text, advice) from None
 
 
 def error(expression: str, sentence: str) -> UsageError:
-    """What is wrong with `expression`, as every complaint about one begins."""
+    """A UsageError on `expression`, which is quoted in front of `sentence`."""
     return UsageError(f"{named(expression)}: {sentence}")
 
 
 def named(expression: str) -> str:
-    """`--where 'speedup > 1'`; a long one without its middle."""
+    """`--where 'speedup > 1'`; the middle of a long one is cut."""
     return f"--where {_shortened(expression)!r}"
 
 
 def written(node: ast.expr, source: str) -> str:
-    """The part of `source` that `node` was read from, without its middle where it is long."""
+    """The part of `source` that `node` was parsed from; the middle of a long one is cut."""
     return _shortened(ast.get_source_segment(source, node) or "")
 
 
@@ -75,7 +79,7 @@ def with_quotes(nodes: list[ast.expr], source: str) -> str:
 
 
 def _with_words(source: str) -> str:
-    """`&` and `|` as the words that they stand for."""
+    """`source` with `&` and `|` replaced by `and` and `or`."""
     for token in reversed(list(_tokens(source))):
         if token.type == tokenize.OP and token.string in _WORDS:
             (_, start), (_, end) = token.start, token.end

@@ -1,4 +1,4 @@
-"""What the parts of an expression stand for, and which of them may stand beside each other."""
+"""The values of the parts of an expression, with their kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.filters.columns import BOOLEAN, LABELS, NUMBER, TEXT
+from modescope.analysis.filters.columns import BOOLEAN, LABELS, NUMBER, TEXT
 
 NULL, LIST = "null", "a list"
 CONSTANTS = {
@@ -28,7 +28,7 @@ SEARCHES = {
     "startswith": ("na",),
     "endswith": ("na",),
 }
-CHANGES = {"lower": TEXT, "upper": TEXT, "strip": TEXT, "len": NUMBER}  # -> what comes out
+CHANGES = {"lower": TEXT, "upper": TEXT, "strip": TEXT, "len": NUMBER}  # -> kind of the result
 IS_NULL = {"isna": True, "isnull": True, "notna": False, "notnull": False}
 
 
@@ -38,12 +38,12 @@ class Meaningless(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A part of an expression; `data` is a column of the kind, or what is the same in all rows."""
+    """A part of an expression; `data` is a column or a constant of its kind."""
 
     kind: str
-    data: Any  # of a list: its values
-    text: str  # as it was written
-    name: str | None = None  # of the column that it is
+    data: Any  # for a list: its values
+    text: str  # as written by the user
+    name: str | None = None  # the column's name, if it is a column
 
     @property
     def is_constant(self) -> bool:
@@ -52,13 +52,13 @@ class Value:
 
     @property
     def is_unknown(self) -> pd.Series:
-        """Whether it is null in each row; of a list of names: whether it is empty."""
+        """Whether it is null in each row; for a list of names, whether it is empty."""
         empty: pd.Series = self.data.map(len).eq(0) if self.kind == LABELS else self.data.isna()
         return empty.astype(bool)
 
     @property
     def members(self) -> list[Value]:
-        """The values of a list, or this one."""
+        """The values of a list, or this value alone."""
         return self.data if self.kind == LIST else [self]
 
 
@@ -76,14 +76,14 @@ def of_constant(value: Any, text: str) -> Value | None:
 def holds(value: Value, test: Callable[[str], Any], unknown: bool = False) -> pd.Series:
     """Whether `test` is true of the text, or of one of the names, in each row."""
     if value.kind == LABELS:
-        told = [any(map(test, held)) for held in value.data]
+        matches = [any(map(test, held)) for held in value.data]
     else:
-        told = [unknown if pd.isna(held) else bool(test(held)) for held in value.data]
-    return pd.Series(told, value.data.index, dtype=bool)
+        matches = [unknown if pd.isna(held) else bool(test(held)) for held in value.data]
+    return pd.Series(matches, value.data.index, dtype=bool)
 
 
 def search(method: str, pattern: str, case: bool, regex: bool) -> Callable[[str], Any]:
-    """The test that a method of SEARCHES makes of a text; re.error for a wrong pattern."""
+    """The test that a method of SEARCHES applies to a text; re.error for an invalid pattern."""
     if method in ("startswith", "endswith"):
         return lambda text: getattr(text, method)(pattern)
     compiled = re.compile(pattern if regex else re.escape(pattern), 0 if case else re.IGNORECASE)

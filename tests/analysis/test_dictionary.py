@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from analysis import dictionary
-from analysis.metrics import CONTRACT, METRICS
-from bench.store import SCHEMA
+from modescope.analysis import dictionary
+from modescope.analysis.metrics.registry import CONTRACT, METRICS
+from modescope.bench.records.parquet import SCHEMA
 
 
-def test_the_file_is_what_the_records_and_metrics_say() -> None:
+def test_the_dictionary_file_matches_records_and_metrics() -> None:
     assert dictionary.PATH.read_text(encoding="utf-8") == dictionary.text(), (
         "results/README.md is out of date: run `python -m analysis.dictionary`"
     )
@@ -17,6 +17,6 @@ def test_every_column_is_explained() -> None:
     assert [name for name in names if f"| `{name}` |" not in text] == []
 
 
-def test_every_metric_of_today_says_which_way_is_better() -> None:
+def test_every_metric_has_a_direction_and_a_unique_name() -> None:
     assert {metric.better for metric in METRICS} <= {"lower", "higher", "neither"}
     assert len(set(CONTRACT)) == len(CONTRACT)

@@ -1,4 +1,4 @@
-"""Machines of one name are kept apart: in the table, in recommendations and in the report."""
+"""Machines of one name have their own rows in the table, recommendations and report."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from analysis import report, table
-from analysis.metrics import derive
-from analysis.recommendation import recommend
-from analysis.rows import latest
-from analysis.study import read
-from bench.fingerprint import environment_id
-from bench.records import Record
-from tests.analysis.studies import record, save
+from modescope.analysis import table
+from modescope.analysis.load.study import read
+from modescope.analysis.metrics.registry import derive
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.report import report
+from modescope.analysis.rows.select import latest
+from modescope.bench.records.results import Record
+from modescope.bench.sweep.host.fingerprint import environment_id
+from tests.helpers.studies import record, save
 
 ZEN_3: dict[str, Any] = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}
 ZEN_5: dict[str, Any] = {
@@ -36,7 +37,7 @@ def study(tmp_path: Path) -> Path:
     return save([*runs, measured("eager", ZEN_3, 1.0), measured("eager", ZEN_5, 1.0)], tmp_path)
 
 
-def test_rows_of_two_instruction_sets_are_never_ranked_together(study: Path) -> None:
+def test_rows_of_two_instruction_sets_are_ranked_apart(study: Path) -> None:
     rows = derive(latest(read(study).table))
     answers = recommend(rows)
     of_amp = [answer for answer in answers if answer.question.dtype == "bf16"]
@@ -44,13 +45,13 @@ def test_rows_of_two_instruction_sets_are_never_ranked_together(study: Path) -> 
     assert [answer.outcome for answer in of_amp] == ["baseline", "mode"]
 
 
-def test_the_table_says_which_is_which(study: Path) -> None:
+def test_the_table_names_the_instruction_sets(study: Path) -> None:
     text = table.text(derive(latest(read(study).table)))
     assert "AMD EPYC 9554, AVX2, no bf16 instructions, 1 thread, environment A" in text
     assert "AMD EPYC 9554, AVX512, bf16 instructions, 1 thread, environment B" in text
 
 
-def test_the_report_says_so_in_its_header(study: Path) -> None:
+def test_the_report_names_the_instruction_sets_in_its_header(study: Path) -> None:
     page = report.write(study).read_text(encoding="utf-8")
     header = page[: page.index("</header>")]
     assert "AVX2, no bf16 instructions" in header

@@ -1,4 +1,4 @@
-"""The monitor of allocations, on code whose allocations are known."""
+"""The monitor of allocations, on code with known allocations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench import isolation
-from bench.allocations import Seen, watch_allocations
-from bench.devices import Cpu
-from bench.memory.allocators import Allocations, Watched
-from bench.records import UsageError
+from modescope.bench.allocations import WatchedBlock, watch_allocations
+from modescope.bench.devices.allocators import Allocations, Watched
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.process import isolation
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child")
 
@@ -24,7 +24,7 @@ def block(size: int = KIB) -> torch.Tensor:
     return torch.empty(size, dtype=torch.uint8)
 
 
-def figures(seen: Seen) -> tuple[int, int, int, int, int]:
+def figures(seen: WatchedBlock) -> tuple[int, int, int, int, int]:
     """Allocations, bytes allocated, freed, left and at most."""
     return (
         seen.allocations,
@@ -35,28 +35,28 @@ def figures(seen: Seen) -> tuple[int, int, int, int, int]:
     )
 
 
-def test_what_is_kept_is_left() -> None:
+def test_memory_still_referenced_is_left() -> None:
     with watch_allocations("three", "cpu") as seen:
         kept = [block() for _ in range(3)]
     assert figures(seen) == (3, 3 * KIB, 0, 3 * KIB, 3 * KIB)
     del kept
 
 
-def test_what_is_dropped_is_freed() -> None:
+def test_dropped_memory_is_freed() -> None:
     with watch_allocations("one after the other", "cpu") as seen:
         for _ in range(3):
             block()
     assert figures(seen) == (3, 3 * KIB, 3 * KIB, 0, KIB)
 
 
-def test_nothing_is_nothing_rather_than_unknown() -> None:
+def test_a_block_without_allocations_counts_zero() -> None:
     x = torch.ones(4, 6)
     with watch_allocations("a view", "cpu") as seen:
         x.T.narrow(0, 1, 2)
     assert figures(seen) == (0, 0, 0, 0, 0)
 
 
-def test_what_an_earlier_watch_saw_can_be_freed_in_a_later_one() -> None:
+def test_memory_of_an_earlier_watch_can_be_freed_in_a_later_one() -> None:
     with watch_allocations("take", "cpu"):
         kept = [block()]
     with watch_allocations("give back", "cpu") as seen:
@@ -64,7 +64,7 @@ def test_what_an_earlier_watch_saw_can_be_freed_in_a_later_one() -> None:
     assert figures(seen) == (0, 0, KIB, -KIB, 0)
 
 
-def test_garbage_from_before_does_not_count_as_freed() -> None:
+def test_earlier_garbage_does_not_count_as_freed() -> None:
     with watch_allocations("garbage", "cpu"):
         loop: list[object] = [block()]
         loop.append(loop)
@@ -74,7 +74,7 @@ def test_garbage_from_before_does_not_count_as_freed() -> None:
     assert seen.freed_bytes == KIB
 
 
-def test_a_line_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_report_is_one_printed_line(capsys: pytest.CaptureFixture[str]) -> None:
     with watch_allocations("two blocks", "cpu"):
         block(), block()
     with watch_allocations("a view", "cpu"):
@@ -85,7 +85,7 @@ def test_a_line_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_report_goes_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_goes_to_the_given_function(capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
     with watch_allocations("here", "cpu", lines.append):
         block()
@@ -100,11 +100,11 @@ def test_figures_are_unknown_until_the_block_has_ended() -> None:
     with watch_allocations("a block", "cpu", None) as seen:
         block()
         assert (seen.allocations, seen.allocated_bytes) == (None, None)
-        assert str(seen) == "a block: not over yet"
+        assert str(seen) == "a block: still running"
     assert seen.allocations == 1
 
 
-def test_an_allocator_that_tells_nothing_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allocator_without_counts_gives_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent:
         unreadable = "it does not count"
 
@@ -119,30 +119,32 @@ def test_an_allocator_that_tells_nothing_says_why(monkeypatch: pytest.MonkeyPatc
     assert seen.left_bytes is None
 
 
-def test_an_error_within_is_the_callers_and_ends_the_watch() -> None:
+def test_an_exception_in_the_block_propagates_and_ends_the_watch() -> None:
     with pytest.raises(ZeroDivisionError), watch_allocations("wrong", "cpu", None):
         block(1 // 0)
     with watch_allocations("right", "cpu", None) as seen:
         block()
-    assert seen.found == Allocations(1, 1, KIB, KIB, KIB, KIB)
+    assert seen.result == Allocations(1, 1, KIB, KIB, KIB, KIB)
 
 
-def test_one_watch_at_a_time() -> None:
+def test_watches_cannot_be_nested() -> None:
     with watch_allocations("outer", "cpu", None) as outer:
         block()
-        with pytest.raises(RuntimeError, match="one is running already: end it"):
+        with pytest.raises(RuntimeError, match="which is already running: end the other"):
             watch_allocations("inner", "cpu", None).__enter__()
         block()
     assert outer.allocations == 2
 
 
-def test_a_device_that_is_not_there() -> None:
+def test_a_missing_device_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="device=tpu"):
         watch_allocations("a block", "tpu").__enter__()
 
 
-def test_nothing_but_the_line_is_printed(tmp_path: Path) -> None:
+def test_only_the_report_is_printed(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    asked = isolation.call("tests.children:watches_allocations", timeout_s=60, log=log)
+    asked = isolation.call(
+        "tests.helpers.child_functions:watches_allocations", timeout_s=60, log=log
+    )
     assert asked.kind == "returned"
     assert log.read_text() == "a block: 1 allocation of 40 B on cpu, 40 B freed, 40 B at most\n"

@@ -1,24 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-Show = Callable[[str], None]
+from tests.helpers.commands import Show
 
 LINES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
 def show(request: pytest.FixtureRequest) -> Show:
-    """Prints a line at the end of the session, where it was asked to measure."""
+    """Prints a line at the end of the session of `make bench`."""
     lines = request.config.stash.setdefault(LINES, [])
     return lines.append
 
 
 @pytest.fixture(scope="session")
 def measuring(request: pytest.FixtureRequest) -> bool:
-    """Whether it was asked to measure; else every body runs once, on little."""
+    """Whether `make bench` runs; else every body runs once, on small data."""
     return bool(request.config.getoption("benchmark_enable"))
 
 

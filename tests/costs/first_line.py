@@ -1,4 +1,4 @@
-"""Prints, child by child, the seconds from asking for it to its first line of ours.
+"""Prints, for each child, the seconds from the request to its first line of our code.
 
 Started as a script that imports what run.py does, as a child could have to import that again.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import sys
 import time
 
-import run  # noqa: F401
-from bench import isolation
+import modescope.analysis.after_run
+import modescope.bench.sweep.main  # noqa: F401
+from modescope.bench.sweep.process import isolation
 
 
 def main(children: int) -> None:
     for _ in range(1 + children):  # the first waits for the forkserver to import torch
         asked = time.monotonic()
-        outcome = isolation.call("tests.children:moment", timeout_s=300)
+        outcome = isolation.call("tests.helpers.child_functions:moment", timeout_s=300)
         print(outcome.value - asked)
 
 

@@ -1,6 +1,6 @@
-"""What measuring costs beside what is measured: `make bench`.
+"""The cost of measuring, apart from the measured work: `make bench`.
 
-Elsewhere every body runs once, on little, and no time is judged: the machine may be busy.
+In other sessions every body runs once, on small data, without limits: the machine may be busy.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from statistics import median
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench.devices import Cpu
-from bench.timers import latency
-from tests.commands import ROOT, rows
-from tests.costs.conftest import Show
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.timing.timers import latency
+from tests.helpers.commands import Show, rows
+from tests.helpers.paths import ROOT
 
 FEW = 2
 CALLS = 1_000
 
-# What a quiet machine shows, and the most that `make bench` lets pass on a slower one.
+# Goals for a quiet machine, and the limits of `make bench` for slower ones.
 CALL_GOAL_NS, CALL_LIMIT_NS = 120, 200
 FIRST_LINE_GOAL_MS, FIRST_LINE_LIMIT_MS = 25, 60
 FIXED_COST_GOAL_S, FIXED_COST_LIMIT_S = 0.5, 1.0
 
-# The settings of budget=quick, over sooner: what a case costs besides does not depend on them.
+# The settings of budget=quick, shortened: the fixed cost of a case does not depend on them.
 SWEEP = [
     *("-m", "model=pointwise", "shape=small", "mode=eager", "budget=quick"),
     *("budget.warmup_min_s=0.05", "budget.warmup_max_s=0.2", "budget.timed_max_s=0.2"),
@@ -48,7 +48,7 @@ def test_timed_calls_of_an_empty_step(benchmark: BenchmarkFixture, show: Show) -
 
 
 def test_first_line_of_a_child(benchmark: BenchmarkFixture, show: Show) -> None:
-    """From asking the forkserver to the first line of ours; it has imported torch before."""
+    """From the request to the first line of our code; the forkserver has imported torch."""
     children = FEW if benchmark.disabled else 50
     command = [sys.executable, "tests/costs/first_line.py", str(children)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -71,7 +71,7 @@ def test_first_line_of_a_child(benchmark: BenchmarkFixture, show: Show) -> None:
 
 @pytest.mark.slow
 def test_fixed_cost_of_a_case(benchmark: BenchmarkFixture, tmp_path: Path, show: Show) -> None:
-    """What a case takes besides warming up and measuring: its duration less those."""
+    """The duration of a case less its warm-up and measurements."""
     sizes, replicates = (FEW, 1) if benchmark.disabled else (10, 5)
     sweep = [
         *SWEEP,

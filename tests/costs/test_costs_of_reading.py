@@ -1,6 +1,6 @@
-"""What a large study costs to read, as a user types it: `make bench`.
+"""The time to read a large study from the command line: `make bench`.
 
-Elsewhere every body runs once, on little, and no time is judged.
+In other sessions every body runs once, on small data, without limits.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import matplotlib
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from analysis import study
-from tests.analysis import many
-from tests.commands import ROOT
-from tests.costs.conftest import Show
+from modescope.analysis.load import study
+from tests.helpers import large_studies
+from tests.helpers.commands import Show
+from tests.helpers.paths import ROOT
 
 RUNS, CASES = 10_000, 550
-FEW_RUNS, FEW_CASES = study.WORTH_KEEPING + 10, 44
+FEW_RUNS, FEW_CASES = study.WORTH_CACHING + 10, 44
 
-# What two quiet cores show at most, and the most that `make bench` lets pass on slower ones.
+# Goals for two quiet cores, and the limits of `make bench` for slower ones.
 COLD_GOAL_S, COLD_LIMIT_S = 40, 60
 TABLE_GOAL_S, TABLE_LIMIT_S = 3, 6
 REPORT_GOAL_S, REPORT_LIMIT_S = 10, 20
@@ -32,12 +32,12 @@ REPORT_GOAL_S, REPORT_LIMIT_S = 10, 20
 @pytest.fixture(scope="module")
 def folder(measuring: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs, cases = (RUNS, CASES) if measuring else (FEW_RUNS, FEW_CASES)
-    return many.study(tmp_path_factory.mktemp("large") / "study", runs, cases)
+    return large_studies.study(tmp_path_factory.mktemp("large") / "study", runs, cases)
 
 
 @pytest.fixture(scope="module")
 def cold_s(folder: Path, environment: dict[str, str]) -> float:
-    """How long the first to read the study has to wait for its table."""
+    """The time of the first table, without a cache."""
     start = time.perf_counter()
     asked("table", folder, environment)
     return time.perf_counter() - start
@@ -45,7 +45,7 @@ def cold_s(folder: Path, environment: dict[str, str]) -> float:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A cache folder in which nothing is, but for what figures need."""
+    """A cache folder that is empty but for what figures need."""
     caches = str(tmp_path_factory.mktemp("caches"))
     return {**os.environ, "XDG_CACHE_HOME": caches, "MPLCONFIGDIR": matplotlib.get_cachedir()}
 
@@ -86,7 +86,7 @@ def test_report_of_a_large_study(
     cold_s: float,
     show: Show,
 ) -> None:
-    assert cold_s > 0  # somebody has read the study before
+    assert cold_s > 0  # the study has been read before
     rounds = 1 if benchmark.disabled else 3
     out = benchmark.pedantic(asked, ("report", folder, environment), rounds=rounds)
     page = Path(out.strip())

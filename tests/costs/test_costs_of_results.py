@@ -1,6 +1,6 @@
-"""What results cost, from writing one to a report of a study: `make bench`.
+"""The time for results, from writing one to a report of a study: `make bench`.
 
-Elsewhere every body runs once, on little.
+In other sessions every body runs once, on small data.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from analysis import report
-from analysis.answers import answered
-from analysis.load import load
-from analysis.metrics import derive
-from analysis.rows import latest
-from bench import store
-from bench.records import Record
-from tests.analysis import studies
-from tests.costs.conftest import Show
+from modescope.analysis.load.run_stats import with_statistics
+from modescope.analysis.load.samples import load
+from modescope.analysis.metrics.registry import derive
+from modescope.analysis.report import report
+from modescope.analysis.rows.select import latest
+from modescope.bench.records import parquet
+from modescope.bench.records.results import Record
+from tests.helpers import studies
+from tests.helpers.commands import Show
 
 FEW, MANY = 3, 1_000
 
@@ -27,7 +27,7 @@ ROUNDS = 240  # with 1,200 single calls: what a small transformer has at budget=
 
 @pytest.fixture(scope="module")
 def runs(measuring: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of different cases, as many as are worth measuring."""
+    """A study of different cases, fewer where nothing is measured."""
     sizes = range(1, 1 + (MANY if measuring else FEW))
     cases = (studies.record(shape=f'{{"batch":{n}}}', batch=n, rounds=ROUNDS) for n in sizes)
     return studies.save(cases, tmp_path_factory.mktemp("study"))
@@ -41,7 +41,7 @@ def test_writing_a_record(benchmark: BenchmarkFixture, tmp_path: Path, show: Sho
     def fresh() -> tuple[tuple[Record, Path], dict[str, object]]:
         return (studies.record(rounds=ROUNDS), tmp_path), {}
 
-    benchmark.pedantic(store.write, setup=fresh, rounds=200)
+    benchmark.pedantic(parquet.write, setup=fresh, rounds=200)
     assert len(list(tmp_path.glob("*.parquet"))) == (1 if benchmark.disabled else 200)
     if benchmark.enabled:
         show(f"writing a record: {median_s(benchmark) * 1e3:.1f} ms")
@@ -55,7 +55,7 @@ def test_loading_runs(benchmark: BenchmarkFixture, runs: Path, show: Show) -> No
 
 
 def test_deriving_metrics(benchmark: BenchmarkFixture, runs: Path, show: Show) -> None:
-    processes = latest(answered(load(runs)))
+    processes = latest(with_statistics(load(runs)))
     table = benchmark.pedantic(derive, (processes,), rounds=3)
     assert table["speedup"].notna().sum() == len(processes) >= FEW
     if benchmark.enabled:

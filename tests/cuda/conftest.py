@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 import torch
+
+from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware
+
+
+@pytest.fixture(scope="module")
+def device() -> Hardware:
+    return find("cuda")
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """What this test compiles is forgotten at its end."""
+    yield
+    torch.compiler.reset()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What only a GPU can show: graphs really launched, replays that follow, clocks that agree."""
+"""Tests that need a GPU: graph launches, replays that follow their inputs, clocks that agree."""
 
 from __future__ import annotations
 
@@ -14,15 +14,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from analysis.load import load
-from bench import calibration, empty, environment, evidence, isolation, modes, nvml, runner, timers
-from bench.accuracy import examine, prepare
-from bench.devices import Hardware, Step, find
-from bench.pace import CLOCK_FALL
-from bench.records import Findings, Mode, Model, Result, Variant
-from bench.subject import Subject, build
-from bench.timers import Timing
-from tests.probes import (
+from modescope.analysis.load.samples import load
+from modescope.bench.case import dispatch, runner
+from modescope.bench.devices import nvml
+from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Mode, Model, Variant
+from modescope.bench.records.results import Findings
+from modescope.bench.stats.conditions import CLOCK_FALL
+from modescope.bench.steps import backends, modes
+from modescope.bench.steps.built_step import Built as BuiltStep
+from modescope.bench.steps.correctness.output_check import prepare
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.model_and_inputs import Subject, build
+from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.sweep.host import environment
+from modescope.bench.timing import calibration, timers
+from modescope.bench.timing.timers import Timing
+from tests.helpers.child_runs import findings_in_child
+from tests.helpers.paths import ROOT
+from tests.helpers.probe_models import (
     EAGER,
     PRESETS,
     Built,
@@ -42,25 +53,16 @@ from tests.probes import (
 
 pytestmark = pytest.mark.cuda
 
-ROOT = Path(__file__).resolve().parents[2]
 GRAD = ("enabled", "no_grad", "inference_mode")
 STATES = {"enabled": True, "no_grad": False, "inference_mode": False}
 WARM_UP = 4  # reduce-overhead: one call warms up, one records, the next replay
-SMALL_MLP = Model("mlp", "models.mlp:build")
-CHILD_TIMEOUT_S = 300.0
-
-
-@pytest.fixture(scope="module")
-def device() -> Hardware:
-    return find("cuda")
+SMALL_MLP = Model("mlp", "modescope.models.mlp:build")
 
 
 @pytest.fixture(autouse=True)
-def _process_as_it_was() -> Iterator[None]:
-    precision = torch.get_float32_matmul_precision()
+def _compiled_anew(restored_settings: None) -> Iterator[None]:
     yield
     torch.compiler.reset()
-    torch.set_float32_matmul_precision(precision)
 
 
 def subject_of(of: Model, device: Hardware, **shape: int) -> Subject:
@@ -73,9 +75,9 @@ def built(
     device: Hardware,
     of: Callable[..., Built] = linear,
     calls: int = WARM_UP,
-) -> modes.Built:
+) -> BuiltStep:
     own = subject_of(model(of), device).cast(modes.weight_dtype(asked))
-    made = modes.build(own, asked, True, device)
+    made = modes.build(own, asked, True, device, ONE_CALL)
     for _ in range(calls):
         made.step()
     device.synchronize()
@@ -86,7 +88,7 @@ def returned(step: Step) -> Any:
     return step()
 
 
-def output(made: modes.Built) -> Tensor:
+def output(made: BuiltStep) -> Tensor:
     copy: Tensor = returned(made.step).detach().clone()
     return copy
 
@@ -99,7 +101,7 @@ def median(
     return statistics.median(timing.median_s for timing in timings)
 
 
-def test_facts_are_the_driver_s(device: Hardware) -> None:
+def test_device_facts_match_the_driver(device: Hardware) -> None:
     facts = device.facts()
     assert facts.type == "cuda"
     assert facts.name == torch.cuda.get_device_name(0)
@@ -108,11 +110,11 @@ def test_facts_are_the_driver_s(device: Hardware) -> None:
 
 
 @pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
-def test_a_gpu_goes_by_several_names(name: str) -> None:
+def test_a_gpu_is_found_by_each_of_its_names(name: str) -> None:
     assert find(name).torch_device == torch.device("cuda", 0)
 
 
-def test_nvidia_smi_knows_the_device() -> None:
+def test_nvidia_smi_reports_the_device() -> None:
     found = environment.read(silent, "cuda").environment
     assert found.driver_version
     assert found.cuda_version == torch.version.cuda
@@ -120,13 +122,15 @@ def test_nvidia_smi_knows_the_device() -> None:
 
 
 def clocks_up(device: Hardware) -> None:
-    """A GPU that had nothing to do wakes at a low clock; `hold` counts in the one read last."""
+    """Raises the clock of an idle GPU, as `hold` uses the last clock rate that was read."""
     device.hold(0.3)
     device.clock_hz()
 
 
 @pytest.mark.parametrize("seconds", [1e-3, 1e-2, 1e-1])
-def test_hold_keeps_the_stream_for_about_as_long(seconds: float, device: Hardware) -> None:
+def test_hold_blocks_the_stream_for_about_the_requested_time(
+    seconds: float, device: Hardware
+) -> None:
     clocks_up(device)
     begin = device.mark()
     device.hold(seconds)
@@ -135,7 +139,7 @@ def test_hold_keeps_the_stream_for_about_as_long(seconds: float, device: Hardwar
     assert end.seconds_since(begin) == pytest.approx(seconds, rel=0.2)
 
 
-def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> None:
+def test_a_mark_is_reached_once_earlier_work_is_done(device: Hardware) -> None:
     clocks_up(device)
     first = device.mark()
     device.hold(0.2)
@@ -148,7 +152,7 @@ def test_a_mark_is_reached_when_the_work_before_it_is_done(device: Hardware) -> 
     assert last.seconds_since(first) > 0.1
 
 
-def test_the_clock_is_read_well_enough_to_see_it_fall(device: Hardware) -> None:
+def test_repeated_clock_rate_readings_agree_within_the_flags_threshold(device: Hardware) -> None:
     clocks_up(device)
     readings_hz = [device.clock_hz() for _ in range(5)]
     assert min(readings_hz) > 2e8
@@ -156,7 +160,7 @@ def test_the_clock_is_read_well_enough_to_see_it_fall(device: Hardware) -> None:
     assert max(readings_hz) - min(readings_hz) < CLOCK_FALL / 2 * max(readings_hz)
 
 
-def test_measuring_costs_little(device: Hardware) -> None:
+def test_calibration_costs_are_within_their_bounds(device: Hardware) -> None:
     found = calibration.calibrate(device)
     assert found.event_interval_s is not None
     assert 0 <= found.event_interval_s < 2e-5
@@ -164,9 +168,9 @@ def test_measuring_costs_little(device: Hardware) -> None:
     assert 0.5 * found.synchronize_s < found.empty_step_s < 2 * found.synchronize_s + 1e-5
 
 
-def test_nvml_knows_this_gpu(device: Hardware) -> None:
+def test_nvml_reports_this_gpu(device: Hardware) -> None:
     pytest.importorskip("pynvml", reason="nvidia-ml-py is optional")
-    device.synchronize()  # this process computes here
+    device.synchronize()  # this process uses the GPU
     slowdowns = device.slowdowns()
     assert slowdowns is not None
     assert set(slowdowns) <= set(nvml.CLOCK_REASONS.values())
@@ -183,21 +187,7 @@ def test_every_mode_is_in_effect(name: str, tmp_path: Path) -> None:
         case(SMALL_MLP, Variant(mode, dtype), device="cuda"),
         shape_json='{"batch":64,"depth":2,"width":512}',
     )
-    outcome = isolation.call(
-        "bench.runner:run",
-        asked,
-        smoke(),
-        timeout_s=CHILD_TIMEOUT_S,
-        variables={
-            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
-            "TRITON_CACHE_DIR": str(tmp_path / "triton"),
-        },
-    )
-    assert outcome.kind == "returned", outcome.reason
-    result = outcome.value
-    assert isinstance(result, Result)
-    assert (result.status, result.reason) == ("ok", None)
-    found = result.findings
+    found = findings_in_child(asked, smoke(), tmp_path)
     check_launches(found, mode)
     assert found.seen_grad == mode.grad
     assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
@@ -208,12 +198,12 @@ def test_every_mode_is_in_effect(name: str, tmp_path: Path) -> None:
 
 
 def check_launches(found: Findings, mode: Mode) -> None:
-    if mode.uses_graphs:
+    if backends.replays_graphs(mode):
         assert found.graph_launches >= 1
     else:
-        assert not found.graph_launches  # None: nothing was to be proven
+        assert not found.graph_launches  # None: the mode launches no graph
     assert (found.graphs > 0) == (mode.compile != "none")
-    if mode.autotunes:
+    if backends.autotunes(mode):
         assert found.autotuned > 0
 
 
@@ -228,21 +218,21 @@ def check_launches(found: Findings, mode: Mode) -> None:
     ],
     ids=str,
 )
-def test_graph_launches_of_a_steady_call(
+def test_a_steady_call_launches_its_graphs(
     axes: dict[str, Any], launches: int, device: Hardware
 ) -> None:
     made = built(variant(grad="inference_mode", **axes), device)
-    assert evidence.launches_seen(made.step, device) == launches
+    assert mode_effect.count_graph_launches(made.step, device) == launches
 
 
 @pytest.mark.parametrize("grad", GRAD)
 @pytest.mark.parametrize(
     ("autocast", "dtype"), [(False, "fp32"), (False, "bf16"), (True, "bf16"), (True, "fp16")]
 )
-def test_a_capture_keeps_its_contexts(
+def test_a_captured_graph_keeps_its_contexts(
     grad: str, autocast: bool, dtype: str, device: Hardware
 ) -> None:
-    """`tells` makes a tensor from host numbers, so it is asked live; the capture is of `linear`."""
+    """`tells` copies numbers from the host, so it is called live; the capture is of `linear`."""
     asked = variant(dtype, grad=grad, autocast=autocast)
     y, code = returned(built(asked, device, of=tells, calls=0).step)
     seen = inside(code)
@@ -289,21 +279,22 @@ def test_a_replay_follows_inputs_and_weights(
 @pytest.mark.parametrize("axes", REPLAYING)
 def test_a_replay_passes_the_check(axes: dict[str, Any], device: Hardware) -> None:
     subject = subject_of(model(linear), device)
-    exam = prepare(subject, seed=0)
-    made = built(variant(grad="inference_mode", **axes), device)
+    check = prepare(subject, seed=0)
+    asked = variant(grad="inference_mode", **axes)
+    made = built(asked, device)
     before = output(made)
-    assert examine(exam, made.subject, made.step).error < 1e-5
-    assert torch.equal(output(made), before)  # its inputs are as they were
+    assert check.examine(made, asked).error < 1e-5
+    assert torch.equal(output(made), before)  # its inputs are restored
 
 
-def test_a_captured_state_is_kept_while_checked(device: Hardware) -> None:
-    """Warm-up calls and replays change a buffer; the capture knows its address."""
+def test_checking_leaves_a_captured_state_unchanged(device: Hardware) -> None:
+    """Warm-up calls and replays change a buffer, whose address the capture holds."""
     asked = case(model(counts), variant(grad="no_grad", graph=True), device="cuda")
     result = runner.run(silent, asked, smoke())
     assert (result.status, result.reason) == ("ok", None)
 
 
-def test_casts_and_baseline_on_the_gpu() -> None:
+def test_case_and_baseline_are_cast_on_the_gpu() -> None:
     asked = case(model(linear), variant("bf16", autocast=True, grad="no_grad"), device="cuda:0")
     found = runner.run(silent, asked, smoke()).findings
     assert (found.seen_grad, found.seen_autocast) == ("no_grad", "bfloat16")
@@ -313,27 +304,29 @@ def test_casts_and_baseline_on_the_gpu() -> None:
 
 @pytest.fixture(scope="module")
 def device_bound(device: Hardware) -> Subject:
-    """Kernels of some hundred microseconds, so that gaps between them do not matter."""
+    """Kernels of some hundred microseconds, so that gaps between them are negligible."""
     return subject_of(SMALL_MLP, device, batch=4096, width=4096, depth=4)
 
 
 @pytest.fixture(scope="module")
 def host_bound(device: Hardware) -> Subject:
     """Many kernels that each take less than their launch."""
-    pointwise = Model("pointwise", "models.pointwise:build")
+    pointwise = Model("pointwise", "modescope.models.pointwise:build")
     return subject_of(pointwise, device, batch=1, width=64, ops=32)
 
 
 def step_of(subject: Subject, device: Hardware, graph: bool) -> Step:
     asked = variant("bf16", grad="inference_mode", graph=graph)
-    step = modes.build(subject.cast(torch.bfloat16), asked, True, device).step
+    step = modes.build(subject.cast(torch.bfloat16), asked, True, device, ONE_CALL).step
     for _ in range(20):
         step()
     device.synchronize()
     return step
 
 
-def test_the_gate_and_the_graph_prove_each_other(device: Hardware, device_bound: Subject) -> None:
+def test_gated_device_time_agrees_with_graph_replay(
+    device: Hardware, device_bound: Subject
+) -> None:
     """Queued ahead of a held device, eager takes what its captured graph takes."""
     eager, captured = (step_of(device_bound, device, graph) for graph in (False, True))
     ratios = []
@@ -349,7 +342,7 @@ def test_the_gate_and_the_graph_prove_each_other(device: Hardware, device_bound:
 
 @pytest.mark.parametrize("work", ["device_bound", "host_bound"])
 @pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
-def test_the_clocks_agree(
+def test_clocks_of_known_work_agree(
     work: str, graph: bool, device: Hardware, request: pytest.FixtureRequest
 ) -> None:
     step = step_of(request.getfixturevalue(work), device, graph)
@@ -387,7 +380,7 @@ GRAPHLESS = [
 
 
 def found_by_a_run(axes: dict[str, Any], shape_json: str) -> Findings:
-    """What a whole run of the MLP finds, long enough for medians that can be compared."""
+    """The findings of a run of the MLP, long enough for comparable medians."""
     asked = case(SMALL_MLP, variant("bf16", grad="inference_mode", **axes), None, device="cuda")
     plan = replace(smoke(), budget=UNHURRIED)
     result = runner.run(silent, replace(asked, shape_json=shape_json), plan)
@@ -409,16 +402,16 @@ def test_a_run_reads_every_clock(axes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("axes", GRAPHLESS)
-def test_dispatch_is_no_more_than_the_host_does(axes: dict[str, Any]) -> None:
+def test_dispatch_is_at_most_the_host_time(axes: dict[str, Any]) -> None:
     """An empty batch goes through the same layers and launches less."""
     found = found_by_a_run(axes, HOST_BOUND)
-    assert found.dispatch_note == (empty.NO_LAUNCHES if axes.get("compile") else None)
+    assert found.dispatch_note == (dispatch.NO_LAUNCHES if axes.get("compile") else None)
     dispatch_s = statistics.median(found.dispatch_rounds_s)
     assert 0 < dispatch_s < 1.05 * statistics.median(found.host_rounds_s)
 
 
 @pytest.mark.parametrize("axes", REPLAYING)
-def test_a_graph_of_an_empty_batch_shows_no_dispatch(axes: dict[str, Any]) -> None:
+def test_a_captured_graph_has_no_dispatch_time(axes: dict[str, Any]) -> None:
     found = found_by_a_run(axes, HOST_BOUND)
     assert found.dispatch_rounds_s is None
     assert found.dispatch_note == "the captured graph of an empty batch is empty"
@@ -435,7 +428,7 @@ def test_a_graph_of_an_empty_batch_shows_no_dispatch(axes: dict[str, Any]) -> No
 def test_the_clocks_of_a_run_agree(axes: dict[str, Any], shape_json: str) -> None:
     """pipelined = max(host, device) <= latency <= host + device + synchronise, within 5 %.
 
-    Or 5 us: a host that has just waited finds its caches colder than one that goes on.
+    Or 5 us: after waiting, the caches of the host are colder.
     """
     found = found_by_a_run(axes, shape_json)
     latency_s, host_s, device_s, pipelined_s = (
@@ -453,7 +446,7 @@ def test_the_clocks_of_a_run_agree(axes: dict[str, Any], shape_json: str) -> Non
     assert latency_s <= 1.05 * (host_s + device_s + found.synchronize_s) + 5e-6
 
 
-def test_planted_device_work_is_device_time_alone(device: Hardware) -> None:
+def test_planted_device_work_adds_to_device_time_only(device: Hardware) -> None:
     def step() -> None:
         device.hold(2e-3)
 
@@ -470,7 +463,7 @@ def test_a_step_that_waits_for_the_device_has_no_device_time(device: Hardware) -
     assert "the step waits for the device itself" in timing.reason
 
 
-def test_out_of_device_memory_is_an_oom() -> None:
+def test_device_memory_exhaustion_is_status_oom() -> None:
     asked = case(model(endless_memory), variant(grad="no_grad"), device="cuda")
     result = runner.run(silent, asked, smoke())
     assert result.status == "oom"
@@ -494,7 +487,7 @@ def test_tf32_is_in_effect_and_differs_from_fp32(device: Hardware) -> None:
     assert found["tf32"].error > 10 * found["fp32"].error
 
 
-def test_what_moves_to_the_gpu(device: Hardware) -> None:
+def test_weights_and_inputs_move_to_the_gpu(device: Hardware) -> None:
     subject = subject_of(model(scaled), device)
     own = subject.cast(torch.float16)
     tensors = [*own.module.parameters(), *own.inputs.tensors()]
@@ -517,4 +510,4 @@ def test_all_modes_through_the_command_line(tmp_path: Path) -> None:
     launched = {
         mode: count > 0 for mode, count in zip(rows["mode"], rows["graph_launches"], strict=True)
     }
-    assert launched == {name: preset(name).uses_graphs for name in PRESETS}
+    assert launched == {name: backends.replays_graphs(preset(name)) for name in PRESETS}

@@ -1,4 +1,4 @@
-"""What only a GPU can show: the caching allocator's rounding, a graph's pool, a snapshot."""
+"""Tests that need a GPU: the caching allocator's rounding, a graph's pool, a snapshot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import pytest
 import torch
 from torch import nn
 
-from bench import modes, timers
-from bench.devices import Hardware, find
-from bench.memory import reading
-from bench.memory.cuda import CudaAllocator
-from bench.roofline import ceilings, counting
-from bench.roofline.floor import floor
-from bench.subject import Inputs, Subject
-from tests.probes import variant
+from modescope.bench.case import memory
+from modescope.bench.case.roofline import ceilings, counting
+from modescope.bench.devices.cuda_allocator import CudaAllocator
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.stats.roofline import floor
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.timing import timers
+from tests.helpers.probe_models import variant
 
 pytestmark = pytest.mark.cuda
 
@@ -27,11 +30,6 @@ BATCH, WIDTH, HIDDEN = 256, 128, 512
 HIDDEN_BYTES = BATCH * HIDDEN * 4
 BLOCK_BYTES = 512
 MIB = 2**20
-
-
-@pytest.fixture(scope="module")
-def device() -> Hardware:
-    return find("cuda")
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def subject(device: Hardware) -> Subject:
 
 @pytest.mark.parametrize(("count", "size"), [(1, 1000), (7, 4096), (50, 12)])
 def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator) -> None:
-    found = reading.steady_call(
+    found = memory.steady_call(
         lambda: [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(count)],
         allocator,
     )
@@ -57,11 +55,11 @@ def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator)
 
 
 @pytest.mark.usefixtures("no_pools")
-def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
+def test_memory_of_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
     asked = variant(grad="enabled")
-    built = modes.build(subject, asked, True, device)
+    built = modes.build(subject, asked, True, device, ONE_CALL)
     built.step()
-    found = reading.read(built, asked, allocator)
+    found = memory.read(built, asked, allocator)
     assert found.saved_activation_bytes == 2 * HIDDEN_BYTES
     assert found.step_peak_bytes >= 2 * HIDDEN_BYTES + BATCH * WIDTH * 4
     assert (found.step_left_bytes, found.graph_pool_bytes, found.graph_pool_live_bytes) == (0, 0, 0)
@@ -70,17 +68,19 @@ def test_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator
 
 
 @pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
-def test_nothing_is_saved(grad: str, subject: Subject, device: Hardware) -> None:
-    step = modes.build(subject, variant(grad=grad), True, device).live
-    assert reading.saved_activation_bytes(step, subject) == 0
+def test_nothing_is_saved_without_gradients(grad: str, subject: Subject, device: Hardware) -> None:
+    step = modes.build(subject, variant(grad=grad), True, device, ONE_CALL).live
+    assert memory.saved_activation_bytes(step, subject) == 0
 
 
-def test_a_second_copy_of_the_model_is_caught(subject: Subject, allocator: CudaAllocator) -> None:
+def test_a_second_copy_of_the_model_shows_in_resident_bytes(
+    subject: Subject, allocator: CudaAllocator
+) -> None:
     before = allocator.resident_bytes()
     planted = copy.deepcopy(subject.module)
     grown = allocator.resident_bytes() - before
-    assert grown >= reading.weights_bytes(planted)
-    assert grown < reading.weights_bytes(planted) + 4 * BLOCK_BYTES
+    assert grown >= memory.weights_bytes(planted)
+    assert grown < memory.weights_bytes(planted) + 4 * BLOCK_BYTES
 
 
 @pytest.mark.parametrize("axes", [{"graph": True}, {"compile": "reduce-overhead"}], ids=str)
@@ -88,10 +88,10 @@ def test_a_graph_allocates_nothing_and_has_a_pool(
     axes: dict[str, Any], subject: Subject, device: Hardware, allocator: CudaAllocator
 ) -> None:
     asked = variant(grad="inference_mode", **axes)
-    built = modes.build(subject, asked, True, device)
+    built = modes.build(subject, asked, True, device, ONE_CALL)
     for _ in range(4):
         built.step()
-    found = reading.read(built, asked, allocator)
+    found = memory.read(built, asked, allocator)
     assert 0 <= found.graph_pool_live_bytes <= min(found.graph_pool_bytes, found.resident_bytes)
     assert found.graph_pool_bytes > 0
     assert found.reserved_bytes >= found.graph_pool_bytes
@@ -102,13 +102,13 @@ def test_a_graph_allocates_nothing_and_has_a_pool(
     torch.compiler.reset()
 
 
-def test_setup_peak_sees_what_was_gone_again(allocator: CudaAllocator) -> None:
+def test_setup_peak_includes_memory_freed_during_the_first_call(allocator: CudaAllocator) -> None:
     with allocator.watch_setup() as watched:
         torch.ones(64 * MIB, dtype=torch.uint8, device="cuda")
-    assert watched.found.above_start_bytes == 64 * MIB
+    assert watched.result.above_start_bytes == 64 * MIB
 
 
-def test_a_snapshot_holds_what_happened(allocator: CudaAllocator, tmp_path: Path) -> None:
+def test_a_snapshot_records_allocations(allocator: CudaAllocator, tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     assert allocator.snapshots
     with allocator.record(path, entries=1000):
@@ -117,7 +117,7 @@ def test_a_snapshot_holds_what_happened(allocator: CudaAllocator, tmp_path: Path
 
 
 def recorded_sizes(path: Path) -> list[int]:
-    """Of the events of a snapshot that allocated or freed."""
+    """Sizes of the events of a snapshot that allocated or freed."""
     snapshot = pickle.loads(path.read_bytes())
     events = [event for trace in snapshot["device_traces"] for event in trace]
     return [event["size"] for event in events if event["action"] in ("alloc", "free_completed")]
@@ -132,7 +132,7 @@ def test_a_snapshot_keeps_the_last_events(allocator: CudaAllocator, tmp_path: Pa
     assert recorded_sizes(path)
 
 
-def test_what_is_kept_and_unused_is_returned(allocator: CudaAllocator) -> None:
+def test_the_allocators_unused_cache_is_released(allocator: CudaAllocator) -> None:
     torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
     allocator.release_unused()
     before = allocator.pools().reserved_bytes
@@ -152,7 +152,7 @@ def set_precision() -> Iterator[Callable[[str], None]]:
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16"])
-def test_a_large_product_comes_near_its_floor(
+def test_a_large_product_is_near_its_roofline_floor(
     dtype: str, device: Hardware, set_precision: Callable[[str], None]
 ) -> None:
     found = ceilings.measure(device, dtype)
@@ -164,7 +164,7 @@ def test_a_large_product_comes_near_its_floor(
     def product() -> torch.Tensor:
         return one @ one
 
-    work = counting.count(modes.Built(subject, subject.module, product, product))
+    work = counting.count(Built(subject, subject.module, product, product))
     assert work.flops == 2 * side**3
     least = floor(work, found)
     assert least.bound == "compute"
@@ -172,8 +172,8 @@ def test_a_large_product_comes_near_its_floor(
     assert 0.6 <= least.seconds / seconds <= 1.05
 
 
-def test_a_large_copy_and_a_large_sum_come_near_their_floors(device: Hardware) -> None:
-    """Of 1 GiB each, which fits no cache: no faster than the ceiling, and not by far slower."""
+def test_a_large_copy_and_a_large_sum_are_near_their_roofline_floors(device: Hardware) -> None:
+    """Of 1 GiB each, which fits no cache: no faster than the ceiling, and not much slower."""
     found = ceilings.measure(device, "fp32", sides=())
     source = torch.ones(2**30 // 8, device=device.torch_device)
     target, whole = torch.empty_like(source), torch.ones(2**30 // 4, device=device.torch_device)

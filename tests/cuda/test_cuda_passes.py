@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from bench import runner
-from bench.profiling import facts
-from bench.records import Case, Findings, Model, Plan, Variant
-from tests.probes import case, preset, silent, smoke
+from modescope.bench.case import runner
+from modescope.bench.case.profiler import facts
+from modescope.bench.records.cases import Case, Model, Plan, Variant
+from modescope.bench.records.results import Findings
+from tests.helpers.probe_models import case, preset, silent, smoke
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
 RUN_ID = "20260301T120000.000001-abc123"
 OPS = 16
-
-
-@pytest.fixture(autouse=True)
-def _process_as_it_was() -> Iterator[None]:
-    yield
-    torch.compiler.reset()
 
 
 @pytest.fixture
@@ -33,7 +26,7 @@ def plan(tmp_path: Path) -> Plan:
 
 
 def chain(mode: str) -> Case:
-    asked = Model("pointwise", "models.pointwise:build")
+    asked = Model("pointwise", "modescope.models.pointwise:build")
     of = case(asked, Variant(preset(mode), "fp32"), device="cuda")
     return replace(of, shape_json=f'{{"batch":4,"ops":{OPS},"width":16}}')
 
@@ -55,7 +48,7 @@ def found(mode: str, plan: Plan) -> Findings:
         ("compile-cuda-graph", 1, 0, 1),
     ],
 )
-def test_kernels_and_launches(
+def test_kernels_and_launches_of_each_mode(
     mode: str, kernels: int, launches: int, graph_launches: int, plan: Plan
 ) -> None:
     seen = found(mode, plan)
@@ -77,7 +70,7 @@ def test_a_graph_has_a_pool_and_allocates_nothing(plan: Plan) -> None:
     assert seen.setup_peak_note is None
 
 
-def test_a_trace_and_a_snapshot_are_kept(plan: Plan) -> None:
+def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
     seen = found("inference_mode", plan)
     folder = plan.study_folder / "traces"
     names = sorted(path.name for path in folder.iterdir())
@@ -89,7 +82,7 @@ def test_a_trace_and_a_snapshot_are_kept(plan: Plan) -> None:
     assert sum(path.stat().st_size for path in folder.iterdir()) < 2 * plan.trace_max_bytes
 
 
-def test_a_pointwise_chain_is_bound_by_bytes_and_its_ceiling_is_known(plan: Plan) -> None:
+def test_a_pointwise_chain_is_bound_by_memory_traffic(plan: Plan) -> None:
     seen = found("inference_mode", plan)
     assert seen.flops == 0
     assert seen.least_bytes == 4 * (2 * 4 * 16 + 16)
@@ -97,8 +90,8 @@ def test_a_pointwise_chain_is_bound_by_bytes_and_its_ceiling_is_known(plan: Plan
     assert seen.ceiling_bytes_per_s > 1e9
 
 
-def test_eager_moves_what_the_compiler_saves(plan: Plan) -> None:
-    """Each of the operators of the chain reads and writes the whole; compiled, it is done once."""
+def test_eager_bytes_count_the_traffic_of_every_operator(plan: Plan) -> None:
+    """Each operator of the chain reads and writes the tensor; compiled code does it once."""
     seen = found("compile", plan)
     assert seen.bytes_accessed == seen.least_bytes
     assert seen.eager_bytes >= OPS * 2 * 4 * (4 * 16)

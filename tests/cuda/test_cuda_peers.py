@@ -1,4 +1,4 @@
-"""Other harnesses on a GPU: what only they can measure there, and what a planted change is."""
+"""Other harnesses on a GPU: their device times, and planted changes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from statistics import median
 import pytest
 import torch
 
-from bench.devices import Hardware
-from bench.peers import harnesses, ours, processes
-from bench.peers.harness import Harness
-from bench.peers.harnesses import HARNESSES
-from bench.peers.rules import SLOWER
-from bench.peers.sides import pair
-from bench.testbed.sides import Recipe, Side, ready, side
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.tools.peers import harnesses, ours, processes
+from modescope.bench.tools.peers.harness import Harness
+from modescope.bench.tools.peers.harnesses import HARNESSES
+from modescope.bench.tools.peers.rules import SLOWER
+from modescope.bench.tools.peers.sides import pair
+from modescope.bench.tools.testbed.sides import Recipe, Side, ready, side
 
 pytestmark = pytest.mark.cuda
 
 RECIPE = Recipe("pointwise", "cuda", 1)
-LONGER = 9.0  # ten times as long, by a spin: launching and waiting hardly count
+LONGER = 9.0  # ten times as long, by a spin: launching and waiting are negligible
 ON_DEVICE = [harnesses.DO_BENCH, harnesses.DO_BENCH_CUDAGRAPH]
 
 
@@ -41,7 +41,9 @@ def test_workloads_are_built_on_the_device(device: Hardware) -> None:
 
 
 @pytest.mark.parametrize("harness", ON_DEVICE, ids=lambda each: each.name)
-def test_device_time_of_a_long_step(harness: Harness, device: Hardware, long: Side) -> None:
+def test_every_harness_reads_the_device_time_of_a_long_step(
+    harness: Harness, device: Hardware, long: Side
+) -> None:
     if harness.missing(device):
         pytest.skip(str(harness.missing(device)))
     theirs = harness.figure(harness.measure(long, 0.2))
@@ -55,14 +57,14 @@ def test_all_harnesses_that_wait_agree_on_a_long_step(device: Hardware, long: Si
     assert theirs == pytest.approx((1 + LONGER) * plain.call_s, rel=0.2)
 
 
-def test_fresh_processes_find_the_device_anew(long: Side) -> None:
+def test_fresh_processes_measure_on_the_device(long: Side) -> None:
     samples = processes.fresh_processes(long, 1.0)
     assert len(samples) == processes.PROCESSES * processes.VALUES
     assert min(samples) > 0
 
 
 @pytest.mark.parametrize("harness", [harnesses.MODESCOPE, *ON_DEVICE], ids=lambda each: each.name)
-def test_a_planted_change_is_seen(harness: Harness, device: Hardware) -> None:
+def test_a_planted_change_is_detected(harness: Harness, device: Hardware) -> None:
     if harness.missing(device):
         pytest.skip(str(harness.missing(device)))
     shuffle = random.Random(0)
@@ -71,6 +73,6 @@ def test_a_planted_change_is_seen(harness: Harness, device: Hardware) -> None:
     assert [each.decide(*samples) for each in harness.criteria] == [SLOWER] * len(harness.criteria)
 
 
-def test_nothing_is_missing_but_packages(device: Hardware) -> None:
+def test_on_a_gpu_only_missing_packages_exclude_a_harness(device: Hardware) -> None:
     reasons = {each.missing(device) for each in HARNESSES}
     assert all(reason is None or "not installed" in reason for reason in reasons)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from bench import compiler_facts, modes, timers
-from bench.devices import Hardware, Step, find
-from bench.profiling import facts
-from bench.profiling.capture import STEPS, Profile, capture, contradictions
-from bench.records import Model, Variant
-from bench.subject import build
-from tests.probes import preset, variant
+from modescope.bench.case.profiler import facts
+from modescope.bench.case.profiler.capture import STEPS, Profile, capture, contradictions
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Model, Variant
+from modescope.bench.steps import modes
+from modescope.bench.steps.evidence import generated_code
+from modescope.bench.steps.model_and_inputs import build
+from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.timing import timers
+from tests.helpers.probe_models import preset, variant
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
 WARM_UP = 4  # reduce-overhead: one call warms up, one records, the next replay
 LARGE = {"batch": 16384, "width": 4096}
 SMALL = {"batch": 4, "width": 16}
-
-
-@pytest.fixture(scope="module")
-def device() -> Hardware:
-    return find("cuda")
-
-
-@pytest.fixture(autouse=True)
-def _process_as_it_was() -> Iterator[None]:
-    yield
-    torch.compiler.reset()
 
 
 def warm(asked: Variant, device: Hardware, **shape: int) -> Step:
@@ -40,8 +31,8 @@ def warm(asked: Variant, device: Hardware, **shape: int) -> Step:
 
 def warm_model(name: str, asked: Variant, device: Hardware, shape: dict[str, int]) -> Step:
     torch.manual_seed(0)
-    subject = build(Model(name, f"models.{name}:build"), shape).to(device.torch_device)
-    step = modes.build(subject, asked, True, device).step
+    subject = build(Model(name, f"modescope.models.{name}:build"), shape).to(device.torch_device)
+    step = modes.build(subject, asked, True, device, ONE_CALL).step
     for _ in range(WARM_UP):
         step()
     device.synchronize()
@@ -65,7 +56,7 @@ def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
 
 
 @pytest.mark.parametrize("ops", [4, 16, 64])
-def test_compile_launches_one(ops: int, device: Hardware) -> None:
+def test_compile_launches_one_kernel(ops: int, device: Hardware) -> None:
     asked = variant(grad="inference_mode", compile="default")
     seen = profile(warm(asked, device, ops=ops, **SMALL), device)
     assert [(step.kernels, step.launches) for step in seen.trace.steps] == [(1, 1)] * STEPS
@@ -88,7 +79,7 @@ def test_the_compiler_s_replay_copies_its_input_first(device: Hardware) -> None:
     assert step.kernels + step.copies == 2
 
 
-def test_copies_are_told_from_kernels(device: Hardware) -> None:
+def test_copies_are_counted_apart_from_kernels(device: Hardware) -> None:
     host, there = torch.rand(1024), torch.empty(1024, device=device.torch_device)
 
     def step() -> None:
@@ -108,20 +99,20 @@ def test_the_bias_and_the_gelu_of_an_mlp_are_one_kernel(device: Hardware) -> Non
     shape = {"batch": 256, "width": 512, "depth": 2}
     step = warm_model("mlp", variant(grad="inference_mode"), device, shape)
     eager = profile(step, device).typical
-    with compiler_facts.watch() as watch:
+    with generated_code.watch() as watch:
         asked = variant(grad="inference_mode", compile="default")
         step = warm_model("mlp", asked, device, shape)
     compiled = profile(step, device).typical
-    assert watch.generated.kernel_calls >= 1
+    assert watch.generated.columns.generated_kernels >= 1
     generated = [heavy for heavy in compiled.heaviest_kernels if "triton" in heavy.name]
-    assert sum(heavy.count for heavy in generated) == watch.generated.kernel_calls
+    assert sum(heavy.count for heavy in generated) == watch.generated.columns.generated_kernels
     (fused,) = [heavy for heavy in generated if "gelu" in heavy.name]
     assert fused.count == 1
     assert "addmm" in fused.name or compiled.kernels < eager.kernels
 
 
-def test_busy_time_fits_the_device_clock(device: Hardware) -> None:
-    """Kernels of some 100 us each, so what lies between them hardly counts."""
+def test_busy_time_agrees_with_the_device_clock(device: Hardware) -> None:
+    """Kernels of some 100 us each, so gaps between them are negligible."""
     step = warm(variant(grad="inference_mode"), device, ops=16, **LARGE)
     device_s = timers.device_time(step, device, 20).median_s
     seen = profile(step, device)
@@ -133,5 +124,5 @@ def test_busy_time_fits_the_device_clock(device: Hardware) -> None:
 def test_a_saved_trace_has_the_gpu_s_work(tmp_path: Path, device: Hardware) -> None:
     path = tmp_path / "run.json.gz"
     seen = profile(warm(variant(), device, ops=4, **SMALL), device, path)
-    assert seen.saved.steps == STEPS
+    assert seen.saved_steps == STEPS
     assert facts.read(path) == seen.trace

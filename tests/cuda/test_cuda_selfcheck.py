@@ -1,35 +1,24 @@
-"""The self-check on a GPU: what it can only decide there holds there."""
+"""The self-check on a GPU: checks that need one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
-import torch
 
-from bench.devices import Hardware
-from bench.peers.harnesses import DO_BENCH
-from bench.selfcheck import disturbances, exact, races
-from bench.selfcheck.outcomes import Check, Outcome, Setting, most
-from bench.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS
-from bench.selfcheck.trials import adaptive, race
-from bench.testbed.sides import Recipe, ready
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.tools.peers.harnesses import DO_BENCH
+from modescope.bench.tools.selfcheck import disturbances, exact, races
+from modescope.bench.tools.selfcheck.outcomes import CheckRow, SelfCheck, Setting, most
+from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS
+from modescope.bench.tools.selfcheck.trials import adaptive, race
+from modescope.bench.tools.testbed.sides import Recipe, ready
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("one_thread")]
 
 PAIRS = 20
 FEW = 3
 WORST_DISTURBANCE = 0.03
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """As the program does."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +26,8 @@ def device() -> Hardware:
     return ready("cuda")
 
 
-def decided(check: Check, device: Hardware) -> list[Outcome]:
-    """What a check finds; none of it may be left undecided, and all of it holds."""
+def decided(check: SelfCheck, device: Hardware) -> list[CheckRow]:
+    """The rows of a check, all of which must be decided and pass."""
     found = list(check(Setting(device, thorough=False)))
     assert [outcome for outcome in found if outcome.holds is not True] == []
     return found
@@ -49,7 +38,7 @@ def test_readings_of_planted_device_work_lie_on_a_line(device: Hardware) -> None
     assert line.trials == len(exact.SPINS_S)
 
 
-def test_host_and_device_are_told_apart(device: Hardware) -> None:
+def test_planted_host_and_device_work_are_separated(device: Hardware) -> None:
     conditions = [outcome.condition for outcome in decided(exact.separation, device)]
     rows = 2 * len(exact.SEPARATION)  # more work of the host, more work of the device
     assert conditions == ["simulated clock"] * rows + ["GPU"] * rows
@@ -62,7 +51,7 @@ def test_device_time_agrees_with_triton(device: Hardware) -> None:
     assert checks == ["do_bench", "do_bench_cudagraph"]
 
 
-def test_equal_steps_are_found_equal(device: Hardware) -> None:
+def test_equal_steps_show_no_difference(device: Hardware) -> None:
     recipe = Recipe("pointwise", "cuda", 1)
     found = [
         race(recipe.build(device), recipe.build(device), device, adaptive(2.0), seed)
@@ -74,7 +63,7 @@ def test_equal_steps_are_found_equal(device: Hardware) -> None:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many trials as show that a check works here; what it finds takes the program's many."""
+    """Enough trials to show that a check works; its result takes those of the program."""
     monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: min(quick, FEW))
 
 
@@ -86,20 +75,20 @@ def test_pipelined_time_agrees_with_torch(device: Hardware) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_a_spin_that_is_longer_is_seen(device: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_longer_spin_is_detected(device: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(races, "CONDITIONS", {"quiet": nullcontext})
     found = decided(races.planted_changes, device)
-    required = [races.seen_check(each) for each in races.CHANGES if each.required]
+    required = [races.detection_check(each) for each in races.CHANGES if each.required]
     assert [outcome.check for outcome in found] == required
 
 
 @pytest.mark.usefixtures("few")
-def test_a_disturbed_device_is_told(device: Hardware) -> None:
+def test_a_disturbed_device_is_flagged(device: Hardware) -> None:
     found = list(disturbances.disturbances(Setting(device, thorough=False)))
     off, told = found[::2], found[1::2]
     for each, row in zip(disturbances.DISTURBANCES, told, strict=True):
         assert row.check.startswith(each.name)
         assert row.check.endswith(f": flagged {each.flag}")
-    # Null where a third copy never kept its pace; how often takes more trials to say.
+    # Null without trials at constant machine speed; a few trials cannot say how often.
     assert min(row.value for row in told if row.value is not None) > 0
     assert max(row.value for row in off if row.value is not None) < WORST_DISTURBANCE

@@ -1,9 +1,8 @@
-"""What only a GPU can show of training: graphs of whole steps that train as eager does."""
+"""Tests of training that need a GPU: graphs of whole steps train as eager does."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,21 @@ import pytest
 import torch
 from torch import nn
 
-from bench import evidence, examination, isolation, modes
-from bench.devices import Hardware, find
-from bench.entrant import enter
-from bench.memory import reading
-from bench.modes import Built
-from bench.objections import objection
-from bench.records import Case, Findings, Mode, Result, Variant
-from bench.training import overflow, parts
-from bench.training.recomputing import RECOMPUTING
-from tests.captured import (
+from modescope.bench.case import memory, step_parts
+from modescope.bench.case.first_call import enter
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Mode, Variant
+from modescope.bench.records.results import Findings
+from modescope.bench.steps import backends, modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.training import overflow
+from modescope.bench.steps.training.checkpointing import RECOMPUTING
+from modescope.bench.steps.training.phase import TrainingPhase
+from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.sweep.refusals import refusal
+from tests.helpers.captured_training import (
     ASKED,
     IMPLEMENTATIONS,
     LR,
@@ -31,19 +35,20 @@ from tests.captured import (
     Tolerance,
     Unused,
     built,
-    comes_back,
-    goes_the_same_way,
     in_graphs,
+    restores_its_start,
     step,
     subject_of,
     training,
+    trains_alike,
     two_layers,
     values,
 )
-from tests.cuda.test_cuda import CHILD_TIMEOUT_S, SMALL_MLP
-from tests.probes import EAGER, PRESETS, case, preset, smoke, variant
+from tests.helpers.child_runs import findings_in_child
+from tests.helpers.made_up_records import MODEL
+from tests.helpers.probe_models import EAGER, PRESETS, case, preset, smoke, variant
 
-pytestmark = pytest.mark.cuda
+pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("fresh_compiler")]
 
 FP16 = variant("fp16", autocast=True)
 CAPTURES = ("step", "forward_backward")
@@ -68,17 +73,6 @@ def in_training(name: str) -> Mode:
 TRAINING_MODES = [name for name in PRESETS if trains(in_training(name))]
 
 
-@pytest.fixture(scope="module")
-def device() -> Hardware:
-    return find("cuda")
-
-
-@pytest.fixture(autouse=True)
-def _fresh_compiler() -> Iterator[None]:
-    yield
-    torch.compiler.reset()
-
-
 def tolerance(asked: Variant) -> Tolerance:
     return CLOSE if asked.dtype == "fp32" else CLOSE_IN_HALF
 
@@ -91,7 +85,7 @@ def test_replays_train_as_eager(
 ) -> None:
     how = training(optimizer, capture=capture, **options)
     one, other = (built(each, how, device) for each in (in_graphs(asked), asked))
-    goes_the_same_way(one, other, tolerance(asked))
+    trains_alike(one, other, tolerance(asked))
 
 
 @pytest.mark.parametrize("optimizer", LR)
@@ -100,7 +94,7 @@ def test_every_implementation_of_an_optimizer_is_captured(
     optimizer: str, implementation: str, device: Hardware
 ) -> None:
     how, asked = training(optimizer, implementation=implementation), variant()
-    goes_the_same_way(built(in_graphs(asked), how, device), built(asked, how, device), CLOSE)
+    trains_alike(built(in_graphs(asked), how, device), built(asked, how, device), CLOSE)
 
 
 @pytest.mark.parametrize("optimizer", LR)
@@ -121,8 +115,8 @@ def test_compiled_graphs_train_as_compiled_code(
     for made in (one, other):
         for seed in (1, 2, 3):  # reduce-overhead warms up, records and replays
             step(made, seed)
-        made.trainer.restore()
-    goes_the_same_way(one, other, tolerance(asked))
+        trainer_of(made).restore()
+    trains_alike(one, other, tolerance(asked))
 
 
 @pytest.mark.parametrize(
@@ -137,19 +131,19 @@ def test_compiled_graphs_train_as_compiled_code(
     ],
     ids=str,
 )
-def test_graph_launches_of_a_steady_step(
+def test_a_steady_step_launches_its_graphs(
     axes: dict[str, Any], capture: str, launches: int, device: Hardware
 ) -> None:
     made = built(variant(**axes), training("sgd", capture=capture), device)
     for seed in (1, 2, 3, 4):
         step(made, seed)
-    assert evidence.launches_seen(made.step, device) == launches
+    assert mode_effect.count_graph_launches(made.step, device) == launches
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
 @pytest.mark.parametrize("checkpoint", ["children", "model"])
 @pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
-def test_what_is_recomputed_is_captured_too(
+def test_recomputed_activations_can_be_captured(
     asked: Variant, checkpoint: str, capture: str, device: Hardware
 ) -> None:
     how = training("sgd", capture=capture)
@@ -158,7 +152,7 @@ def test_what_is_recomputed_is_captured_too(
         return RECOMPUTING[checkpoint](two_layers())
 
     one, other = built(in_graphs(asked), how, device, of), built(asked, how, device)
-    goes_the_same_way(one, other, tolerance(asked))
+    trains_alike(one, other, tolerance(asked))
 
 
 def test_a_parameter_may_be_unused(device: Hardware) -> None:
@@ -172,19 +166,21 @@ def test_a_parameter_may_be_unused(device: Hardware) -> None:
 @pytest.mark.parametrize("capture", CAPTURES)
 @pytest.mark.parametrize("optimizer", LR)
 @pytest.mark.parametrize(("asked", "options"), ASKED)
-def test_training_comes_back_to_its_start(
+def test_training_is_restored_to_its_start(
     optimizer: str, asked: Variant, options: dict[str, Any], capture: str, device: Hardware
 ) -> None:
-    comes_back(built(in_graphs(asked), training(optimizer, capture=capture, **options), device))
+    restores_its_start(
+        built(in_graphs(asked), training(optimizer, capture=capture, **options), device)
+    )
 
 
 @pytest.mark.parametrize("optimizer", LR)
-def test_a_captured_optimizer_keeps_its_state_on_the_gpu(optimizer: str, device: Hardware) -> None:
+def test_the_state_of_a_captured_optimizer_is_on_the_gpu(optimizer: str, device: Hardware) -> None:
     made = built(in_graphs(variant()), training(optimizer), device)
-    assert all(tensor.device == device.torch_device for tensor in made.trainer.state())
-    assert len(made.trainer.state()) == (3 * 4 if optimizer == "adamw" else 0)
+    assert all(tensor.device == device.torch_device for tensor in trainer_of(made).tensors())
+    assert len(trainer_of(made).tensors()) == (3 * 4 if optimizer == "adamw" else 0)
     step(made, seed=1)
-    counted = [state["step"].item() for state in made.trainer.optimizer.state.values()]
+    counted = [state["step"].item() for state in trainer_of(made).optimizer.state.values()]
     assert counted == [1.0] * len(counted)
 
 
@@ -202,12 +198,12 @@ def test_a_step_that_overflows_is_skipped(axes: dict[str, Any], device: Hardware
     made = built(replace(FP16, mode=replace(FP16.mode, **axes)), training("sgd"), device)
     for seed in (1, 2, 3):
         step(made, seed)
-    made.trainer.restore()
+    trainer_of(made).restore()
     skips(made)
 
 
 def skips(made: Built) -> None:
-    before, scale = values(made), made.trainer.scaler.get_scale()
+    before, scale = values(made), trainer_of(made).scaler.get_scale()
     assert overflow.plant(made).skipped
     with torch.no_grad():
         made.subject.inputs.args[0][0, 0] = torch.inf
@@ -218,51 +214,51 @@ def skips(made: Built) -> None:
 
 
 @pytest.mark.parametrize("optimizer", LR)
-def test_a_fused_optimizer_asks_the_host_nothing(optimizer: str, device: Hardware) -> None:
-    """Why a scaler's step can be captured with it, and without it cannot."""
+def test_a_fused_optimizer_does_not_synchronise(optimizer: str, device: Hardware) -> None:
+    """So a step with a scaler can be captured with it only."""
     for implementation, asks in (("fused", False), ("foreach", True)):
         made = built(FP16, training(optimizer, implementation=implementation), device)
         step(made, seed=1)
         torch.cuda.set_sync_debug_mode("error")
         try:
-            made.trainer.clear()
-            made.trainer.backward(made.trainer.forward())
+            trainer_of(made).clear()
+            trainer_of(made).backward(trainer_of(made).forward())
             if asks:
                 with pytest.raises(RuntimeError, match="synchronizing"):
-                    made.trainer.update()
+                    trainer_of(made).update()
             else:
-                made.trainer.update()
+                trainer_of(made).update()
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
 
-def test_a_scaler_that_asks_the_host_is_objected_to(device: Hardware) -> None:
+def test_a_scaler_that_synchronises_is_refused_with_capture(device: Hardware) -> None:
     of = in_graphs(FP16)
-    asked = replace(case(SMALL_MLP, of, None, device="cuda"), training=training("adamw"))
-    assert "add train.implementation=fused" in objection(asked, device.facts())
-    fused = replace(asked, training=replace(asked.training, implementation="fused"))
-    assert objection(fused, device.facts()) is None
-    pieces = replace(asked, training=replace(asked.training, capture="forward_backward"))
-    assert objection(pieces, device.facts()) is None
+    asked = replace(case(MODEL, of, None, device="cuda"), options=training("adamw"))
+    assert "add train.implementation=fused" in refusal(asked, device.facts())
+    fused = replace(asked, options=training("adamw", implementation="fused"))
+    assert refusal(fused, device.facts()) is None
+    pieces = replace(asked, options=training("adamw", capture="forward_backward"))
+    assert refusal(pieces, device.facts()) is None
 
 
-def test_neither_of_two_disturbs_the_other(device: Hardware) -> None:
+def test_two_captured_steps_do_not_disturb_each_other(device: Hardware) -> None:
     subject = subject_of(two_layers(), device)
     how, asked = training("adamw"), variant()
     one, other = (
-        modes.build(subject.cast(torch.float32), each, True, device, how)
+        modes.build(subject.cast(torch.float32), each, True, device, TrainingPhase(how))
         for each in (in_graphs(asked), asked)
     )
     for made in (one, other):
-        made.trainer.restore()
-    assert all(map(torch.equal, one.trainer.trained, other.trainer.trained))
+        trainer_of(made).restore()
+    assert all(map(torch.equal, trainer_of(one).trained, trainer_of(other).trained))
     before = values(other)
     for seed in (1, 2, 3):
         step(one, seed)
     assert all(map(torch.equal, values(other), before))
     losses = [float(step(other, seed)) for seed in (1, 2)]
     step(one, seed=4)
-    other.trainer.restore()
+    trainer_of(other).restore()
     step(one, seed=5)
     assert [float(step(other, seed)) for seed in (1, 2)] == losses
 
@@ -274,7 +270,7 @@ def test_memory_of_a_step(optimizer: str, graph: bool, device: Hardware) -> None
     asked = in_graphs(variant()) if graph else variant()
     made = built(asked, training(optimizer), device)
     step(made, seed=1)
-    found = reading.read(made, asked, device.allocator)
+    found = memory.read(made, asked, device.allocator)
     assert (found.weights_bytes, found.gradient_bytes) == (WEIGHTS_BYTES, WEIGHTS_BYTES)
     moments = 2 * WEIGHTS_BYTES + 4 * 4 if optimizer == "adamw" else 0  # and a count for each
     assert found.optimizer_state_bytes == moments
@@ -283,23 +279,23 @@ def test_memory_of_a_step(optimizer: str, graph: bool, device: Hardware) -> None
     assert (found.allocations_per_call == 0) == graph
     assert found.graph_pool_live_bytes >= (WEIGHTS_BYTES if graph else 0), "gradients are there"
     assert (found.graph_pool_bytes > 0) == graph
-    assert {value.device.type for value in made.trainer.start.values} == {"cpu"}
+    assert {value.device.type for value in trainer_of(made).start.values} == {"cpu"}
 
 
-def test_what_is_in_the_graphs_of_a_forward_is_not_guessed_at(device: Hardware) -> None:
+def test_saved_activations_inside_graphs_are_unknown(device: Hardware) -> None:
     asked = in_graphs(variant("bf16", autocast=True))
     made = built(asked, training("sgd", capture="forward_backward"), device)
-    found = reading.read(made, asked, device.allocator)
+    found = memory.read(made, asked, device.allocator)
     assert (found.saved_activation_bytes, found.autocast_copy_bytes) == (None, None)
     assert found.memory_note
     assert found.graph_pool_bytes > 0
     assert found.gradient_bytes == WEIGHTS_BYTES
 
 
-def test_parts_of_a_step_on_a_queue(device: Hardware) -> None:
-    """Waited for, each takes at least as long as the device works on it."""
+def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
+    """Synchronised, each part takes at least its device time."""
     deep = subject_of(nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(20))), device)
-    made = modes.build(deep, variant(), True, device, training("sgd"))
+    made = modes.build(deep, variant(), True, device, TrainingPhase(training("sgd")))
     for _ in range(10):
         made.step()
     latencies = []
@@ -311,7 +307,7 @@ def test_parts_of_a_step_on_a_queue(device: Hardware) -> None:
         latencies.append(device.clock() - start)
     latency_s = statistics.median(latencies)
     budget = replace(smoke().budget, block_s=2e-3, clock_rounds=12, timed_max_s=5.0)
-    found = parts.read(made, device, budget, 0, latency_s)
+    found = step_parts.read(made, device, budget, 0, latency_s)
     of = [found.forward_rounds_s, found.backward_rounds_s, found.optimizer_rounds_s]
     assert [len(blocks) for blocks in of] == [12, 12, 12]
     assert found.scaler_rounds_s is None
@@ -321,7 +317,7 @@ def test_parts_of_a_step_on_a_queue(device: Hardware) -> None:
 
 def test_a_captured_step_has_no_parts(device: Hardware) -> None:
     made = built(in_graphs(variant()), training("sgd"), device)
-    found = parts.read(made, device, smoke().budget, 0, 1e-4)
+    found = step_parts.read(made, device, smoke().budget, 0, 1e-4)
     assert found.forward_rounds_s is None
     assert "one captured graph" in found.parts_note
 
@@ -329,41 +325,27 @@ def test_a_captured_step_has_no_parts(device: Hardware) -> None:
 def of_training(name: str, optimizer: str, **options: Any) -> tuple[Case, Mode]:
     mode = in_training(name)
     asked = Variant(mode, "bf16" if mode.autocast else "fp32")
-    found = case(SMALL_MLP, asked, Variant(EAGER, "fp32"), device="cuda")
+    found = case(MODEL, asked, Variant(EAGER, "fp32"), device="cuda")
     how = replace(training(optimizer, **options), capturable=None, lr=1e-3)
-    return replace(found, shape_json=SHAPE, training=how), mode
+    return replace(found, shape_json=SHAPE, options=how), mode
 
 
 def measured(asked: Case, folder: Path, profile: bool = False) -> Findings:
     """In a process of its own with empty caches, as run.py measures it."""
     plan = replace(smoke(), profile=profile, memory=True, results_dir=str(folder / "results"))
-    outcome = isolation.call(
-        "bench.runner:run",
-        asked,
-        plan,
-        timeout_s=CHILD_TIMEOUT_S,
-        variables={
-            "TORCHINDUCTOR_CACHE_DIR": str(folder),
-            "TRITON_CACHE_DIR": str(folder / "triton"),
-        },
-    )
-    assert outcome.kind == "returned", outcome.reason
-    result = outcome.value
-    assert isinstance(result, Result)
-    assert (result.status, result.reason) == ("ok", None)
-    return result.findings
+    return findings_in_child(asked, plan, folder)
 
 
 @pytest.mark.parametrize("name", TRAINING_MODES)
 @pytest.mark.parametrize("optimizer", LR)
-def test_every_mode_that_trains_is_right_and_in_effect(
+def test_every_training_mode_passes_the_check_and_takes_effect(
     name: str, optimizer: str, tmp_path: Path
 ) -> None:
     asked, mode = of_training(name, optimizer)
     check(measured(asked, tmp_path), mode)
 
 
-def test_forward_and_backward_in_graphs_are_right_and_in_effect(tmp_path: Path) -> None:
+def test_graphs_of_forward_and_backward_pass_the_check_and_take_effect(tmp_path: Path) -> None:
     asked, mode = of_training("cuda-graph", "adamw", capture="forward_backward")
     found = measured(asked, tmp_path, profile=True)
     check(found, mode)
@@ -377,7 +359,7 @@ def check(found: Findings, mode: Mode) -> None:
     assert found.seen_grad == "enabled"
     assert found.seen_autocast == ("bfloat16" if mode.autocast else "none")
     assert found.in_effect, found.in_effect_note
-    assert ((found.graph_launches or 0) >= 1) == mode.uses_graphs
+    assert ((found.graph_launches or 0) >= 1) == backends.replays_graphs(mode)
     assert found.recompiles == 0
     assert found.error <= found.error_limit
     assert len(found.latency_rounds_s) == len(found.baseline_latency_rounds_s)
@@ -395,7 +377,7 @@ def check(found: Findings, mode: Mode) -> None:
         ("cuda-graph", {"capture": "forward_backward"}),
     ],
 )
-def test_a_scaled_loss_is_right_in_every_mode(
+def test_a_scaled_loss_passes_the_check_in_every_mode(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     asked, mode = of_training(name, "adamw", **options)
@@ -406,18 +388,18 @@ def test_a_scaled_loss_is_right_in_every_mode(
     assert found.in_effect, found.in_effect_note
     assert found.error <= found.error_limit
     asks = options.get("implementation") != "fused"
-    assert (found.device_rounds_s is None) == asks  # what waits inside cannot be queued
+    assert (found.device_rounds_s is None) == asks  # a step that waits inside cannot be queued
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_a_replay_passes_the_exam(capture: str, device: Hardware) -> None:
+def test_a_replay_passes_the_training_check(capture: str, device: Hardware) -> None:
     asked = in_graphs(variant())
-    of = replace(case(SMALL_MLP, asked, None, device="cuda"), training=training("sgd"))
-    of = replace(of, training=replace(of.training, capture=capture))
+    of = case(MODEL, asked, None, device="cuda")
+    of = replace(of, options=training("sgd", capture=capture))
     subject = subject_of(two_layers(), device)
-    exam = examination.prepare(subject, of, device, seed=0)
-    assert exam.unfit is None
+    check = phase_of(of.options).check(subject, device, seed=0)
+    assert check.unfit is None
     entrant = enter(subject, asked, of, device, smoke())
     before = values(entrant.built)
-    assert examination.examine(exam, entrant.built, asked).error < 1e-4
+    assert check.examine(entrant.built, asked).error < 1e-4
     assert all(map(torch.equal, values(entrant.built), before))

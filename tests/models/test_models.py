@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import mlp, pointwise, transformer
+from modescope.models import mlp, pointwise, transformer
 
 Build = Callable[[], tuple[nn.Module, tuple[Tensor]]]
 
@@ -54,7 +54,7 @@ def test_output_has_the_shape_of_the_input(build: Build, shape: tuple[int, ...])
 
 
 @every_model
-def test_same_seed_same_model(build: Build, shape: tuple[int, ...]) -> None:
+def test_the_same_seed_builds_the_same_model(build: Build, shape: tuple[int, ...]) -> None:
     torch.manual_seed(7)
     first, first_inputs = build()
     torch.manual_seed(7)
@@ -64,7 +64,9 @@ def test_same_seed_same_model(build: Build, shape: tuple[int, ...]) -> None:
 
 @every_model
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_takes_an_empty_batch(build: Build, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_an_empty_batch_is_accepted(
+    build: Build, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
     module, (x,) = build()
     output = module.to(dtype)(x[:0].to(dtype))
     assert output.shape == (0, *shape[1:])
@@ -72,7 +74,7 @@ def test_takes_an_empty_batch(build: Build, shape: tuple[int, ...], dtype: torch
 
 
 @every_model
-def test_error_in_bf16_is_a_few_roundings(build: Build, shape: tuple[int, ...]) -> None:
+def test_error_in_bf16_is_within_a_few_roundings(build: Build, shape: tuple[int, ...]) -> None:
     module, (x,) = build()
     reference = deepcopy(module).double()(x.double())
     assert 0 < relative_rms(module(x), reference) < 1e-6
@@ -116,7 +118,7 @@ def test_transformer_agrees_with_attention_written_out() -> None:
     torch.testing.assert_close(module.attend(x), module.attention_out(torch.cat(heads, dim=-1)))
 
 
-def test_transformer_says_which_sizes_fit() -> None:
+def test_transformer_names_the_sizes_that_fit() -> None:
     with pytest.raises(ValueError, match=r"width=30 .* heads=4: choose a width .* multiple of 4"):
         transformer.build(batch=1, seq=4, width=30, heads=4)
 
@@ -140,7 +142,7 @@ def test_pointwise_error_does_not_grow_with_length(ops: int) -> None:
 
 
 @pytest.mark.parametrize("ops", [1, 4, 999, 1000])
-def test_pointwise_follows_its_input_and_each_round_counts(ops: int) -> None:
+def test_pointwise_output_depends_on_its_input_and_on_each_op(ops: int) -> None:
     module, (x,) = pointwise.build(batch=64, width=64, ops=ops)
     assert isinstance(module, pointwise.Chain)
     output = module(x).double()
@@ -149,7 +151,7 @@ def test_pointwise_follows_its_input_and_each_round_counts(ops: int) -> None:
     assert relative_rms(module(x), output) > 1e-2
 
 
-def test_models_are_importable_without_the_rest() -> None:
+def test_models_can_be_imported_without_the_other_packages() -> None:
     code = (
         "import sys, models.mlp, models.transformer, models.pointwise\n"
         "print([m for m in sys.modules if m.partition('.')[0] in ('bench', 'analysis', 'hydra')])"

@@ -1,7 +1,7 @@
-"""Plants faults in the harness, one at a time, and sees whether the tests notice: `make mutants`.
+"""Plants faults in the harness, one at a time, and runs the tests that must fail: `make mutants`.
 
-Tests that pass prove little until something is wrong. Each fault is planted in a copy of the
-repository of its own, and the tests named beside it must fail there; without a fault they pass.
+This tests the tests. Each fault is planted in its own copy of the repository, and the tests named
+beside it must fail there; without a fault they pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.mutants.planting import copy_repository, plant, stale
 AT_ONCE = 2
 TIMEOUT_S = 120.0  # no named test hangs with its fault, so a timeout counts as survival
 CONTROL_TIMEOUT_S = 600.0
-TESTS_FAILED = 1  # pytest's exit status; others mean that the tests were not run as asked
+TESTS_FAILED = 1  # pytest's exit status; others mean that the tests did not run
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a fault."""
+class FaultOutcome:
+    """The outcome of a fault."""
 
     killed: bool
     line: str
@@ -67,7 +67,7 @@ def run_tests(root: Path, tests: Iterable[str], timeout_s: float) -> Answer:
     return Answer(ended.returncode, ended.stdout)
 
 
-def try_fault(fault: Fault, sources: Path) -> Outcome:
+def try_fault(fault: Fault, sources: Path) -> FaultOutcome:
     """Plants `fault` in a copy of `sources` and runs its tests."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="modescope-mutant-") as folder:
@@ -77,7 +77,7 @@ def try_fault(fault: Fault, sources: Path) -> Outcome:
         answer = run_tests(copy, fault.tests, TIMEOUT_S)
     seconds = time.monotonic() - start
     line = f"{fault.what} ({fault.path}): {_told(answer)}, {seconds:.1f} s"
-    return Outcome(answer.failed is not None, line)
+    return FaultOutcome(answer.failed is not None, line)
 
 
 def _told(answer: Answer) -> str:
@@ -107,7 +107,7 @@ def control(faults: Sequence[Fault], sources: Path) -> str | None:
 
 
 def chosen(arguments: Sequence[str] | None) -> Sequence[Fault]:
-    """The faults that the command line asks for."""
+    """The faults that the command line selects."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--only", metavar="TEXT", default="", help="faults whose name contains it")
     only = parser.parse_args(arguments).only

@@ -1,70 +1,71 @@
-"""Faults in whether a result is right, and whose result it is."""
+"""Faults in the checks of results."""
 
 from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-RUNNER = "tests/bench/test_runner.py"
+RUNNER = "tests/bench/case/test_runner.py"
 
 CORRECTNESS = (
     Fault(
         "output check skipped",
-        "bench/runner.py",
-        "    _judge(findings, case, accepted)\n",
-        "",
+        "bench/case/judge_correctness.py",
+        "        if not error <= accepted:\n",
+        "        if False:\n",
         (f"{RUNNER}::test_a_replay_that_ignores_its_inputs_is_a_wrong_result",),
     ),
     Fault(
         "output check on another callable than the timed one",
-        "bench/examination.py",
-        "accuracy.examine(exam, built.subject, built.step)",
-        "accuracy.examine(exam, built.subject, built.live)",
+        "bench/steps/correctness/output_check.py",
+        "deviation(self, built.subject, built.step)",
+        "deviation(self, built.subject, built.live)",
         (f"{RUNNER}::test_a_replay_that_ignores_its_inputs_is_a_wrong_result",),
     ),
     Fault(
         "output check before timing only",
-        "bench/runner.py",
-        '    progress("check again")\n'
-        "    findings = _check(exam, candidate, case, findings, accepted)\n",
+        "bench/case/runner.py",
+        '    progress("check again")\n    findings = judge.judge(candidate, findings)\n',
         "",
-        (f"{RUNNER}::test_a_result_that_turns_wrong_while_it_is_timed_is_noticed",),
+        (f"{RUNNER}::test_a_result_that_turns_wrong_while_timed_is_a_wrong_result",),
     ),
     Fault(
         "only one fresh input examined",
-        "bench/accuracy.py",
+        "bench/steps/correctness/output_check.py",
         "FRESH_INPUTS = 2\n",
         "FRESH_INPUTS = 1\n",
-        ("tests/bench/test_accuracy.py::test_a_replay_that_ignores_its_inputs_is_caught",),
+        (
+            "tests/bench/steps/correctness/test_output_check.py::test_a_replay_that_ignores_its_inputs_is_caught",
+        ),
     ),
     Fault(
         "an error that is not a number passes",
-        "bench/runner.py",
-        "    if not error <= accepted:\n",
-        "    if error > accepted:\n",
+        "bench/case/judge_correctness.py",
+        "        if not error <= accepted:\n",
+        "        if error > accepted:\n",
         (f"{RUNNER}::test_a_result_that_is_not_a_number_is_a_wrong_result",),
     ),
     Fault(
         "nan lost in a maximum of errors",
-        "bench/accuracy.py",
+        "bench/steps/correctness/output_check.py",
         "key=lambda each: each[:2]",
         "key=lambda each: each[1]",
         (
-            "tests/bench/test_accuracy.py::test_nan_in_any_output_is_kept",
-            "tests/bench/test_accuracy.py::test_an_error_on_any_fresh_input_counts",
+            "tests/bench/steps/correctness/test_output_check.py::test_nan_in_any_output_is_the_error",
+            "tests/bench/steps/correctness/test_output_check.py::test_the_error_is_the_worst_over_fresh_inputs",
         ),
     ),
     Fault(
         "case and baseline share their weights",
-        "bench/subject.py",
+        "bench/steps/model_and_inputs.py",
         "copy.deepcopy(self.module)._apply",
         "self.module._apply",
         (f"{RUNNER}::test_case_and_baseline_share_nothing",),
     ),
     Fault(
         "baseline given the case's step",
-        "bench/race.py",
-        "steps[1] if len(steps) > 1 else None",
-        "steps[0] if len(steps) > 1 else None",
-        (f"{RUNNER}::test_what_is_timed_is_what_was_examined",),
+        "bench/case/paired_timing.py",
+        "baseline.built.step if baseline else None",
+        "candidate.built.step if baseline else None",
+        (f"{RUNNER}::test_the_timed_step_is_the_checked_step",),
     ),
 )

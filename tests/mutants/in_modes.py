@@ -1,81 +1,83 @@
-"""Faults in whether a mode does what its name says, and in what shows that."""
+"""Faults in modes, and in the evidence that they took effect."""
 
 from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-MODES = "tests/bench/test_modes.py"
-RUNNER = "tests/bench/test_runner.py"
+MODES = "tests/bench/steps/test_modes.py"
+RUNNER = "tests/bench/case/test_runner.py"
 
 MODE = (
     Fault(
         "cast dropped",
-        "bench/modes.py",
+        "bench/steps/modes.py",
         "else DTYPES[variant.dtype]\n",
         "else torch.float32\n",
         (f"{MODES}::test_weights_are_cast_once_unless_autocast",),
     ),
     Fault(
         "autocast dropped",
-        "bench/modes.py",
+        "bench/steps/modes.py",
         "    if variant.mode.autocast:\n",
         "    if False:\n",
         (f"{MODES}::test_autocast_is_entered_with_every_call",),
     ),
     Fault(
         "grad context dropped",
-        "bench/modes.py",
+        "bench/steps/modes.py",
         "return _under(grad, step) if grad else step",
         "return step",
-        (f"{MODES}::test_the_axes_combine_freely_in_eager",),
+        (f"{MODES}::test_all_combinations_of_axes_work_in_eager",),
     ),
     Fault(
         "inference_mode turned into no_grad",
-        "bench/modes.py",
+        "bench/steps/modes.py",
         "torch.inference_mode,",
         "torch.no_grad,",
-        (f"{MODES}::test_the_axes_combine_freely_in_eager",),
+        (f"{MODES}::test_all_combinations_of_axes_work_in_eager",),
     ),
     Fault(
         "compile skipped",
-        "bench/modes.py",
-        '    if mode == "none":\n',
-        "    if mode:\n",
-        (f"{MODES}::test_torch_compile_is_asked_for_the_mode",),
+        "bench/steps/backends.py",
+        "        _inductor,\n",
+        "        _as_it_is,\n",
+        (f"{MODES}::test_torch_compile_is_called_with_the_mode",),
     ),
     Fault(
         "capture skipped",
-        "bench/modes.py",
-        "return device.capture(step) if asked else step",
-        "return step",
+        "bench/steps/phase_interface.py",
+        "device.capture(forward) if variant.mode.graph else forward",
+        "forward",
         (f"{MODES}::test_a_graph_is_captured_from_the_live_step",),
     ),
     Fault(
         "every mode is in effect",
-        "bench/runner.py",
-        "in_effect=doubts is None",
-        "in_effect=True",
+        "bench/steps/evidence/mode_effect.py",
+        "return ModeEffect(not doubts,",
+        "return ModeEffect(True,",
         (f"{RUNNER}::test_the_first_call_includes_the_capture",),
     ),
     Fault(
         "recompiles under fullgraph not counted",
-        "bench/evidence.py",
+        "bench/steps/backends.py",
         "return max(self.frames, self.graphs)",
         "return self.frames",
-        ("tests/bench/test_evidence.py::test_a_compilation_and_a_recompilation_are_counted",),
+        (
+            "tests/bench/steps/evidence/test_mode_effect.py::test_a_compilation_and_a_recompilation_are_counted",
+        ),
     ),
     Fault(
-        "recompiles while timing let pass",
-        "bench/race.py",
+        "recompiles while timing accepted",
+        "bench/case/paired_timing.py",
         "    if recompiles:\n",
         "    if False:\n",
         (f"{RUNNER}::test_a_compilation_while_timing_fails_the_case",),
     ),
     Fault(
-        "a sweep goes on with rows of another environment",
-        "bench/reuse.py",
-        'if differing or row["environment_id"] != needed.environment.environment_id:',
+        "a sweep reuses rows of another environment",
+        "bench/sweep/resume.py",
+        'if differing or row["environment_id"] != environment.environment_id:',
         "if False:",
-        ("tests/bench/test_reuse.py",),
+        ("tests/bench/sweep/test_resume.py",),
     ),
 )

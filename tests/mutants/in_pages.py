@@ -4,78 +4,79 @@ from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-REPORT = "tests/analysis/test_report.py"
-CANVAS = "tests/analysis/test_canvas.py"
-GRIDS = "tests/analysis/test_grids.py"
-FACTS = "tests/analysis/test_page_facts.py"
+REPORT = "tests/analysis/report/test_report.py"
+CANVAS = "tests/analysis/figures/draw/test_canvas.py"
+GRIDS = "tests/analysis/metrics/test_speedup_grid.py"
+HEATMAP = "tests/analysis/figures/test_heatmap.py"
+FACTS = "tests/analysis/report/test_certainty.py"
 
 PAGES = (
     Fault(
-        "what users wrote is markup",
-        "bench/markup.py",
+        "user text is not escaped in HTML",
+        "bench/text/markup.py",
         "_engine(package, autoescape=True)",
         "_engine(package, autoescape=False)",
         (f"{REPORT}::test_a_script_in_a_name_is_text",),
     ),
     Fault(
-        "what users wrote ends a cell of a Markdown table",
-        "bench/markup.py",
+        "user text ends a cell of a Markdown table",
+        "bench/text/markup.py",
         "return _SPECIAL.sub(",
         "return html.escape(text) or _SPECIAL.sub(",
         (f"{REPORT}::test_a_script_in_a_name_is_text",),
     ),
     Fault(
         "a link to a row that is not on the page",
-        "analysis/page/study.py",
+        "analysis/report/study.py",
         'if row["run_id"] in self._listed_ids else None',
         "",
         (f"{REPORT}::test_a_large_study_lists_the_best_of_each_work_and_says_how_to_see_the_rest",),
     ),
     Fault(
-        "figures left out in silence",
-        "analysis/page/figures.py",
+        "omitted figures are not counted",
+        "analysis/report/figures.py",
         "    if silent:\n",
         "    if False:\n",
         (f"{REPORT}::test_sizes_that_are_not_drawn_are_told_too",),
     ),
     Fault(
         "only the first process of a case is linked",
-        "analysis/page/runs.py",
+        "analysis/report/runs.py",
         'str(row["process_run_ids"]).split(";")',
         '[row["run_id"]]',
         (f"{REPORT}::test_every_process_of_a_case_is_linked",),
     ),
     Fault(
         "the narrowest noise floor of several sizes",
-        "analysis/page/facts.py",
-        "low = min(floor.value",
-        "low = max(floor.value",
+        "analysis/report/certainty.py",
+        "[{min(lows):.3f}",
+        "[{max(lows):.3f}",
         (f"{FACTS}::test_the_noise_floor_is_the_widest_of_all_sizes",),
     ),
     Fault(
         "a heatmap upside down",
-        "analysis/plots/heatmap.py",
+        "analysis/figures/heatmap.py",
         "0.5 + 0.5 * _strength",
         "0.5 - 0.5 * _strength",
-        (f"{GRIDS}::test_colours_are_equally_strong_for_twice_and_for_half",),
+        (f"{HEATMAP}::test_twice_and_half_as_fast_have_equally_strong_colours",),
     ),
     Fault(
         "a cold and a warm cache in one row of a heatmap",
-        "analysis/grids.py",
+        "analysis/metrics/speedup_grid.py",
         'caches = len({row["compile_cache"] for row in rows}) > 1',
         "caches = False",
         (f"{GRIDS}::test_precisions_and_caches_are_never_mixed",),
     ),
     Fault(
         "numbers written over names",
-        "analysis/plots/canvas.py",
+        "analysis/figures/draw/canvas.py",
         "lines = 2 if any(",
         "lines = 1 if any(",
         (CANVAS,),
     ),
     Fault(
         "one figure's patterns in another",
-        "analysis/plots/canvas.py",
+        "analysis/figures/draw/canvas.py",
         'style.RC | {"svg.hashsalt": name}',
         "style.RC",
         (CANVAS,),

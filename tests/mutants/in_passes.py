@@ -1,4 +1,4 @@
-"""Faults in what is looked at once all timing is done."""
+"""Faults in the passes after timing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from tests.mutants.fault import Fault
 PASSES = (
     Fault(
         "a pass that fails costs the row",
-        "bench/passes.py",
+        "bench/case/passes.py",
         "            findings = noted(findings, [each.note], reason)\n",
         "            raise RuntimeError(reason) from error\n",
-        ("tests/bench/test_passes.py::test_a_pass_that_fails_costs_its_columns_alone",),
+        ("tests/bench/case/test_passes.py::test_a_failed_pass_leaves_only_its_columns_null",),
     ),
     Fault(
         "activations counted once for each time that they are saved",
-        "bench/memory/reading.py",
-        "self._seen[storage._cdata] = ",
-        "self._seen[len(self._seen)] = ",
-        ("tests/bench/test_memory.py::test_saved_storages_count_once",),
+        "bench/case/memory.py",
+        "self._sizes[storage._cdata] = ",
+        "self._sizes[len(self._sizes)] = ",
+        ("tests/bench/case/test_memory.py::test_saved_storages_count_once",),
     ),
 )

@@ -1,98 +1,98 @@
-"""Faults in what is read of a study, and in what is recommended from it."""
+"""Faults in reading studies, and in recommendations."""
 
 from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-DECISIONS = "tests/analysis/recommending/test_decide.py"
-FOLDING = "tests/analysis/recommending/test_folding.py"
-CACHE = "tests/analysis/test_cache.py"
-LOADING = "tests/analysis/test_load.py"
-RECOMMENDING = "analysis/recommending"
+DECISIONS = "tests/analysis/recommend/test_decide.py"
+MERGING = "tests/analysis/recommend/test_merge_sizes.py"
+CACHE = "tests/analysis/load/test_cache.py"
+LOADING = "tests/analysis/load/test_files.py"
+RECOMMENDING = "analysis/recommend"
 
 READ = (
     Fault(
         "recommended by the middle of its interval",
-        f"{RECOMMENDING}/choosing.py",
+        f"{RECOMMENDING}/choose.py",
         "if low(option.gain) > least_gain",
         "if option.gain.value > least_gain",
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
-        "a gain that the baseline has over itself",
+        "a gain within the noise floor is recommended",
         f"{RECOMMENDING}/ends.py",
         "return max(1 + MARGIN, high(floor), 1 / low(floor))",
         "return 1 + MARGIN",
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
-        "the dearest of those that are tied",
+        "the most expensive of tied modes is recommended",
         f"{RECOMMENDING}/ties.py",
         "most = max(min(known) * factor",
         "most = max(max(known) * factor",
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
         "a first call that costs nothing",
-        f"{RECOMMENDING}/gains.py",
+        f"{RECOMMENDING}/amortized.py",
         "total / (spent_s + ",
         "total / (baseline_first_s + ",
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
         "a first call that needs no memory",
-        f"{RECOMMENDING}/refusals.py",
+        f"{RECOMMENDING}/exclusions.py",
         '(float(sum(first)), "the first call")',
         '(0.0, "the first call")',
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
-        "an error that nobody knows is recommended",
-        f"{RECOMMENDING}/refusals.py",
+        "a mode of unknown error is recommended",
+        f"{RECOMMENDING}/exclusions.py",
         'lambda row: row["error"] is None',
         "lambda row: False",
-        (f"{DECISIONS}::test_decisions",),
+        (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
-        "sizes in a span that have not the same answer",
-        f"{RECOMMENDING}/folding.py",
+        "sizes with different answers in one span",
+        f"{RECOMMENDING}/merge_sizes.py",
         "return one.outcome, mode, one.baseline_fits",
         "return one.outcome, one.baseline_fits",
-        (FOLDING,),
+        (MERGING,),
     ),
     Fault(
         "a file that changed is not read again",
-        "analysis/study.py",
+        "analysis/load/study.py",
         "[key in now for key in keys]",
         "[key[0] in {name for name, *_ in now} for key in keys]",
-        (f"{CACHE}::test_what_changed_is_read_again",),
+        (f"{CACHE}::test_changed_files_are_read_again",),
     ),
     Fault(
-        "what other code kept is believed",
-        "analysis/cache.py",
+        "a cache of another reader is used",
+        "analysis/load/cache.py",
         '"reader": reader()',
         '"reader": ""',
-        (f"{CACHE}::test_another_reader_believes_nothing",),
+        (f"{CACHE}::test_a_cache_of_another_reader_is_ignored",),
     ),
     Fault(
-        "a damaged cache is believed",
-        "analysis/cache.py",
+        "a damaged cache is used",
+        "analysis/load/cache.py",
         '"content": digest}',
         '"content": ""}',
-        (f"{CACHE}::test_a_spoiled_cache_is_as_good_as_none",),
+        (f"{CACHE}::test_an_invalid_cache_is_ignored",),
     ),
     Fault(
-        "a damaged page is believed",
-        "analysis/files.py",
+        "a damaged Parquet page is used",
+        "analysis/load/files.py",
         "page_checksum_verification=True",
         "page_checksum_verification=False",
-        (f"{LOADING}::test_a_file_that_is_not_a_run_is_named_once_and_left_out",),
+        (f"{LOADING}::test_invalid_files_are_skipped_with_a_warning",),
     ),
     Fault(
         "a copy of a run counts as another run",
-        "analysis/load.py",
+        "analysis/load/samples.py",
         "if len(names) > 1:",
         "if not names:",
-        (f"{LOADING}::test_of_copies_the_file_named_after_its_run_is_the_run",),
+        (f"{LOADING}::test_of_copies_the_file_named_after_the_run_is_read",),
     ),
 )

@@ -1,116 +1,123 @@
-"""Faults in what is said about rounds: statistics, which rows count, words."""
+"""Faults in statements about rounds: statistics, selection of rows, wording."""
 
 from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-STATISTICS = "tests/bench/test_stats.py"
-PROCESSES = "tests/analysis/test_replicates.py"
-METRICS = "tests/analysis/test_metrics.py"
+STATISTICS = "tests/bench/stats/test_estimates.py"
+PROCESSES = "tests/analysis/metrics/test_replicates.py"
+METRICS = "tests/analysis/metrics/test_registry.py"
 SELECTION = "tests/analysis/filters/test_selection.py"
-ROWS = "tests/analysis/test_rows.py"
+ROWS = "tests/analysis/rows/test_select.py"
 
 STATED = (
     Fault(
         "mean instead of median over rounds",
-        "bench/stats.py",
+        "bench/stats/estimates.py",
         "float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2",
         "float(np.mean(ordered))",
         (STATISTICS,),
     ),
     Fault(
         "interval one rank too narrow",
-        "bench/stats.py",
+        "bench/stats/estimates.py",
         "float(ordered[k - 1]), float(ordered[n - k])",
         "float(ordered[k]), float(ordered[n - k - 1])",
         (STATISTICS,),
     ),
     Fault(
         "speedup upside down",
-        "bench/stats.py",
+        "bench/stats/estimates.py",
         "np.log(baseline / case)",
         "np.log(case / baseline)",
         (STATISTICS,),
     ),
     Fault(
         "margin of a verdict ignored",
-        "bench/stats.py",
+        "bench/stats/estimates.py",
         "upper = 1 + margin",
         "upper = 1.0",
         (STATISTICS,),
     ),
     Fault(
         "detectable change of zero where there is no interval",
-        "bench/stats.py",
+        "bench/stats/estimates.py",
         "None if half_width is None else math.expm1",
         "0.0 if half_width is None else math.expm1",
         (STATISTICS,),
     ),
     Fault(
         "interval from single calls instead of rounds",
-        "analysis/answers.py",
-        '_median_of("latency_rounds_s")',
+        "analysis/load/run_stats.py",
+        '_median_of(f"{clock}{_ROUNDS}")',
         '_median_of("latency_calls_s")',
         (f"{METRICS}::test_latency_and_its_order_statistic_interval",),
     ),
     Fault(
-        "the first of several processes speaks for all",
-        "analysis/replicates.py",
-        "stats.combine(estimates)",
-        "stats.combine(estimates[:1])",
-        (f"{PROCESSES}::test_three_processes_have_the_interval_between_them",),
+        "only the first of several processes counts",
+        "analysis/metrics/replicates.py",
+        "stats.combine(of_case[name])",
+        "stats.combine(of_case[name][:1])",
+        (f"{PROCESSES}::test_three_processes_combine_to_the_interval_of_their_means",),
     ),
     Fault(
         "a wrong result keeps its speedup",
-        "analysis/answers.py",
+        "analysis/load/run_stats.py",
         'ok = run["status"] == "ok"',
         'ok = run["status"] in ("ok", "wrong_result")',
-        (f"{METRICS}::test_only_ok_rows_get_figures",),
+        (f"{METRICS}::test_only_ok_rows_have_derived_values",),
     ),
     Fault(
         "a mode that was not in effect is recommended",
-        "analysis/rows.py",
+        "analysis/rows/select.py",
         '(rows["in_effect"].eq(True))',
         '(rows["in_effect"].notna())',
         (f"{ROWS}::test_only_runs_that_count_are_trusted",),
     ),
     Fault(
-        "a failed run hidden by an older one that went well",
-        "analysis/rows.py",
+        "a failed run hidden by an older successful one",
+        "analysis/rows/select.py",
         'runs.drop_duplicates(process, keep="last")',
         'runs.drop_duplicates(process, keep="first")',
-        (f"{ROWS}::test_the_newest_run_counts_even_if_it_failed",),
+        (f"{ROWS}::test_the_newest_run_is_selected_even_if_it_failed",),
     ),
     Fault(
-        "a gain that may be none pays back the first call",
-        "analysis/formulas.py",
+        "an uncertain gain pays back the first call",
+        "analysis/metrics/formulas.py",
         'gains = rows["speedup_ci_low"] > 1',
         'gains = rows["speedup"] > 1',
         (f"{METRICS}::test_break_even",),
     ),
     Fault(
-        "the chance of one reading has to be paid back",
-        "analysis/first_calls.py",
+        "a mode that was not in effect pays for its first call",
+        "analysis/metrics/formulas.py",
+        "not (phrases.is_control(row) or phrases.not_in_effect(row))",
+        "not phrases.is_control(row)",
+        (f"{METRICS}::test_a_mode_that_is_not_in_effect_does_not_pay_or_fail_to_pay",),
+    ),
+    Fault(
+        "noise of the first call has to be paid back",
+        "analysis/metrics/first_calls.py",
         "    if builds(row):\n",
         "    if True:\n",
-        (f"{METRICS}::test_break_even_counts_what_is_built_and_not_the_chance_of_one_reading",),
+        (f"{METRICS}::test_break_even_counts_the_first_call_of_modes_that_build_something",),
     ),
     Fault(
         "two rows that differ in an option look the same",
-        "analysis/words.py",
+        "analysis/format/phrases.py",
         'if row["apart"] else str(row["mode"])',
         'if False else str(row["mode"])',
-        ("tests/analysis/test_identity.py::test_no_two_lines_of_a_table_are_the_same",),
+        ("tests/analysis/rows/test_identity.py::test_all_lines_of_a_table_differ",),
     ),
     Fault(
         "text without quotes is taken for a column",
         "analysis/filters/selection.py",
         "        quotes.check(tree, quotes.Scope(kinds, expression, source))\n",
         "",
-        (f"{SELECTION}::test_text_without_quotes_is_an_error_with_what_was_meant",),
+        (f"{SELECTION}::test_text_without_quotes_is_an_error_with_a_suggestion",),
     ),
     Fault(
-        "no row has that flag, and nothing says so",
+        "an unknown flag in --where is not noted",
         "analysis/filters/reading.py",
         'self._note(column, f"no row has {absent}", one.data)',
         "pass",
@@ -118,16 +125,16 @@ STATED = (
     ),
     Fault(
         "a smoke run gets a verdict",
-        "analysis/formulas.py",
+        "analysis/metrics/formulas.py",
         "None if rank == 0 else stats.verdict",
         "stats.verdict",
-        (f"{METRICS}::test_smoke_rows_get_figures_but_no_verdict",),
+        (f"{METRICS}::test_smoke_rows_have_values_but_no_verdict",),
     ),
     Fault(
         "milliseconds printed for microseconds",
-        "analysis/numbers.py",
+        "analysis/format/numbers.py",
         '(1e-6, "µs")',
         '(1e-6, "ms")',
-        ("tests/analysis/test_numbers.py",),
+        ("tests/analysis/format/test_numbers.py",),
     ),
 )

@@ -7,22 +7,33 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.helpers.paths import ROOT
 from tests.mutants.fault import Fault
 
-ROOT = Path(__file__).resolve().parents[2]
-
-WITHOUT_GIT = ("bench", "models", "analysis", "conf", "tests", "run.py", "pyproject.toml")
+WITHOUT_GIT = (
+    "bench",
+    "models",
+    "analysis",
+    "conf",
+    "modescope",
+    "tests",
+    "docs",
+    "results/README.md",
+    "results/reference",
+    "run.py",
+    "pyproject.toml",
+)
 
 
 def copy_repository(target: Path) -> None:
-    """Copies what git would commit, edits included; without git, what the tests need."""
+    """Copies files that git would commit, with edits; without git, those that tests need."""
     for name in _committable() or _needed():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target / name)
 
 
 def _committable() -> list[Path]:
-    """Tracked and new files relative to ROOT; none where git cannot tell them."""
+    """Tracked and new files relative to ROOT; none without git."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         asked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

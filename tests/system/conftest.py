@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
-from tests.system.packages import chromium
-from tests.system.tab import Tab
+from tests.helpers.browser_tab import Tab
+from tests.helpers.system_packages import chromium
 
 
 @pytest.fixture(scope="session")
@@ -19,9 +19,9 @@ def browser() -> Iterator[Chrome]:
     options = ChromeOptions()
     options.binary_location = found.browser
     options.add_argument("--headless=new")
-    options.add_argument("--disable-dev-shm-usage")  # small in containers
+    options.add_argument("--disable-dev-shm-usage")  # /dev/shm is small in containers
     if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # which root cannot have
+        options.add_argument("--no-sandbox")  # root cannot use the sandbox
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options=options, service=ChromeService(found.driver))
     try:
@@ -32,7 +32,7 @@ def browser() -> Iterator[Chrome]:
 
 @pytest.fixture
 def tab(browser: Chrome) -> Iterator[Tab]:
-    """A tab as of a desktop; what its console said at the end has to be nothing."""
+    """A tab as on a desktop; its console must be empty at the end."""
     opened = Tab(browser)
     opened.reset()
     yield opened

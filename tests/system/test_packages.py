@@ -1,4 +1,4 @@
-"""Installing what tests need: allowed or not, and said in words."""
+"""Installing packages that tests need: allowed or not, with a reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system import packages
+from tests.helpers import system_packages
 
 Bin = Callable[[str, str], None]
 
@@ -26,35 +26,35 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bin:
     return put_
 
 
-def test_what_is_there_is_not_installed(put: Bin, tmp_path: Path) -> None:
+def test_packages_that_exist_are_not_installed_again(put: Bin, tmp_path: Path) -> None:
     put("google-chrome", "exit 1")
     put("chromedriver", "exit 1")
     put("apt-get", "exit 1")
-    expected = packages.Chromium(f"{tmp_path}/google-chrome", f"{tmp_path}/chromedriver")
-    assert packages.chromium() == expected
+    expected = system_packages.Chromium(f"{tmp_path}/google-chrome", f"{tmp_path}/chromedriver")
+    assert system_packages.chromium() == expected
 
 
-def test_without_apt_get_it_is_said(put: Bin) -> None:
-    assert "there is no apt-get" in str(packages.chromium())
+def test_a_missing_apt_get_is_the_reason(put: Bin) -> None:
+    assert "there is no apt-get" in str(system_packages.chromium())
 
 
 def test_only_root_installs(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
     put("apt-get", "exit 1")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "only root may install them: apt-get install chromium" in str(packages.chromium())
+    assert "only root may install them: apt-get install chromium" in str(system_packages.chromium())
 
 
-def test_what_apt_get_says_last_is_the_reason(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_line_of_apt_get_is_the_reason(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
     put("apt-get", "echo one >&2; echo 'E: Unable to locate package' >&2; exit 100")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert str(packages.chromium()).endswith("E: Unable to locate package")
+    assert str(system_packages.chromium()).endswith("E: Unable to locate package")
 
 
-def test_what_was_installed_is_used(
+def test_an_installed_browser_is_used(
     put: Bin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     place = "for name in chromium chromedriver; do /bin/cp $0 ${0%/*}/$name; done"
     put("apt-get", place)
-    found = packages.chromium()
-    assert found == packages.Chromium(f"{tmp_path}/chromium", f"{tmp_path}/chromedriver")
+    found = system_packages.chromium()
+    assert found == system_packages.Chromium(f"{tmp_path}/chromium", f"{tmp_path}/chromedriver")

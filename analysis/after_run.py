@@ -1,0 +1,33 @@
+"""The summary that run.py prints of the runs it measured. Imports pandas only then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modescope.bench.records.paths import program
+
+
+def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+    """Prints the rows of these runs and the next command; returns the exit status.
+
+    All these runs and no others are covered. Several runs of a case (seeds, replicates) are one
+    row; those of them that went wrong are listed below the table.
+    """
+    from modescope.analysis import table
+    from modescope.analysis.load.study import read
+    from modescope.analysis.metrics import registry
+    from modescope.analysis.rows import select
+
+    runs = read(study).table
+    mine = runs[runs["run_id"].isin(run_ids)]
+    derived = registry.derive(select.latest(runs, among=run_ids))
+    print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
+    if is_sweep:
+        from modescope.analysis.report import report
+
+        print(f"report   {report.write(study)}")
+    print(f"results  {study / 'runs'}")
+    print(f"next     {program('analysis.table' if is_sweep else 'analysis.report')} {study}")
+    unread = set(run_ids) - set(mine["run_id"])
+    return 0 if set(mine["status"]) <= {"ok", "skipped"} and not unread else 1

@@ -1,0 +1,45 @@
+"""Small collapsed tables beneath the figures of a section or a series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from modescope.analysis.figures.scaling import bound, ordered
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.columns import COUNTED, NAMING, distinguishing, wanted
+from modescope.analysis.format.tables import Table, of_columns
+from modescope.analysis.metrics import heaviest
+from modescope.analysis.metrics.size_series import Series, by_slope
+
+
+def of_section(section: pd.DataFrame) -> Iterator[Table]:
+    """The counts of one call and its heaviest kernels and operators, where known.
+
+    Includes rows that ended ok without being in effect: their counts describe what ran.
+    """
+    rows = phrases.as_rows(section)
+    ok = [row for row in rows if row["status"] == "ok"]
+    if wanted(COUNTED, ok):
+        naming = (*NAMING, *distinguishing(rows))
+        yield of_columns("Operators, generated code and allocations", ok, naming, COUNTED)
+    for kind in heaviest.KINDS:
+        if lines := tuple(heaviest.table(ok, kind)):
+            yield Table(kind.title, kind.titles, heaviest.NAMED, lines)
+
+
+def of_series(series: Series) -> Table:
+    """The measured sizes, and those at which each mode is bound by overhead."""
+    slope = (f"{series.overhead.name} per {series.unit} [95 %]",) if series.is_chain else ()
+    titles = ("mode", f"{series.size} measured", *slope, "bound by overhead")
+    return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))
+
+
+def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
+    """A line per mode; for a chain of operators the cheapest overhead first."""
+    known = [line for line, _ in by_slope(series)] if series.is_chain else []
+    for line in (*known, *(line for line in ordered(series) if line not in known)):
+        slope = (numbers.estimate(line.slope),) if series.is_chain else ()
+        sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
+        yield line.name, sizes, *slope, bound(line, series.overhead, series.size)

@@ -1,0 +1,1 @@
+"""Drawing functions shared by several figures."""

@@ -1,0 +1,76 @@
+"""Latencies with intervals and tails, by mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from modescope.analysis.figures.draw.canvas import MOST_ROWS, and_more
+from modescope.analysis.figures.draw.dots import Dot, dots
+from modescope.analysis.figures.figure import FigureKind
+from modescope.analysis.figures.section import charted, table_of
+from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format.columns import Column
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.format.tables import Table
+from modescope.analysis.metrics import replicates
+from modescope.analysis.rows.intervals import of_clock
+from modescope.analysis.rows.select import trusted
+
+_FOOT = "left is faster; marker: median with its interval; vertical tick: 95th percentile of calls"
+_COLUMNS = (
+    Column("latency [95 %]", cells.latency),
+    Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), optional=True),
+)
+
+
+def draw(section: pd.DataFrame) -> Figure | None:
+    """A point with interval and tail for each row of a SECTION; None without a trusted row."""
+    rows = charted(section)
+    if not rows:
+        return None
+    points = [_dot(row) for row in rows[:MOST_ROWS]]
+    foot = and_more(_FOOT, len(rows) - len(points))
+    return dots(points, "Latency of a call", f"{foot}\n{phrases.work(rows[0])}")
+
+
+def _dot(row: Row) -> Dot:
+    return Dot(phrases.variant(row), row, of_clock(row, "latency"), row["latency_p95_s"])
+
+
+def caption(section: pd.DataFrame) -> str | None:
+    """The mode with the shortest latency, and overlapping ones; None without a trusted row."""
+    rows = phrases.as_rows(trusted(section))
+    if not rows:
+        return None
+    best = min(rows, key=lambda row: row["latency_ci_high_s"])
+    if len(rows) == 1:
+        return f"Only {phrases.variant(best)} is shown: {cells.latency(best)}."
+    end_s, others = best["latency_ci_high_s"], [row for row in rows if row is not best]
+    close = [phrases.variant(row) for row in others if row["latency_ci_low_s"] <= end_s]
+    named = f"overlapping intervals: {phrases.listed(close)}" if close else ""
+    overlap = named or "no other interval overlaps"
+    shortest = f"{phrases.variant(best)}, {cells.latency(best)}"
+    return f"Shortest: {shortest}; {overlap}. {_caution(rows)}"
+
+
+def _caution(rows: Iterable[Row]) -> str:
+    if all(row["replicates"] >= replicates.ENOUGH for row in rows):
+        return "Intervals cover the spread between processes, so they hold for a new process too."
+    return (
+        "Intervals hold within the measured processes, and latencies differ by more between "
+        "processes: compare modes by their speedups, which are paired."
+    )
+
+
+def table(section: pd.DataFrame) -> Table:
+    """The latency of each mode with its interval and its 95th percentile."""
+    return table_of("Latencies", section, _COLUMNS)
+
+
+FIGURE = FigureKind(
+    "latency", "Latency", "latencies with intervals and 95th percentiles, a row per mode",
+    draw, caption, table,
+)  # fmt: skip

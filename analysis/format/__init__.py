@@ -1,0 +1,1 @@
+"""How values are shown: numbers, names, table cells, columns, tables, colours."""

@@ -1,0 +1,167 @@
+"""The text of table cells: each function makes one cell from one row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.numbers import UNKNOWN
+from modescope.analysis.format.phrases import Row, that_counts
+
+
+def speedup(row: Row) -> str:
+    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
+    names = ("speedup", "speedup_ci_low", "speedup_ci_high")
+    return numbers.factor_interval(*(that_counts(row, name) for name in names))
+
+
+def same_grad(row: Row) -> str:
+    """`1.05×`: the speedup over plain eager with the same grad axis."""
+    return numbers.factor(that_counts(row, "speedup_same_grad"))
+
+
+def fusion_gain(row: Row) -> str:
+    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
+    ends = row["fusion_gain_ci_low"], row["fusion_gain_ci_high"]
+    return numbers.factor_interval(row["fusion_gain"], *ends)
+
+
+def latency(row: Row) -> str:
+    """`357 µs [355, 359]`; without the brackets if there is no interval."""
+    ends = row["latency_ci_low_s"], row["latency_ci_high_s"]
+    return numbers.duration_interval(row["latency_s"], *ends)
+
+
+def first_call(row: Row) -> str:
+    """`7.20 s`, with a note if the compiler cache was warm."""
+    text = numbers.duration(row["first_call_s"])
+    return text if text == UNKNOWN or row["compile_cache"] == "cold" else f"{text} (warm cache)"
+
+
+def host_of_cuda(row: Row) -> str:
+    """The host time of a call on CUDA; unknown on a CPU, where it would repeat the latency."""
+    return numbers.duration(row["host_s"]) if phrases.on_cuda(row) else UNKNOWN
+
+
+def residual(row: Row) -> str:
+    """`-12.3 µs (9 %)`: the clocks' work minus the profiler's kernels, and its share of work."""
+    text, seconds = numbers.duration(row["residual_s"]), row["residual_s"]
+    if seconds is None or not row["work_s"]:
+        return text
+    return f"{text} ({numbers.share(abs(seconds), row['work_s'])})"
+
+
+def loss_scale(row: Row) -> str:
+    """`65,536, overflow skipped`: GradScaler's factor, and whether it skipped the overflow."""
+    if row["loss_scale"] is None:
+        return UNKNOWN
+    text = f"{row['loss_scale']:,.10g}"
+    return f"{text}, overflow skipped" if row["overflow_skipped"] else text
+
+
+def launches(row: Row) -> str:
+    """`42 launches`, `1 graph launch`: what the host submits to a GPU per call."""
+    kinds = (("launch", row["launches"]), ("graph launch", row["graph_launches"]))
+    named = (numbers.counted(n, kind, f"{kind}es") for kind, n in kinds if n)
+    return " + ".join(named) or (UNKNOWN if row["launches"] is None else "0 launches")
+
+
+def roofline(row: Row) -> str:
+    """`62 % (compute)`: floor time ÷ measured time, and which limit sets the floor."""
+    text = numbers.share(row["roofline_fraction"], 1)
+    return text if text == UNKNOWN else f"{text} ({row['floor_bound']})"
+
+
+def leaf_operators(row: Row) -> str:
+    """`38 (210 µs)`: operators that call no other operator, and their total time."""
+    text, seconds = numbers.count(row["ops_leaf"]), row["leaf_ops_s"]
+    return text if seconds is None else f"{text} ({numbers.duration(seconds)})"
+
+
+def traffic(row: Row) -> str:
+    """`12.3 MiB (27.8 MiB less)`: what compiled code reads and writes; difference from eager."""
+    text, saved = numbers.size(row["bytes_accessed"]), row["bytes_saved"]
+    if saved is None:
+        return text
+    return f"{text} ({numbers.size(abs(saved))} {'more' if saved < 0 else 'less'})"
+
+
+def from_cache(row: Row) -> str:
+    """`1 of 2`: pieces of compiled code that came from the compiler's disk cache."""
+    hits, misses = row["compiler_cache_hits"], row["compiler_cache_misses"]
+    known = None not in (hits, misses) and hits + misses > 0
+    return f"{numbers.count(hits)} of {numbers.count(hits + misses)}" if known else UNKNOWN
+
+
+def allocations(row: Row) -> str:
+    """`12 (3.42 MiB)`: number and total size of the allocations of a steady call."""
+    number, size_bytes = row["allocations_per_call"], row["allocated_bytes_per_call"]
+    text = numbers.count(number)
+    return f"{text} ({numbers.size(size_bytes)})" if number and size_bytes is not None else text
+
+
+def break_even(row: Row) -> str:
+    """The number of calls after which the first call has paid for itself."""
+    after = row["break_even_calls"]
+    return "at once" if after == 0 else numbers.calls(after)
+
+
+def process_spread(row: Row) -> str:
+    """`0.4 % (latency 2.1 %)`: how much the case's processes differ in speedup and in latency."""
+    ratio, latency_too = row["speedup_process_spread"], row["latency_process_spread"]
+    if latency_too is None:
+        return UNKNOWN
+    return f"{numbers.percent(ratio)} (latency {numbers.percent(latency_too)})"
+
+
+def outcome(row: Row) -> str:
+    """`faster`, `skipped`, `not in effect`: the verdict, or why there is none."""
+    if row["status"] != "ok":
+        return str(row["status"])
+    if phrases.not_in_effect(row):
+        return "not in effect"
+    return row["verdict"] or ("smoke" if phrases.is_smoke(row) else UNKNOWN)
+
+
+def remarks(row: Row) -> str:
+    """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
+    breaks_allowed = row["compile"] != "none" and row["fullgraph"] is False
+    in_its_name = "fullgraph" in (row["apart"] or "")
+    lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
+    texts = (
+        f"budget={row['budget']}" if phrases.is_smoke(row) else "",
+        phrases.accepted_knowingly(row),
+        phrases.baseline_accepted(row),
+        *phrases.flags(row),
+        "fullgraph=false" if breaks_allowed and not in_its_name else "",
+        _breaks_counted(row) if row["graph_breaks"] else "",
+        f"newest of {row['measured_times']}" if row["measured_times"] > 1 else "",
+        _REPLICATES.get(row["replicates"], f"{row['replicates']} replicates"),
+        f"{lost} more not ok" if lost else "",
+    )
+    return ", ".join(filter(None, texts))
+
+
+# Two processes give a range, not a 95 % interval (bench.stats.estimates.combine).
+_REPLICATES = {0: "", 1: "", 2: "2 replicates (range of two processes)"}
+
+
+def graph_breaks(row: Row) -> str:
+    """`2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward`; empty if none."""
+    sites = json.loads(row["graph_break_reasons"] or "[]")
+    in_eager = json.loads(row["eager_functions"] or "[]")
+    texts = [f"{_breaks_counted(row)}: {_first(sites)}"] if sites else []
+    texts += [f"in eager: {', '.join(in_eager)}"] if in_eager else []
+    return "; ".join(texts)
+
+
+def _breaks_counted(row: Row) -> str:
+    return numbers.counted(row["graph_breaks"], "graph break", "graph breaks")
+
+
+def _first(sites: Sequence[Mapping[str, Any]]) -> str:
+    at = f" at {sites[0]['place']}" if sites[0]["place"] else ""
+    more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
+    return f"{sites[0]['reason']}{at}{more}"

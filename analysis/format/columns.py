@@ -1,0 +1,162 @@
+"""The columns of the tables in the terminal and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format.phrases import Row
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    `optional`: omitted if it is empty or unknown in every row. `spare`: if a table is too wide, the
+    columns with the highest value are omitted first; those with 0 never are. `key`: the derived
+    column by which a page sorts it; None: by its text.
+    """
+
+    title: str
+    cell: Callable[[Row], str]
+    align: str = "<"  # < | >
+    optional: bool = False
+    spare: int = 0
+    key: str | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its cells are words, which may be wrapped and filtered by."""
+        return self.key is None and self.align == "<"
+
+
+def _number(text: Callable[[float | None], str], title: str, name: str, spare: int = 0) -> Column:
+    return Column(title, lambda row: text(row[name]), ">", True, spare, name)
+
+
+def _clock(name: str, spare: int = 0) -> Column:
+    return _number(numbers.duration, name, f"{name}_s", spare)
+
+
+_size = partial(_number, numbers.size)
+_count = partial(_number, numbers.count)
+_factor = partial(_number, numbers.factor)
+
+
+MODE = Column("mode", phrases.mode)
+DTYPE = Column("dtype", lambda row: row["dtype"])
+NAMING = (MODE, DTYPE)
+SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
+SAME_GRAD = Column(
+    "same grad", cells.same_grad, ">", optional=True, spare=2, key="speedup_same_grad"
+)
+VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
+FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
+PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
+ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
+KERNELS = _count("kernels", "kernels", spare=6)
+FUSION = Column("fusion gain [95 %]", cells.fusion_gain, optional=True, key="fusion_gain")
+PEAK = _size("peak", "peak_bytes", spare=9)
+# Parts of a training step. A narrow table omits first what differs least between modes.
+_SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
+PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
+_HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="host_s")
+
+# For runs that ended ok. Other rows show their reason in place of these columns.
+MEASURED = (
+    Column("latency", lambda row: numbers.duration(row["latency_s"]), ">"),
+    SPEEDUP,
+    SAME_GRAD,
+    VERDICT,
+    *PARTS,
+    _clock("dispatch", spare=1),
+    _clock("device", spare=3),
+    _HOST,
+    KERNELS,
+    _factor("fusion", "fusion_gain", spare=5),
+    PEAK,
+    FIRST_CALL,
+    PAYS_AFTER,
+    ERROR,
+    Column("remarks", cells.remarks, optional=True),
+)
+
+# The same for a report, which has room for the interval of the latency and for graph breaks, and
+# names the compiler cache elsewhere.
+REPORTED = (
+    SPEEDUP,
+    SAME_GRAD,
+    Column("latency [95 %]", cells.latency, key="latency_s"),
+    Column(
+        "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
+    ),
+    PAYS_AFTER,
+    PEAK,
+    ERROR,
+    Column("remarks", cells.remarks, optional=True),
+    Column("graph breaks", cells.graph_breaks, optional=True),
+)
+# All the rest, which a report shows on request.
+FURTHER = (
+    Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
+    Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
+    _HOST,
+    *(_clock(name) for name in ("device", "pipelined", "dispatch")),
+    *PARTS,
+    Column("of the step", lambda row: numbers.share(row["parts_ratio"], 1), ">", True,
+           key="parts_ratio"),
+    KERNELS,
+    Column("launches", cells.launches, ">", optional=True, key="launches"),
+    Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", True,
+           key="device_idle_fraction"),
+    FUSION,
+    _factor("alone", "fusion_speedup"),
+    _factor("launch gain", "launch_gain"),
+    Column("of the roofline", cells.roofline, ">", optional=True, key="roofline_fraction"),
+    _size("weights", "weights_bytes"),
+    _size("gradients", "gradient_bytes"),
+    _size("optimizer state", "optimizer_state_bytes"),
+    _size("saved activations", "saved_activation_bytes"),
+    _size("call peak", "step_peak_bytes"),
+    _size("graph pool", "graph_pool_bytes"),
+    _size("live in it", "graph_pool_live_bytes"),
+    _size("setup peak", "setup_peak_bytes"),
+    Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    Column("loss scale", cells.loss_scale, ">", optional=True, key="loss_scale"),
+    Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
+    Column("between processes", cells.process_spread, ">", True, key="speedup_process_spread"),
+)  # fmt: skip
+
+# What one call consists of; a separate table.
+COUNTED = (
+    _count("operators", "ops_dispatched"),
+    Column("leaves", cells.leaf_operators, ">", optional=True),
+    Column("launch delay", lambda row: numbers.duration(row["launch_delay_s"]), ">", optional=True),
+    _factor("with profiler", "profiler_overhead"),
+    _count("generated", "generated_kernels"),
+    _count("extern", "extern_calls"),
+    Column("bytes moved", cells.traffic, ">", optional=True),
+    Column("from cache", cells.from_cache, ">", optional=True),
+    Column("allocations", cells.allocations, ">", optional=True),
+)
+
+
+AGAINST = Column("against", phrases.baseline)
+BUDGET = Column("budget", lambda row: row["budget"])
+CACHE = Column("cache", lambda row: row["compile_cache"])
+
+
+def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns budget and cache, each if rows differ in it; a smoke budget is only a remark."""
+    measured = [row for row in rows if not phrases.is_smoke(row)]
+    groups = ((BUDGET, measured), (CACHE, rows))
+    return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
+
+
+def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
+    """`columns` without the optional ones that are empty or unknown in every row that is ok."""
+    ok = [row for row in rows if row["status"] == "ok"]
+    silent = ("", numbers.UNKNOWN)
+    return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]

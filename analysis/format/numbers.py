@@ -1,0 +1,151 @@
+"""Numbers as text: durations, bytes, ratios and counts look the same in every output."""
+
+from __future__ import annotations
+
+import math
+
+from modescope.bench.stats.estimates import Estimate
+
+UNKNOWN = "–"
+
+_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_DECIMAL_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def duration(seconds: float | None) -> str:
+    """`357 µs`: three digits, in the unit that fits the size."""
+    if seconds is None:
+        return UNKNOWN
+    scale, unit = _unit(seconds)
+    return f"{_digits(seconds / scale, 3)} {unit}"
+
+
+def tick(seconds: float) -> str:
+    """`0.5 ms`: a round number without trailing zeros, for an axis."""
+    scale, unit = _unit(seconds)
+    return f"{seconds / scale:g} {unit}" if seconds else "0"
+
+
+def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`357 µs [355, 359]`, with enough digits to show the width of the interval."""
+    if value is None or low is None or high is None:
+        return duration(value)
+    # The value of an interval around zero may be tiny: its ends choose the unit.
+    size = value if low > 0 else max(abs(low), abs(high))
+    scale, unit = _unit(size)
+    value, low, high, size = value / scale, low / scale, high / scale, size / scale
+    places = _places(value, low, high, least=max(0, 2 - _magnitude(size)))
+    return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def estimate(value: Estimate | None) -> str:
+    """`357 µs [355, 359]` from an estimate in seconds."""
+    return UNKNOWN if value is None else duration_interval(value.value, value.low, value.high)
+
+
+def factor(value: float | None) -> str:
+    """`1.23×`."""
+    return UNKNOWN if value is None else f"{value:.2f}×"
+
+
+def factor_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
+    if value is None or low is None or high is None:
+        return factor(value)
+    places = _places(value, low, high, least=2)
+    return f"{value:.{places}f}× [{low:.{places}f}, {high:.{places}f}]"
+
+
+def ratio(value: Estimate) -> str:
+    """`1.23× [1.21, 1.25]` from an estimate."""
+    return factor_interval(value.value, value.low, value.high)
+
+
+def times(value: float) -> str:
+    """`5.1×`: two digits."""
+    return f"{_digits(value, 2)}×"
+
+
+def share(part: float | None, whole: float | None) -> str:
+    """`81 %`: `part` of `whole`."""
+    return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
+
+
+def whole_percent(fraction: float) -> str:
+    """`81 %`, without decimals."""
+    return f"{fraction * 100:.0f} %"
+
+
+def percent(fraction: float | None) -> str:
+    """`0.53 %`."""
+    return UNKNOWN if fraction is None else f"{float(f'{fraction * 100:.2g}'):g} %"
+
+
+def scientific(value: float | None) -> str:
+    """`2.1e-7`."""
+    return UNKNOWN if value is None else f"{value:.1e}".replace("e-0", "e-")
+
+
+def calls(number: float | None) -> str:
+    """`12,400`, three digits; `never` for infinity."""
+    if number is None:
+        return UNKNOWN
+    if math.isinf(number):
+        return "never"
+    return f"{round(number, min(0, 2 - _magnitude(number))):,.0f}"
+
+
+def count(number: float | None) -> str:
+    """`12,431`: not rounded."""
+    return UNKNOWN if number is None else f"{number:,.0f}"
+
+
+def counted(number: float, one: str, more: str) -> str:
+    """`1 kernel`, `42 kernels`."""
+    return f"{count(number)} {one if number == 1 else more}"
+
+
+def size(size_bytes: float | None) -> str:
+    """`3.42 MiB`: three digits, in the unit that fits the size."""
+    if size_bytes is None:
+        return UNKNOWN
+    scale, unit = size_unit(size_bytes)
+    return f"{size_bytes:.0f} B" if unit == "B" else f"{_digits(size_bytes / scale, 3)} {unit}"
+
+
+def limit(size_bytes: int) -> str:
+    """`8 GB`, `8 GiB`: a size that a user chose, in the unit that makes the shortest text."""
+    units = [unit for unit in (*_SIZES, *_DECIMAL_SIZES) if size_bytes >= unit[0]]
+    texts = [f"{size_bytes / scale:.10g} {unit}" for scale, unit in units]
+    return min(texts, key=lambda text: (len(text.partition(" ")[0]), len(text)))
+
+
+def size_unit(size_bytes: float) -> tuple[float, str]:
+    """The unit that fits the size: its number of bytes and its name."""
+    return next((unit for unit in _SIZES if abs(size_bytes) >= unit[0] * 0.9995), _SIZES[-1])
+
+
+def size_tick(size_bytes: float) -> str:
+    """`20 MiB`: a round number without trailing zeros, for an axis."""
+    scale, unit = size_unit(size_bytes)
+    return f"{size_bytes / scale:g} {unit}" if size_bytes else "0"
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
+
+
+def _magnitude(value: float) -> int:
+    """The power of ten of `value` rounded to three digits: 0 for 9.99, 1 for 9.999."""
+    return int(f"{value:.2e}".partition("e")[2])
+
+
+def _digits(value: float, count_: int) -> str:
+    return f"{value:.{max(0, count_ - 1 - _magnitude(value))}f}"
+
+
+def _places(value: float, low: float, high: float, least: int) -> int:
+    """`least` decimals, or one more if the ends of the interval would look like its middle."""
+    half = min(value - low, high - value)
+    return least if half >= 10.0**-least else least + 1

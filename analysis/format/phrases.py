@@ -1,0 +1,206 @@
+"""Names and short texts made from rows; table cells are in `cells`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from modescope.bench.records.instruction_sets import phrase
+from modescope.bench.records.tolerances import eager_is_sane
+
+Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
+Key = TypeVar("Key")
+Member = TypeVar("Member")
+
+
+def as_rows(frame: pd.DataFrame) -> list[Row]:
+    """The rows as mappings; unknown values (NaN, NA) become None."""
+    names = [str(name) for name in frame.columns]
+    cells = frame.to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[arg-type]
+    return [dict(zip(names, values, strict=True)) for values in cells]
+
+
+def on_cuda(row: Row) -> bool:
+    """Whether the row ran on a GPU, where host and device work at the same time."""
+    return str(row["device"]).startswith("cuda")
+
+
+OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad")
+"""The columns that need more rounds than a smoke budget has."""
+
+
+def that_counts(row: Any, name: str) -> Any:
+    """The value of a column in a row, or its values in a table, as shown to readers.
+
+    The columns OF_ROUNDS are unknown for a smoke budget.
+    """
+    if name not in OF_ROUNDS:
+        return row[name]
+    if isinstance(row, pd.DataFrame):
+        return row[name].where(row["budget_rank"] > 0)
+    return None if is_smoke(row) else row[name]
+
+
+def is_smoke(row: Row) -> bool:
+    """Whether the budget was a smoke budget, which proves only that the case runs."""
+    return bool(row["budget_rank"] == 0)
+
+
+def sizes(shape: str) -> str:
+    """`batch 4, seq 64` from canonical JSON; batch and sequence length come first."""
+    first = ("batch", "seq")
+    named = sorted(json.loads(shape).items(), key=lambda size: size[0] not in first)
+    return ", ".join(f"{name} {size}" for name, size in named)
+
+
+def work(row: Row) -> str:
+    """`transformer, batch 4, seq 64, train with sgd`: what is computed."""
+    return work_at(row, row["shape"])
+
+
+def work_at(row: Row, shape: str) -> str:
+    """The same with the sizes of `shape` (canonical JSON) in place of the row's."""
+    arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
+    parts = (row["model"], arguments, sizes(shape), phase(row))
+    return ", ".join(part for part in parts if part)
+
+
+def phase(row: Row) -> str:
+    """`inference`, or `train with adamw, checkpoint model`: with options other than the default."""
+    options = json.loads(row["training"] or "{}")
+    optimizer = row["optimizer"] or options.get("optimizer")
+    named = [f"{row['phase']} with {optimizer}" if optimizer else row["phase"]]
+    named += [
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in options.items()
+        if name != "optimizer"
+    ]
+    return ", ".join(named)
+
+
+PLACE = ("device", "device_name", "cpu_capability", "cpu_instructions", "threads", "environment")
+"""The columns that `place` reads."""
+
+
+def place(row: Row, letter: bool) -> str:
+    """`AMD EPYC, AVX2, no bf16 instructions, 1 thread`: the device and its settings.
+
+    `letter` adds the environment's letter, for studies with several environments. Rows of a CPU
+    name its instruction sets. A GPU selected by its number is named with it: `NVIDIA H200 (cuda:1),
+    1 thread`.
+    """
+    threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+    name, device = row["device_name"], row["device"]
+    parts = (
+        f"{name} ({device})" if name and ":" in device else name or device,
+        None if on_cuda(row) else phrase(row["cpu_capability"], row["cpu_instructions"]),
+        threads,
+        f"environment {row['environment']}" if letter else None,
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def baseline(row: Row) -> str:
+    """`eager fp32` or `no baseline`."""
+    mode, dtype = row["baseline_mode"], row["baseline_dtype"]
+    return "no baseline" if mode is None else f"{mode} {dtype}"
+
+
+def contest(row: Row) -> str:
+    """`fp32 against eager fp32`: the row's precision and its baseline."""
+    return f"{row['dtype']} against {baseline(row)}"
+
+
+def mode(row: Row) -> str:
+    """`compile`, or `compile (fullgraph=false)` if another row has the same name."""
+    return f"{row['mode']} ({row['apart']})" if row["apart"] else str(row["mode"])
+
+
+def variant(row: Row) -> str:
+    """`compile fp32`: mode and precision."""
+    return f"{mode(row)} {row['dtype']}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`eager, no_grad and compile`: names joined into a list."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
+    """Members by their keys; keys and members in order of appearance."""
+    groups: dict[Key, list[Member]] = {}
+    for key, member in pairs:
+        groups.setdefault(key, []).append(member)
+    return groups
+
+
+def with_reasons(rows: Iterable[Row], why: Callable[[Row], str]) -> str:
+    """`eager fp32, amp bf16 (not measured); compile fp32 (too few blocks)`: rows by reason."""
+    groups = grouped((why(row), variant(row)) for row in rows)
+    return "; ".join(f"{', '.join(names)} ({text})" for text, names in groups.items())
+
+
+def is_control(row: Row) -> bool:
+    """Whether the row's mode and precision are those of its own baseline."""
+    return bool(row["mode"] == row["baseline_mode"] and row["dtype"] == row["baseline_dtype"])
+
+
+def not_in_effect(row: Row) -> bool:
+    """Whether torch is known to have run something other than the mode's name says."""
+    return row["in_effect"] is not None and not row["in_effect"]
+
+
+def flags(row: Row) -> list[str]:
+    """The flags that the row raised."""
+    return [] if row["flags"] is None else list(row["flags"])
+
+
+def accepted_error(row: Row) -> float | None:
+    """The largest error that the case's check accepts; None if no limit is known."""
+    limits = [limit for limit in (row["error_limit"], row["max_error"]) if limit is not None]
+    return max(limits) if row["error_limit"] is not None else None
+
+
+def accepted_knowingly(row: Row) -> str:
+    """`error accepted up to 0.05` if the error passes only because of max_error; else empty."""
+    error, usual, limit = row["error"], row["error_limit"], row["max_error"]
+    if row["status"] != "ok" or None in (error, usual, limit) or error <= usual:
+        return ""
+    return f"error accepted up to {limit:g}"
+
+
+def baseline_accepted(row: Row) -> str:
+    """`baseline's error accepted up to 0.7` if it passes only because of max_error; else empty."""
+    error, limit = row["baseline_error"], row["max_error"]
+    if row["status"] != "ok" or None in (error, limit) or error > limit:
+        return ""
+    usual = eager_is_sane(error, row["baseline_dtype"], trains=row["phase"] == "train")
+    return "" if usual else f"baseline's error accepted up to {limit:g}"
+
+
+def reason(row: Row) -> str:
+    """`out of memory while compiling`: why a run has no result, on one line."""
+    return " ".join((row["reason"] or "no reason was recorded").split())
+
+
+def ended(row: Row) -> str:
+    """`oom: out of memory while compiling`: the status of a run that is not ok, and its reason."""
+    return f"{row['status']}: {reason(row)}"
+
+
+def why_left_out(row: Row) -> str | None:
+    """Why a row is neither charted nor recommended, in one clause; None if it counts."""
+    if row["status"] != "ok":
+        return ended(row)
+    if not_in_effect(row):
+        return f"not in effect: {row['in_effect_note'] or 'no note was recorded'}"
+    if row["in_effect"] is None:
+        return "not known to have been in effect"
+    if is_smoke(row):
+        return f"budget={row['budget']} proves only that it runs"
+    if row["speedup_ci_low"] is None:
+        return "no interval: no baseline, or fewer than 12 rounds"
+    return None

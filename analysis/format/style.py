@@ -1,0 +1,124 @@
+"""The look of a mode in every figure: one colour per family, one marker per preset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from modescope.analysis.format.phrases import Row
+
+INK = "#24292f"  # text and lines; pages replace it with their own (`canvas.inline`)
+FADED = "#8c959f"
+ACTIVATIONS, OPTIMIZER = "#9a7b1e", "#6a6fc9"  # their share of memory and of a training step
+
+
+@dataclass(frozen=True)
+class Family:
+    """Modes that save time by the same means; FAMILIES has the order of rows in figures."""
+
+    name: str
+    colour: str
+
+
+# Okabe and Ito, Color Universal Design (2008): distinct for any colour vision. Each has a contrast
+# of at least 3 against both a white and a near-black page.
+EAGER = Family("eager", "#7f7f7f")
+AMP = Family("amp", "#d55e00")
+COMPILE = Family("compile", "#0072b2")
+COMPILE_GRAPHS = Family("compile + graphs", "#009e73")
+CUDA_GRAPH = Family("cuda-graph", "#cc79a7")
+FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
+
+# compile axis -> whether the compiler itself uses CUDA graphs
+_COMPILES_TO_GRAPHS = {"reduce-overhead": True, "max-autotune": True}
+
+MARKERS = {
+    "eager": "o",
+    "no_grad": "s",
+    "inference_mode": "D",
+    "amp": "^",
+    "compile": "v",
+    "max-autotune-no-cudagraphs": "<",
+    "amp-compile": ">",
+    "reduce-overhead": "p",
+    "max-autotune": "h",
+    "compile-cuda-graph": "*",
+    "cuda-graph": "P",
+}
+OTHER_MARKER = "X"
+# marker -> the character for it in plain text; U+FE0E prevents that it is shown as an emoji
+CHARACTERS = {
+    "o": "●",
+    "s": "■",
+    "D": "◆",
+    "^": "▲",
+    "v": "▼",
+    "<": "◀\ufe0e",
+    ">": "▶\ufe0e",
+    "p": "⬟",
+    "h": "⬢",
+    "*": "★",
+    "P": "✚",
+    "X": "✖\ufe0e",
+}
+# preset -> dash pattern of its line, distinct within its family; the lines of others are solid
+DASHES: dict[str, tuple[float, ...]] = {
+    "no_grad": (4, 2),
+    "inference_mode": (1, 1.5),
+    "max-autotune-no-cudagraphs": (1, 1.5),
+    "amp-compile": (4, 2),
+    "max-autotune": (4, 2),
+    "compile-cuda-graph": (1, 1.5),
+}
+RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.edgecolor": FADED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "svg.fonttype": "none",  # keeps text as text: searchable, in the font of the page
+    "svg.hashsalt": "modescope",  # equal figures give equal bytes
+}
+
+
+def family(row: Row) -> Family:
+    """The family by the resolved axes: an overridden preset belongs where its axes belong."""
+    if row["compile"] == "none":
+        return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
+    graphs = row["graph"] or _COMPILES_TO_GRAPHS.get(row["compile"], False)
+    return COMPILE_GRAPHS if graphs else COMPILE
+
+
+def order(row: Row) -> tuple[int, int]:
+    """A sorting key: by family, then by the order of MARKERS."""
+    preset, presets = _preset(row), list(MARKERS)
+    place = presets.index(preset) if preset in MARKERS else len(presets)
+    return FAMILIES.index(family(row)), place
+
+
+def linestyle(row: Row) -> Any:
+    """The line style of the preset, as matplotlib takes it."""
+    pattern = DASHES.get(_preset(row))
+    return "-" if pattern is None else (0, pattern)
+
+
+def marker(row: Row) -> str:
+    """The marker of the preset; overridden axes do not change it."""
+    return MARKERS.get(_preset(row), OTHER_MARKER)
+
+
+def appearance(row: Row) -> tuple[str, str]:
+    """Family and preset, which decide the colour, marker and dashes of a row."""
+    return family(row).name, _preset(row)
+
+
+def _preset(row: Row) -> str:
+    return str(row["mode"]).partition("[")[0]

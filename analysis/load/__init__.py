@@ -1,0 +1,1 @@
+"""Reads the result files of a study into one table."""

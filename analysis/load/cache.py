@@ -1,0 +1,118 @@
+"""Per-user cache of parsed runs: one file per study.
+
+A cache file is valid only as a whole and only for the code that wrote it: its first line holds a
+digest of that code and one of the content. Any other file is ignored and rewritten. Writes are
+atomic, so concurrent readers see an old or a new file; the last writer wins, and entries that it
+does not have are parsed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import platformdirs
+import pyarrow as pa
+
+from modescope.bench.records.files import atomic_write
+from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.paths import ROOT
+
+log = logging.getLogger(__name__)
+
+_SOURCES = ("analysis", "bench")  # any of their modules may change a result
+_LIBRARIES = ("numpy", "pandas", "pyarrow")
+_SUFFIX = ".arrow"
+_PARTIAL = f".*{_SUFFIX}.*.partial"  # name of a file that is being written
+_LONGEST_WRITE_S = 3600.0  # a write takes seconds; an older partial file has no writer any more
+
+
+def load(study: Path) -> pa.Table | None:
+    """The table that `store` saved for the study; None without a valid cache file."""
+    try:
+        first, _, content = _path(study).read_bytes().partition(b"\n")
+        if first != _first_line(study, content):
+            return None
+        with pa.ipc.open_file(pa.BufferReader(content)) as file:
+            return file.read_all()
+    except (OSError, pa.ArrowException):
+        return None
+
+
+def store(study: Path, table: pa.Table) -> None:
+    """Saves `table` for the study; does nothing if the cache cannot be written."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(sink, table.schema, options=options) as file:
+        file.write_table(table)
+    content = sink.getvalue().to_pybytes()
+    try:
+        path = _path(study)
+        _remove_stale(path.parent)
+        with atomic_write(path) as partial, partial.open("wb") as file:
+            file.writelines((_first_line(study, content), b"\n", content))
+    except OSError as error:
+        log.debug("no cache for %s: %s", study, error)
+
+
+def folder() -> Path:
+    """The system's folder for a user's caches, on Linux ~/.cache/modescope.
+
+    Raises FileNotFoundError if the user has no home folder, as in many containers.
+    """
+    try:
+        return platformdirs.user_cache_path("modescope", appauthor=False)
+    except RuntimeError as error:
+        raise FileNotFoundError(str(error)) from None
+
+
+def _path(study: Path) -> Path:
+    name = hashlib.blake2b(str(study.resolve()).encode(), digest_size=12).hexdigest()
+    return folder() / f"runs-{name}{_SUFFIX}"
+
+
+def _first_line(study: Path, content: bytes) -> bytes:
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    header = {"study": str(study.resolve()), "reader": reader(), "content": digest}
+    return json.dumps(header).encode()
+
+
+@cache
+def reader(root: Path = ROOT) -> str:
+    """A digest of all that determines a parsed run: schema, libraries, source in `root`."""
+    digest = hashlib.blake2b(str(SCHEMA).encode(), digest_size=16)
+    for name in _LIBRARIES:
+        digest.update(f"{name} {version(name)}\n".encode())
+    for path in sorted(path for name in _SOURCES for path in (root / name).rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _remove_stale(caches: Path) -> None:
+    """Removes caches of deleted studies and partial files of killed writers."""
+    for name, is_stale in ((f"runs-*{_SUFFIX}", _is_orphan), (_PARTIAL, _is_abandoned)):
+        for path in caches.glob(name):
+            with suppress(OSError):  # another process may have removed it
+                if is_stale(path):
+                    path.unlink()
+
+
+def _is_orphan(path: Path) -> bool:
+    """Whether a cache's study is deleted; False for a file that names no study."""
+    with path.open("rb") as file:
+        first = file.readline(4096)
+    try:
+        return not Path(json.loads(first)["study"]).exists()
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _is_abandoned(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > _LONGEST_WRITE_S

@@ -1,0 +1,1 @@
+"""Columns derived from the stored ones."""

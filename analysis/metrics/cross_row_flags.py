@@ -1,0 +1,48 @@
+"""Flags raised by comparing two rows whose values should be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import pandas as pd
+
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.flags import differ
+from modescope.analysis.rows.select import SECTION, is_plain, per_row, trusted, values_of
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.training_options import OPTIMIZERS
+
+GATE = "graph_contradicts_gate"
+"""The gate (launches queued while the device is held) and a captured graph are independent ways to
+exclude the host from device time, and run the same kernels of eager."""
+
+_SAME_KERNELS = (*SECTION, "dtype", "grad")
+
+
+def flags(rows: pd.DataFrame) -> pd.Series:
+    """The flags of each row, with those from a comparison with another row."""
+    up = set(_contradicted(rows))
+    lists = ([*raised, *([GATE] if at in up else [])] for at, raised in rows["_flags"].items())
+    return per_row(rows, lists, "object")
+
+
+def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
+    """The index of each row of plain eager, or eager in a graph, with unequal device times."""
+    good = trusted(rows)
+    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device"]
+    candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
+    eager = [(place, row) for place, row in candidates if _is_eager(row)]
+    gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
+    for place, row in eager:
+        pair = gated.get(values_of(row, _SAME_KERNELS)) if row["graph"] else None
+        if pair is not None and differ(row["_device"], pair[1]["_device"]):
+            yield from (place, pair[0])
+
+
+def _is_eager(row: Row) -> bool:
+    """Whether a graph runs the same kernels: some optimizers count steps on the device in one."""
+    optimizer = OPTIMIZERS.get(row["optimizer"])
+    counts = optimizer is not None and optimizer.counts_steps
+    uncaptured = {**row, "graph": False}
+    return is_plain(uncaptured) and not counts and row["_device"] is not None

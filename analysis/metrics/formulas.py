@@ -1,0 +1,133 @@
+"""The formulas of derived columns, each a function of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import numpy as np
+import pandas as pd
+
+from modescope.analysis.format import phrases
+from modescope.analysis.metrics import first_calls
+from modescope.analysis.rows import bottleneck
+from modescope.analysis.rows.identity import OPTIONS
+from modescope.analysis.rows.select import SECTION, per_row, trusted
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.stats import estimates as stats
+
+Formula = Callable[[pd.DataFrame], pd.Series]
+
+_OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
+# Two speedups are comparable if their baselines are the same work on the same machine.
+_SAME_BASELINE = [*SECTION, "baseline_mode", "baseline_dtype"]
+
+
+def column(name: str) -> Formula:
+    """The formula that returns an existing column."""
+    return lambda rows: rows[name]
+
+
+def part(name: str, attribute: str) -> Formula:
+    """The formula that reads an attribute, such as `low`, of a column of estimates."""
+    read = attrgetter(attribute)
+    return lambda rows: per_row(rows, (None if one is None else read(one) for one in rows[name]))
+
+
+def verdict(rows: pd.DataFrame) -> pd.Series:
+    """`faster` than the baseline, `slower`, `equivalent` or `inconclusive`."""
+    pairs = zip(rows["budget_rank"], rows["_ratio"], strict=True)
+    verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
+    return per_row(rows, verdicts, "object")
+
+
+def mde(rows: pd.DataFrame) -> pd.Series:
+    """The smallest change that the rounds of one process can detect."""
+    return per_row(rows, map(stats.mde, rows["_ratio"])).where(rows["replicates"] <= 1)
+
+
+def break_even_calls(rows: pd.DataFrame) -> pd.Series:
+    """The number of calls after which the longer first call has paid off.
+
+    The excess of the first call is `first_calls.extra_s`, because both first calls were measured
+    only once. Null for the baseline itself, and for a mode that is not in effect.
+    """
+    needed = ["compile", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
+              "baseline_mode", "baseline_dtype", "in_effect"]  # fmt: skip
+    cases = phrases.as_rows(rows[needed])
+    extra = (first_calls.extra_s(row, row["baseline_first_call_s"]) for row in cases)
+    extra_s = per_row(rows, extra)
+    replaces = per_row(rows, map(_replaces_the_baseline, cases), "bool")
+    gain_s = (rows["baseline_latency_s"] - rows["latency_s"]).where(lambda gain: gain > 0)
+    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
+    gains = rows["speedup_ci_low"] > 1
+    calls = (extra_s / gain_s).mask(extra_s == 0, 0.0).where(gains, np.inf)
+    return calls.where(judged & replaces).astype("float64")
+
+
+def _replaces_the_baseline(row: phrases.Row) -> bool:
+    return not (phrases.is_control(row) or phrases.not_in_effect(row))
+
+
+def speedup_same_grad(rows: pd.DataFrame) -> pd.Series:
+    """The gain of the mode beyond its grad axis: the ratio of two speedups over one baseline.
+
+    This row's speedup ÷ that of plain eager with the same grad axis at the baseline's precision; of
+    several such rows, the one with this row's other options. Null for that row itself.
+    """
+    plain = (rows[list(PLAIN_EAGER)] == pd.Series(PLAIN_EAGER)).all(axis="columns")
+    is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
+    key = [*_SAME_BASELINE, "grad"]
+    options = [*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE})]
+    reference = trusted(rows[is_reference]).drop_duplicates(options, keep="last")
+    of_options = _speedups(rows, reference, options)
+    of_any = _speedups(rows, reference.drop_duplicates(key, keep=False), key)
+    beyond: pd.Series = rows["speedup"] / of_options.fillna(of_any)
+    return beyond.mask(is_reference)
+
+
+def _speedups(rows: pd.DataFrame, reference: pd.DataFrame, by: list[str]) -> pd.Series:
+    """For each row the speedup of the row in `reference` with equal columns `by`."""
+    return per_row(rows, rows[by].merge(reference[[*by, "speedup"]], how="left", on=by)["speedup"])
+
+
+def bytes_saved(rows: pd.DataFrame) -> pd.Series:
+    """The reduction of bytes read and written, from eager's operators to compiled code."""
+    saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
+    return saved.where(rows["status"] == "ok").astype("float64")
+
+
+def launch_s(rows: pd.DataFrame) -> pd.Series:
+    """The host's time for a call without dispatch."""
+    return (rows["host_s"] - rows["dispatch_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def work_s(rows: pd.DataFrame) -> pd.Series:
+    """The time of the work: device time, or on a CPU the latency without dispatch."""
+    without_dispatch = (rows["latency_s"] - rows["dispatch_s"]).clip(lower=0)
+    return rows["device_s"].where(_on_cuda(rows), without_dispatch)
+
+
+def host_wait_s(rows: pd.DataFrame) -> pd.Series:
+    """The time in which the host waits for the device within a call."""
+    return (rows["latency_s"] - rows["host_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def device_idle_s(rows: pd.DataFrame) -> pd.Series:
+    """The time in which the device is idle within a call."""
+    return (rows["latency_s"] - rows["device_s"]).clip(lower=0).where(_on_cuda(rows))
+
+
+def bound_by(rows: pd.DataFrame) -> pd.Series:
+    """What determines the time of a call: `overhead` or `work`; `undecided` by the intervals."""
+    clocks = [f"{clock}_ci_{end}_s" for clock in bottleneck.CLOCKS for end in ("low", "high")]
+    return per_row(rows, map(bottleneck.side, phrases.as_rows(rows[["device", *clocks]])), "object")
+
+
+def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
+    """A training step minus the sum of its parts; negative if they take longer."""
+    return rows["latency_s"] * (1 - rows["parts_ratio"])
+
+
+def _on_cuda(rows: pd.DataFrame) -> pd.Series:
+    return per_row(rows, map(phrases.on_cuda, phrases.as_rows(rows[["device"]])), "bool")

@@ -1,0 +1,206 @@
+"""The table of metrics, the derived columns. A new one is a function and a line of METRICS.
+
+The function takes the table of cases, with the columns of the lines above its own, and returns a
+column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
+generates. A metric that needs the samples of a run, which the table does not have, is a function
+and a line of `analysis.load.run_stats.STATISTICS`, and here a line with `part("_name", "value")`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from modescope.analysis.load.study import read
+from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory
+from modescope.analysis.metrics.formulas import Formula, column, part
+from modescope.analysis.metrics.replicates import combined
+from modescope.analysis.rows import profiler_agreement, roofline
+from modescope.analysis.rows.select import latest
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A derived column and its entry in the data dictionary."""
+
+    name: str
+    function: Formula
+    unit: str
+    better: str  # lower | higher | neither
+    doc: str
+
+
+def derived(study_folder: str | Path) -> pd.DataFrame:
+    """One row per case and environment of a study, with every metric."""
+    return derive(latest(read(study_folder).table))
+
+
+def derive(processes: pd.DataFrame) -> pd.DataFrame:
+    """The cases of `select.latest` with a column for each of METRICS; null where unknown.
+
+    `processes` come from `load.study.read`, so they have the statistics of `load.run_stats`.
+    Replicate processes of a case become one row (`replicates.combined`).
+    """
+    table = combined(processes)
+    table = table.copy()  # defragmented, or pandas warns when many columns are added
+    for metric in METRICS:
+        if metric.name == "fusion_gain":
+            table["_fusion"] = fusion.fusion(table)  # shared by the metrics of fusion
+        table[metric.name] = metric.function(table)
+    public = table.drop(columns=[name for name in table if str(name).startswith("_")])
+    return public.copy()  # defragmented, for callers that add columns
+
+
+def _clock(name: str, doc: str) -> tuple[Metric, ...]:
+    """A clock's median and the ends of its interval."""
+    return (
+        Metric(f"{name}_s", part(f"_{name}", "value"), "s", "lower", doc),
+        Metric(f"{name}_ci_low_s", part(f"_{name}", "low"), "s", "lower",
+               f"lower end of the 95 % interval of {name}_s, or of the range of two processes (see "
+               "replicates); null below 12 values"),
+        Metric(f"{name}_ci_high_s", part(f"_{name}", "high"), "s", "lower",
+               "upper end of that interval or range"),
+    )  # fmt: skip
+
+
+# Computed in this order: an entry may use the columns of those above it.
+METRICS = (
+    *_clock("latency", "median over rounds of the time of a call for a caller who waits for it"),
+    Metric("latency_p95_s", part("_p95", "value"), "s", "lower",
+           "95th percentile over single calls; null below 100 calls, as fewer than five would lie "
+           "beyond it"),
+    Metric("baseline_latency_s", part("_baseline_latency", "value"), "s", "neither",
+           "median of the baseline's latency over the same rounds"),
+    Metric("speedup", part("_ratio", "value"), "1", "higher",
+           "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
+    Metric("speedup_ci_low", part("_ratio", "low"), "1", "higher",
+           "lower end of the 95 % interval of speedup, or of the range of two processes (see "
+           "replicates); null below 12 rounds"),
+    Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
+           "upper end of that interval or range"),
+    Metric("speedup_same_grad", formulas.speedup_same_grad, "1", "higher",
+           "this row's speedup ÷ that of plain eager (nothing compiled, captured or autocast) with "
+           "the same grad axis, work, machine and baseline, at the baseline's dtype; null without "
+           "such a trusted row, and for that row itself, where it would be 1 by definition"),
+    Metric("verdict", formulas.verdict, "", "neither",
+           "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else "
+           "inconclusive; null without an interval and for budget=smoke"),
+    Metric("mde", formulas.mde, "1", "neither",
+           "minimum detectable effect: the smallest true change (0.02: 2 %) whose interval would "
+           "exclude 1 in 80 % of such runs; null where several processes were combined"),
+    Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
+           "excess of the first call over the baseline's ÷ time gained per call. The excess is 0 "
+           "(pays at once) if the first call is shorter, or if nothing is compiled or captured; in "
+           "the latter case unknown if it exceeds the baseline's by a factor of two and by 0.1 s, "
+           "as each is measured only once. inf (never pays) unless the interval of speedup lies "
+           "above 1; null where unknown, if the verdict is inconclusive, if the mode is not in "
+           "effect, and for the baseline itself"),
+    Metric("rounds", column("_rounds"), "rounds", "neither",
+           "paired rounds behind latency_s and speedup; those of the process with the fewest"),
+    *_clock("host", "median over blocks of how long the host is busy issuing one call"),
+    *_clock("device", "median over blocks of the device time of one call, launches queued ahead; "
+            "null on a CPU"),
+    *_clock("pipelined", "median over blocks of the time per further call when calls follow each "
+            "other without waiting"),
+    *_clock("dispatch", "median over blocks of the same call on an empty batch, which does no "
+            "work: Python, dispatcher, autograd, guards, allocation"),
+    *_clock("forward", "median over blocks of the forward and the loss of a training step, in a "
+            "separate pass that synchronises after each part; null for inference and where "
+            "parts_note gives a reason"),
+    *_clock("backward", "the same for the backward of the loss"),
+    *_clock("optimizer", "the same for the optimizer's step and dropping the gradients"),
+    *_clock("scaler", "the same for the operations of a GradScaler; null without one"),
+    Metric("parts_ratio", part("_parts", "value"), "1", "neither",
+           "sum of the parts (forward_s, backward_s, optimizer_s, and scaler_s if there is one) ÷ "
+           "latency_s of the same process. Parts and step are timed in separate passes. The ratio "
+           "rises above 1 because each part is waited for, and moves either way if the machine's "
+           "speed changes between the passes. Null where the time of a part is unknown"),
+    Metric("parts_residual_s", formulas.parts_residual_s, "s", "neither",
+           "latency_s × (1 - parts_ratio): the whole step minus the sum of its parts; negative if "
+           "the parts take longer"),
+    Metric("launch_s", formulas.launch_s, "s", "lower",
+           "host_s - dispatch_s, at least 0: the host's time for a call besides dispatch; "
+           "null on a CPU"),
+    Metric("work_s", formulas.work_s, "s", "lower",
+           "device_s; on a CPU latency_s - dispatch_s, at least 0"),
+    Metric("host_wait_s", formulas.host_wait_s, "s", "neither",
+           "latency_s - host_s, at least 0: the host waits for the device; null on a CPU"),
+    Metric("device_idle_s", formulas.device_idle_s, "s", "neither",
+           "latency_s - device_s, at least 0: the device waits for the host; null on a CPU"),
+    Metric("bound_by", formulas.bound_by, "", "neither",
+           "overhead or work: which of host_s and device_s is longer; on a CPU whether dispatch_s "
+           "is more or less than half of latency_s; undecided where the intervals overlap"),
+    Metric("device_idle_fraction", profiler_agreement.device_idle_fraction, "1", "neither",
+           "share of latency_s in which no kernel, copy or fill ran, by device_busy_s (not by the "
+           "profiled span, as the profiler slows the host), in each process; null on a CPU, and "
+           "where a flag marks the profile as unreliable"),
+    Metric("residual_s", profiler_agreement.residual_s, "s", "neither",
+           "work_s minus the profiled work, in each process: minus device_busy_s on CUDA (leaving "
+           "the pauses between kernels), minus kernels_s on a CPU (negative if profiled kernels "
+           "include a part of dispatch, and no check where dispatch_s is more than 1/6 of "
+           "latency_s); null where a flag marks the profile as unreliable"),
+    Metric("fusion_gain", part("_fusion", "gain.value"), "1", "higher",
+           "work of plain eager with the same grad axis and dtype ÷ work of this row: device_s on "
+           "CUDA; on a CPU the ratio of the speedups × that of the shares of work, 1 - dispatch_s "
+           "÷ latency_s, because latencies differ between processes. Null if either row is not "
+           "trusted or its interval of work includes 0, and for plain eager itself"),
+    Metric("fusion_gain_ci_low", part("_fusion", "gain.low"), "1", "higher",
+           "lower end of the interval of fusion_gain. It is computed from the least favourable "
+           "ends of the 95 % intervals of both rows, so the interval is wider than a 95 % interval "
+           "has to be. On CUDA the device times of the two rows come from different processes, and "
+           "the interval leaves out how much processes differ, unless both rows have replicates"),
+    Metric("fusion_gain_ci_high", part("_fusion", "gain.high"), "1", "higher",
+           "upper end of that interval"),
+    Metric("fusion_speedup", part("_fusion", "speedup"), "1", "higher",
+           "speedup over that plain eager if only its work changed: its latency_s ÷ "
+           "(its latency_s - its work_s × (1 - 1 ÷ fusion_gain)); on CUDA a call takes no less "
+           "than eager's host_s + synchronize_s, and more work adds only what exceeds its host_s"),
+    Metric("launch_gain", fusion.launch_gain, "1", "higher",
+           "speedup_same_grad ÷ fusion_speedup: the gain from fewer launches and less dispatch; "
+           "null at another dtype than the baseline's, as the two then refer to different rows"),
+    Metric("bytes_saved", formulas.bytes_saved, "bytes", "higher",
+           "eager_bytes - bytes_accessed: the reduction of bytes read and written by compiled code "
+           "from those of eager's operators; null if nothing was compiled or either is unknown"),
+    Metric("peak_bytes", memory.peak_bytes, "bytes", "lower",
+           "resident_bytes + step_peak_bytes + graph_pool_bytes - graph_pool_live_bytes: the need "
+           "of a steady call above an empty process, including what a graph's pool reserves for "
+           "its replays (in whole segments of the allocator); null if there is a pool whose "
+           "live part is unknown"),
+    Metric("floor_s", roofline.floor_s, "s", "neither",
+           "least time for flops and least_bytes at the ceilings of the device: the larger of the "
+           "two quotients; null where one of the four is unknown; invalid with the flag "
+           "above_ceiling"),
+    Metric("floor_bound", roofline.floor_bound, "", "neither",
+           "the limit that sets floor_s: compute or memory"),
+    Metric("roofline_fraction", roofline.roofline_fraction, "1", "higher",
+           "floor_s ÷ work_s; near 1 little is left to gain on this device at this dtype, if its "
+           "measured ceilings are the highest possible; above 1 they are not (flag above_ceiling); "
+           "low for pointwise arithmetic, which flops do not count"),
+    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
+           "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
+           "for fewer than two"),
+    Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
+           "the same for latency_s"),
+    Metric("flags", cross_row_flags.flags, "", "neither",
+           "the stored flags of all processes of the case, those raised by their rounds, clocks "
+           "and counts (analysis.rows.flags), and those from a comparison with another row"),
+)  # fmt: skip
+
+# Columns that other programs may rely on, in the order in which --csv prints them.
+CONTRACT = (
+    "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
+    "model_args", "shape", "batch", "seq", "phase", "optimizer", "training", "dtype", "mode",
+    "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype", "device",
+    "device_name", "torch_version", "threads", "compile_cache", "in_effect", "in_effect_note",
+    "graph_breaks", "graph_break_reasons", "eager_functions",
+    "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",
+    "pipelined_s", "dispatch_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
+    "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
+    "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",
+    "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",
+    "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
+    "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
+    "baseline_error", "loss_scale", "overflow_skipped", "flops", "roofline_fraction", "flags",
+)  # fmt: skip

@@ -1,1 +1,0 @@
-"""Figures. Nothing is computed here: every number comes from the metrics and the series."""

@@ -1,0 +1,148 @@
+"""Chooses among one question's usable rows: the row to use, its ties, why the others lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend import types
+from modescope.analysis.recommend.constraints import ANYTHING, Wishes
+from modescope.analysis.recommend.ends import high, hurdle, low
+from modescope.analysis.recommend.exclusions import fits_into, refusal
+from modescope.analysis.recommend.ties import cheapest
+from modescope.analysis.recommend.types import Choice, Question, Recommendation, Refusal, Tie
+from modescope.analysis.rows import intervals
+from modescope.analysis.rows.flags import ON_SPEEDUP
+from modescope.bench.stats.estimates import MARGIN, Estimate
+
+_OPEN = "this data cannot show a difference"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A row that may be chosen, and its gain over the baseline; both have an interval."""
+
+    row: Row
+    gain: Estimate
+
+
+def chosen(
+    question: Question,
+    options: Sequence[Option],
+    refused: Sequence[Refusal],
+    baseline: Row | None,
+    wishes: Wishes,
+) -> Recommendation:
+    """The answer without its sentences. `refused`: the rows that cannot be chosen."""
+    floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
+    least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
+    winners = [option for option in options if low(option.gain) > least_gain]
+    best = max(winners, key=lambda option: low(option.gain), default=None)
+    close = [option for option in winners if best and not _is_less(option.gain, best.gain)]
+    lost = [_lost(one, one in winners, least_gain, wishes) for one in options if one not in close]
+    outcome = _outcome(winners, options, refused, fits)
+    choice, tied = _preferred(close, baseline) if close else (None, ())
+    if outcome == types.BASELINE and baseline is not None and floor is not None:
+        choice = _choice(Option(baseline, floor), baseline)
+    known = [option.row["mde"] for option in options if option.row["mde"] is not None]
+    least = max(known, default=None) if len(known) == len(options) else None
+    return Recommendation(
+        question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, fits, "", ()
+    )
+
+
+def _floor(baseline: Row | None) -> Estimate | None:
+    """The baseline's speedup over itself, the noise floor; None without a usable run of it."""
+    if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
+        return None
+    return intervals.of_columns(baseline, "speedup")
+
+
+def _is_less(one: Estimate, best: Estimate) -> bool:
+    """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends.
+
+    MARGIN also covers most differences of one mode's paired speedup between processes.
+    """
+    apart = intervals.quotient(best, one)
+    return apart is not None and low(apart) > 1 + MARGIN
+
+
+def _preferred(close: Sequence[Option], baseline: Row | None) -> tuple[Choice, tuple[Tie, ...]]:
+    by_id = {option.row["run_id"]: option for option in close}
+    row, why = cheapest([option.row for option in close])
+    tied = tuple(Tie(_choice(by_id[run_id], baseline), reason) for run_id, reason in why.items())
+    return _choice(by_id[row["run_id"]], baseline), tied
+
+
+def _choice(option: Option, baseline: Row | None) -> Choice:
+    row = option.row
+    peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
+    return Choice(
+        run_id=row["run_id"],
+        mode=phrases.mode(row),
+        dtype=row["dtype"],
+        speedup=intervals.of_columns(row, "speedup"),
+        gain=option.gain,
+        latency=intervals.of_clock(row, "latency"),
+        error=row["error"],
+        first_call_s=row["first_call_s"],
+        cache=row["compile_cache"],
+        break_even_calls=row["break_even_calls"],
+        peak_bytes=peaks[0],
+        extra_bytes=None if None in peaks else peaks[0] - peaks[1],
+        processes=row["replicates"],
+        flags=tuple(flag for flag in phrases.flags(row) if flag in ON_SPEEDUP),
+        accepted=phrases.accepted_knowingly(row),
+    )
+
+
+def _outcome(
+    winners: Sequence[Option],
+    options: Sequence[Option],
+    refused: Sequence[Refusal],
+    baseline_fits: bool | None,
+) -> str:
+    if winners:
+        return types.MODE
+    if baseline_fits is False:
+        return types.NOTHING
+    if options:
+        equal = all(high(option.gain) <= 1 + MARGIN for option in options)
+        return types.BASELINE if equal else types.UNDECIDED
+    barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
+    return types.BASELINE if barred else types.NOTHING
+
+
+def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refusal:
+    """Why an option is neither chosen nor tied."""
+    row, speedup = option.row, intervals.of_columns(option.row, "speedup")
+    reads = cells.speedup(row)
+    if won:
+        kind, reason = "less", f"{_over_calls(option, wishes)}: less than the recommended mode"
+    elif high(speedup) < 1 / (1 + MARGIN):
+        kind, reason = "slower", f"{reads}: slower than the baseline"
+    elif wishes.calls is not None and low(speedup) > least_gain:
+        kind, reason = "unpaid", f"{_over_calls(option, wishes)}, {_pays_when(option)}"
+    elif low(speedup) > 1 + MARGIN:
+        kind, reason = "noise", f"{reads}: not shown to be above the noise floor of the baseline"
+    else:
+        equal = low(speedup) >= 1 / (1 + MARGIN) and high(speedup) <= 1 + MARGIN
+        why = f"within ±{numbers.whole_percent(MARGIN)}" if equal else _OPEN
+        kind, reason = "no_difference", f"{reads}: {why}"
+    return Refusal(row["run_id"], phrases.mode(row), kind, reason)
+
+
+def _over_calls(option: Option, wishes: Wishes) -> str:
+    """`1.30× [1.29, 1.31]`, over the requested number of calls, if any."""
+    if wishes.calls is None:
+        return numbers.ratio(option.gain)
+    over = f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls"
+    return f"{over} with its first call of {cells.first_call(option.row)}"
+
+
+def _pays_when(option: Option) -> str:
+    if high(option.gain) < 1 + MARGIN:
+        return f"too few to pay for it, which takes {cells.break_even(option.row)} calls"
+    return "so whether it pays is undecided"

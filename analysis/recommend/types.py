@@ -1,0 +1,117 @@
+"""The records of a recommendation: question, choice, ties, refusals, outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from modescope.analysis.recommend.constraints import Wishes
+from modescope.analysis.recommend.ends import hurdle
+from modescope.bench.stats.estimates import Estimate
+
+MODE = "mode"
+BASELINE = "baseline"
+UNDECIDED = "undecided"
+NOTHING = "nothing"
+
+OUTCOMES = {
+    MODE: "a mode is better than the baseline by its interval",
+    BASELINE: "every usable mode is slower than the baseline, or equal to it, by its interval",
+    UNDECIDED: "the intervals are too wide to show a difference",
+    NOTHING: "there is no usable run to compare",
+}
+
+
+@dataclass(frozen=True)
+class Question:
+    """One work at one size and output precision, on one machine, against one baseline.
+
+    The precision is part of the question because the data does not say which error is acceptable;
+    the baseline, because speedups over different baselines cannot be ranked; the compiler cache,
+    because whether it was emptied is not a property of a mode.
+    """
+
+    environment: str
+    device: str
+    device_name: str | None
+    cpu_capability: str | None
+    cpu_instructions: str | None
+    threads: int
+    model: str
+    model_args: str | None
+    phase: str
+    optimizer: str | None  # None for inference
+    training: str | None  # training options, canonical JSON
+    shape: str  # canonical JSON
+    dtype: str
+    baseline_mode: str | None
+    baseline_dtype: str | None
+    compile_cache: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values of a usable row that a choice depends on; None where unknown."""
+
+    run_id: str
+    mode: str
+    dtype: str
+    speedup: Estimate  # paired, without first calls
+    gain: Estimate  # the same with first calls spread over the requested calls, if any
+    latency: Estimate
+    error: float  # relative RMS error against float64
+    first_call_s: float | None
+    cache: str  # cold | warm: the compiler cache before the first call
+    break_even_calls: float | None
+    peak_bytes: float | None  # of a steady call, above an empty process
+    extra_bytes: float | None  # beyond the peak of the baseline
+    processes: int  # combined in this row; the spread between them is unknown for one
+    flags: tuple[str, ...]  # those that concern the speedup
+    accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A row whose intervals do not set it apart from the chosen one, and why that is preferred."""
+
+    row: Choice
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that is not chosen: `kind` is a key of `exclusions.KINDS`."""
+
+    run_id: str
+    mode: str
+    kind: str
+    reason: str  # a clause
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The answer to one question.
+
+    `choice` is the row to use: a mode (outcome MODE), or the baseline (BASELINE, if there is a
+    usable run of it against itself); else None.
+    """
+
+    question: Question
+    wishes: Wishes
+    outcome: str  # a key of OUTCOMES
+    choice: Choice | None
+    tied: tuple[Tie, ...]
+    refused: tuple[Refusal, ...]
+    floor: Estimate | None  # the baseline against itself
+    mde: float | None  # largest of the rows: the true change that even the least certain detects
+    baseline_fits: bool | None  # into the memory limit; None: unknown
+    headline: str  # the answer, without the work's name
+    remarks: tuple[str, ...]  # sentences on ties, flags, exclusions and the baseline
+    baseline_accepted: str = ""  # `baseline's error accepted up to 0.7`, as of Choice
+
+    @property
+    def detectable(self) -> float | None:
+        """The least true gain (0.02: 2 %) that 80 % of such runs would have recommended.
+
+        For that the interval must lie above `ends.hurdle`, not only exclude 1.
+        """
+        return None if self.mde is None else self.mde + hurdle(self.floor) - 1

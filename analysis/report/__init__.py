@@ -1,0 +1,1 @@
+"""The report: its parts, their texts and the templates."""

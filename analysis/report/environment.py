@@ -1,0 +1,71 @@
+"""The environments in which a study was measured, and how they differ."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+
+from modescope.analysis.format import numbers
+from modescope.analysis.rows.select import STEP
+from modescope.bench.records.environment import Environment
+
+_VARIES = "load_1min"  # changes from run to run; rows remain comparable
+_OF_MODEL = "model_source_id"  # differs between models, in one environment too
+
+
+def environments(rows: pd.DataFrame) -> dict[str, Any]:
+    """`letters`; `facts` (name, doc, a value per letter, whether they differ); `sentence`."""
+    letters = sorted(rows["environment"].unique())
+    facts = []
+    for field in fields(Environment):
+        values = [
+            _values(field.name, rows.loc[rows["environment"] == letter, field.name])
+            for letter in letters
+        ]
+        if any(value != numbers.UNKNOWN for value in values):
+            differs = _differs(rows, field.name, values)
+            fact = {"name": field.name, "doc": field.metadata["doc"]}
+            facts.append({**fact, "values": values, "differs": differs})
+    differing = [fact["name"] for fact in facts if fact["differs"]]
+    return {"letters": letters, "facts": facts, "sentence": _sentence(rows, letters, differing)}
+
+
+def _differs(rows: pd.DataFrame, name: str, by_letter: list[str]) -> bool:
+    """Whether comparable rows differ in the column."""
+    if name == _OF_MODEL:
+        sources = rows.groupby(["model", *STEP], dropna=False)[name].nunique()
+        return bool((sources > 1).any())
+    several = len(set(by_letter)) > 1 or rows[name].dropna().nunique() > 1
+    return several and name != _VARIES
+
+
+def _values(name: str, values: pd.Series) -> str:
+    known = list(dict.fromkeys(values.dropna()))
+    if not known:
+        return numbers.UNKNOWN
+    if name == _VARIES:
+        low, high = min(known), max(known)
+        return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+    return " / ".join(_value(name, value) for value in known)
+
+
+def _value(name: str, value: Any) -> str:
+    if name.endswith("_bytes"):
+        return f"{value / 2**30:.1f} GiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _sentence(rows: pd.DataFrame, letters: list[str], differing: list[str]) -> str:
+    named = ", ".join(differing)
+    if len(letters) > 1:
+        return (
+            f"Rows come from {len(letters)} environments ({', '.join(letters)}), which differ in "
+            f"{named or 'what the environment id covers'}; rows of different environments are "
+            "never ranked against each other."
+        )
+    if differing:
+        return f"Rows differ in {named}."
+    device, torch = (_values(name, rows[name]) for name in ("device_name", "torch_version"))
+    return f"All rows were measured in one environment: {device}, torch {torch}."

@@ -1,0 +1,118 @@
+"""The figures of a report: first each work over its sizes, then each work at each size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+
+import pandas as pd
+
+from modescope.analysis.figures import details
+from modescope.analysis.figures.figure import Picture, pictures
+from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
+from modescope.analysis.format import phrases
+from modescope.analysis.format.tables import Table
+from modescope.analysis.metrics.size_series import families, series
+from modescope.analysis.metrics.speedup_grid import grids
+from modescope.analysis.report.study import Study
+from modescope.analysis.rows.select import SECTION, parts
+
+MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
+# Drawing a figure takes about 0.1 s. The second limit is for reports that do not list all rows.
+MOST_FIGURES, MOST_OF_LARGE = 60, 24
+
+_NOTHING = (
+    "No figure: no run ended ok, in effect, with more than a smoke budget and with an interval."
+)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Figures under one heading; `note` says why there are none."""
+
+    title: str
+    place: str | None
+    pictures: tuple[Picture, ...]
+    tables: tuple[Table, ...]  # folded
+    note: str | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A chapter before drawing; with `note` None, a chapter without figures is omitted."""
+
+    title: str
+    place: str
+    pictures: Iterator[Picture]  # each is drawn on demand
+    tables: tuple[Table, ...]
+    note: str | None = None
+
+
+def chapters(study: Study) -> list[Chapter]:
+    """The chapters over sizes of all works, then those at each size."""
+    most = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
+    chosen, left, silent = [], most, 0
+    for plan in _plans(study):
+        shown = tuple(islice(plan.pictures, left))
+        silent += not left and plan.note is None
+        note = None if shown else plan.note if left else plan.note and _full(most)
+        if shown or note:
+            chosen.append(Chapter(plan.title, plan.place, shown, plan.tables, note))
+        left -= len(shown)
+    if silent:
+        chosen.append(Chapter("further sizes", None, (), (), _full(most)))
+    return chosen
+
+
+def drawn(chapters: Iterable[Chapter]) -> Iterator[Picture]:
+    """The figures of all chapters."""
+    for chapter in chapters:
+        yield from chapter.pictures
+
+
+def _plans(study: Study) -> Iterator[_Plan]:
+    every = families(study.rows)
+    for number, family in enumerate(every, start=1):
+        yield from _over_sizes(study, family, f"{number}")
+    numbered = count(1)
+    for family in every:
+        yield from _at_sizes(study, family, numbered)
+
+
+def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan]:
+    row = phrases.as_rows(family.head(1))[0]
+    title, place = phrases.work_at(row, "{}"), study.place(row)
+    yield _Plan(f"{title}: all sizes", place, pictures(OF_GRIDS, grids(family), name), ())
+    for number, one in enumerate(series(family), start=1):
+        title = f"{phrases.work_at(row, one.others)}: over {one.size}"
+        shown = pictures(OF_SERIES, one, f"{name}-{number}")
+        yield _Plan(title, place, shown, (details.of_series(one),))
+
+
+def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
+    shapes = family["shape"].nunique()
+    if shapes > MOST_SHAPES:
+        row = phrases.as_rows(family.head(1))[0]
+        title = f"{phrases.work_at(row, '{}')}: single shapes"
+        yield _Plan(title, study.place(row), iter(()), (), _many(shapes))
+        return
+    for shape in parts(family, SECTION):
+        row = phrases.as_rows(shape.head(1))[0]
+        shown = pictures(OF_SECTION, shape, f"{next(numbered)}")
+        tables = tuple(details.of_section(shape))
+        yield _Plan(phrases.work(row), study.place(row), shown, tables, _NOTHING)
+
+
+def _full(most: int) -> str:
+    return (
+        f"No figure: a report draws at most {most}. Choose fewer rows with --where to see the "
+        "others."
+    )
+
+
+def _many(shapes: int) -> str:
+    return (
+        f"Each of the {shapes} shapes is in the table. A work with more than {MOST_SHAPES} shapes "
+        "has figures over its sizes only. Choose fewer shapes with --where to see figures of each."
+    )

@@ -1,0 +1,118 @@
+"""Writes a study's report: `python -m analysis.report [results/main] [--calls N] [...]`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from modescope.analysis import cli
+from modescope.analysis.figures.registry import FIGURES
+from modescope.analysis.format import numbers
+from modescope.analysis.recommend import constraints
+from modescope.analysis.recommend.constraints import ANYTHING, Wishes
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.report import figures, render, sections
+from modescope.analysis.report.study import LARGE, Study, period, places
+from modescope.analysis.rows.select import ordered
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import ROOT
+
+GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
+
+
+def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
+    """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
+
+    `wanted` limits what it recommends. `where` selects its rows (an expression of
+    `filters.selection`; None: all rows).
+
+    Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
+    `where` is invalid or keeps no row, or if the report cannot be written.
+    """
+    rows, unread = cli.study(study)
+    if where is not None:
+        selection = cli.where(rows, where)
+        rows = selection.rows
+        if rows.empty:
+            raise UsageError(f"{selection.count}, so no report of {study} is written")
+    context = _context(study, rows, unread, wanted) | {"where": where}
+    drawn = figures.drawn(context["parts"][sections.FIGURES][1])
+    texts = {picture.file: picture.svg for picture in drawn}
+    texts |= {page: render.render(page, context) for page in render.PAGES}
+    folder = study / "report"
+    try:
+        _put(folder, texts)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {folder} ({error.strerror or error}); it must be a "
+            "folder that you may write to, on a disk with free space; fix that, or copy the study "
+            "to such a place"
+        ) from None
+    return folder / "index.html"
+
+
+def _put(folder: Path, texts: Mapping[str, str]) -> None:
+    """Writes the files of a report and removes the figures of an earlier one."""
+    folder.mkdir(exist_ok=True)
+    for kind in FIGURES:
+        for old in folder.glob(f"{kind.name}-*.svg"):  # it may no longer be part of the report
+            old.unlink()
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _context(
+    study: Path, rows: pd.DataFrame, unread: dict[str, str], wanted: Wishes
+) -> dict[str, Any]:
+    """The variables of the templates."""
+    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    shown = Study(study.resolve().name, _typed(study), ordered(rows), answers, unread)
+    counts = rows["status"].value_counts()
+    return {
+        "study": shown.name,
+        "folder": shown.folder,
+        "places": places(shown),
+        "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
+        "rows": len(rows),
+        "large": LARGE,
+        "cases": numbers.counted(len(rows), "case", "cases"),
+        "unread": numbers.counted(len(unread), "file", "files") if unread else "",
+        "period": period(rows),
+        "guide": _guide(study),
+        "parts": sections.contents(shown),
+    }
+
+
+def _typed(study: Path) -> str:
+    """The study as an argument of a command started here, without paths outside this folder."""
+    path = os.path.relpath(study)
+    return study.resolve().name if path.startswith("..") else path
+
+
+def _guide(study: Path) -> str | None:
+    """The path from the report to the guide; None unless both are in this checkout."""
+    report = study.resolve() / "report"
+    inside = report.is_relative_to(ROOT) and GUIDE.exists()
+    return os.path.relpath(GUIDE, report) if inside else None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; prints the report's path and returns the exit status."""
+    parser = cli.parser("analysis.report", __doc__)
+    cli.add_where(parser)
+    constraints.add_options(parser)
+
+    def body() -> None:
+        options = parser.read(arguments)
+        print(write(options.study, constraints.wishes(options), options.where))
+
+    return cli.exit_status(body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

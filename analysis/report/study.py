@@ -1,0 +1,93 @@
+"""The study as all parts of a report see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import pandas as pd
+
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend.types import Recommendation
+from modescope.analysis.rows.select import SECTION, row_parts
+
+LARGE = 200  # rows: a browser lays out a longer page as the reader scrolls
+MOST_PLACES = 3  # named on one line; more are counted
+MOST_LISTED = 1000  # rows per page: more make a browser slow
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's derived rows, in reading order, and the recommendations for them."""
+
+    name: str  # of its folder
+    folder: str  # as an argument of a command
+    rows: pd.DataFrame
+    answers: tuple[Recommendation, ...]
+    unread: Mapping[str, str]  # unreadable files, each with the reason
+
+    @cached_property
+    def has_letters(self) -> bool:
+        """Whether rows come from several environments, which are then named by letters."""
+        return bool(self.rows["environment"].nunique() > 1)
+
+    @cached_property
+    def has_caches(self) -> bool:
+        """Whether rows differ in their compiler cache (cold or warm)."""
+        return bool(self.rows["compile_cache"].nunique() > 1)
+
+    @cached_property
+    def listed(self) -> Sequence[Row]:
+        """The rows that a page lists: all, or MOST_LISTED with the best ones of every SECTION."""
+        if len(self.rows) <= MOST_LISTED:
+            return phrases.as_rows(self.rows)
+        rank = self.rows.groupby(list(SECTION), dropna=False, sort=False).cumcount()
+        kept = rank.sort_values(kind="stable").index[:MOST_LISTED]
+        return phrases.as_rows(self.rows.loc[sorted(kept)])
+
+    @cached_property
+    def _listed_ids(self) -> frozenset[str]:
+        return frozenset(row["run_id"] for row in self.listed)
+
+    def anchor(self, row: Row) -> str | None:
+        """The id of a row's command and raw data on a page; None if the page does not list it."""
+        return f"run-{row['run_id']}" if row["run_id"] in self._listed_ids else None
+
+    @property
+    def unlisted(self) -> int:
+        """The number of rows that a page does not list."""
+        return len(self.rows) - len(self.listed)
+
+    def listed_sections(self) -> list[list[Row]]:
+        """The listed rows of each SECTION."""
+        return row_parts(self.listed, SECTION)
+
+    def place(self, row: Row) -> str:
+        """Where a row was measured; with its environment's letter if there are several."""
+        return phrases.place(row, self.has_letters)
+
+
+def places(study: Study) -> str:
+    """`AMD EPYC, 1 thread, torch 2.13.0+cpu`: where the rows were measured."""
+    named = [*phrases.PLACE, "torch_version"]
+    rows = phrases.as_rows(study.rows[named].drop_duplicates())
+    texts = dict.fromkeys(
+        f"{study.place(row)}, torch {row['torch_version']}" if row["torch_version"]
+        else study.place(row)
+        for row in rows
+    )  # fmt: skip
+    if len(texts) > MOST_PLACES:
+        return f"{len(texts)} places and versions of torch"
+    return "; ".join(texts)
+
+
+def period(rows: pd.DataFrame) -> str:
+    """`2026-11-20 10:33 to 10:36 UTC`: start of the first and of the last row."""
+    first, last = (datetime.fromisoformat(rows["started_at"].agg(end)) for end in ("min", "max"))
+    start, end = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}"
+    if start == end:
+        return f"{start} UTC"
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"

@@ -1,0 +1,1 @@
+"""Selects the rows of a study, with their flags, bounds and intervals."""

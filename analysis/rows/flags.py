@@ -1,0 +1,137 @@
+"""Diagnostics: the meaning of each flag, and the flags that a run's own rounds and clocks raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import conditions, profiler_agreement, roofline
+from modescope.analysis.rows.intervals import ends
+from modescope.bench.stats import diagnostics
+from modescope.bench.stats.conditions import CLOCK_FALL
+from modescope.bench.stats.estimates import Estimate
+
+TOLERANCE = 0.05  # of an invariant: the noise that medians leave
+
+# flag -> meaning and remedy: flags that concern the speedup, which recommendations report
+ON_SPEEDUP = {
+    "no_steady_state": "warm-up ended before times settled: use a longer one (budget=thorough).",
+    "drift": "from the first rounds to the last the latency changed by more than "
+    f"{numbers.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
+    f"{numbers.percent(diagnostics.RATIO_DRIFT)}, so the result depends on when it was taken: let "
+    "the machine settle and measure again.",
+    "autocorrelated": "successive rounds are correlated, so the interval should be wider by "
+    f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
+    "processes (replicates=5).",
+    "bimodal": "the rounds have two levels more than "
+    f"{numbers.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median represents only "
+    "one: check with replicates=5 whether both recur, and stop other work on the machine.",
+    "order_effect": "the speedup depends on whether the case or the baseline ran first in a round, "
+    "as under a periodic load, and the median lies between the two: stop that load, or change the "
+    "length of a round (another budget), and measure again.",
+    "contended": "other processes competed for the cores, or a quota throttled this one "
+    "(cpu_wait_s, others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during "
+    "the measurement: stop them, lift the quota, or use fewer threads than there are cores.",
+    "throttled": "the clock was lowered during the measurement (device_clock_hz fell by more than "
+    f"{numbers.whole_percent(CLOCK_FALL)}, or throttle_reasons names a cause): let the device cool "
+    "down, or lock a clock within its limits, and measure again.",
+}
+FLAGS = ON_SPEEDUP | {
+    "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
+    "another baseline.mode or baseline.dtype.",
+    "baseline_not_in_effect": "the baseline did not do what its name says, so there is no speedup "
+    "against it: choose another baseline.mode or baseline.dtype.",
+    "queue_full": "the device queue held fewer calls than a block of device time needs "
+    "(device_calls of device_calls_wanted), so device_s is less precise: a mode with fewer "
+    "launches, such as cuda-graph, measures it better.",
+    "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
+    "for the device within a call, or overfills its queue.",
+    "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
+    f"than {numbers.whole_percent(TOLERANCE)}, so the split of a call is unreliable: the machine's "
+    "speed changed between them; measure again.",
+    "graph_contradicts_gate": "device_s of plain eager and of eager captured in a graph "
+    f"(mode=cuda-graph) differ by more than {numbers.whole_percent(TOLERANCE)} although both run "
+    "the same kernels: a graph shortens the pauses between many small kernels, or the GPU clock "
+    "differed; compare kernels_s of both, and lock the clock to measure again.",
+    "split_disagrees": "the profiler's kernels (kernels_s) differ from latency_s - dispatch_s by "
+    f"more than {numbers.whole_percent(profiler_agreement.TOLERANCE)} (checked where dispatch is "
+    f"at most {numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split "
+    "and fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead is "
+    "far above 1, the profiled calls were slower than the timed ones).",
+    roofline.BEATEN: "the work took less than the floor set by the ceilings of the device "
+    "(roofline_fraction above 1), so the floor is invalid: data in a cache moves faster than "
+    "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
+    "larger shape.",
+    "profile_empty": "the profiler recorded no step, so kernels and idle time are unknown: profile "
+    "again, with no other profiler attached to the process or the GPU.",
+    "profile_busy_exceeds_span": "the profile shows more busy time than the call lasted, so its "
+    "clocks disagree: ignore the profile, and measure again.",
+    "profile_lost_events": "launches in the trace have no kernel there, so kernels and busy time "
+    "are too low: profile a smaller shape, which fits the profiler's buffers.",
+    "profile_contradicts_device_time": "kernels under the profiler and device_s differ by more "
+    f"than {numbers.whole_percent(profiler_agreement.TOLERANCE)}, so idle time is unreliable: let "
+    "clocks settle or lock them, and measure again.",
+}
+
+
+def raised(run: Row) -> list[str]:
+    """The flags raised by the rounds of a run (`bench.stats.diagnostics`) and by its clocks.
+
+    `run` has the stored rounds, and the estimates of its clocks as `_latency`, `_host`, `_device`,
+    `_pipelined` and `_dispatch`.
+    """
+    if run["status"] != "ok" or phrases.is_smoke(run):
+        return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
+    rounds = (run["latency_rounds_s"], run["baseline_latency_rounds_s"], run["case_ran_first"])
+    return [*diagnostics.raised(*rounds), *(name for name, is_up in RULES.items() if is_up(run))]
+
+
+def _is_not_isolable(run: Row) -> bool:
+    return run["_host"] is not None and phrases.on_cuda(run) and run["_device"] is None
+
+
+def _contradicts_itself(run: Row) -> bool:
+    if run["_host"] is None or _is_not_isolable(run):
+        return False
+    return any(_cuda_contradictions(run) if phrases.on_cuda(run) else _cpu_contradictions(run))
+
+
+def _cpu_contradictions(run: Row) -> Iterator[bool]:
+    """A CPU call takes the same time on every clock, because nothing is queued."""
+    clocks = (run["_latency"], run["_host"], run["_pipelined"])
+    for one, other in combinations([clock for clock in clocks if clock is not None], 2):
+        yield differ(one, other)
+
+
+def _cuda_contradictions(run: Row) -> Iterator[bool]:
+    """Pipelined time is the longer of host and device; their sum bounds the latency."""
+    latency, pipelined = run["_latency"], run["_pipelined"]
+    (host_low, host_high), (device_low, device_high) = ends(run["_host"]), ends(run["_device"])
+    slower = Estimate(host_low, max(host_low, device_low), max(host_high, device_high))
+    both = host_high + device_high + (run["synchronize_s"] or 0.0)
+    if pipelined is not None:
+        yield differ(pipelined, slower)
+    if latency is not None:
+        yield _exceeds(slower, latency)
+        yield _exceeds(latency, Estimate(both, both, both))
+
+
+def differ(one: Estimate, other: Estimate) -> bool:
+    """Whether they differ by more than TOLERANCE even at the nearest interval ends."""
+    return _exceeds(one, other) or _exceeds(other, one)
+
+
+def _exceeds(one: Estimate, other: Estimate) -> bool:
+    return ends(one)[0] > ends(other)[1] * (1 + TOLERANCE)
+
+
+RULES: dict[str, Callable[[Row], bool]] = {
+    **conditions.CONDITIONS,
+    "not_isolable": _is_not_isolable,
+    "broken_invariant": _contradicts_itself,
+    "split_disagrees": profiler_agreement.disagrees,
+    roofline.BEATEN: roofline.is_beaten,
+}
+"""Flags raised by the columns and estimates of a run. A new one is a function and a line."""

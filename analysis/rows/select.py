@@ -1,0 +1,133 @@
+"""The selection of the newest runs, and the keys by which rows are grouped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from string import ascii_uppercase
+from typing import Any
+
+import pandas as pd
+
+from modescope.analysis.format.phrases import Row, grouped, that_counts
+from modescope.bench.records.cases import PLAIN_EAGER
+
+# One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
+CASE = ("case_id", "environment", "device", "compile_cache")
+# The step around the model: for training with its optimizer and options.
+STEP = ("phase", "optimizer", "training")
+# The same work on the same machine, at any size ...
+FAMILY = ("environment", "device", "threads", "model", "model_args", *STEP)
+# ... at one size: modes are compared within it.
+SECTION = ("environment", "device", "threads", "model", "model_args", "shape", *STEP)
+# ... at one output precision against one baseline: speedups may be ranked within it.
+GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
+
+ADDED = {
+    "environment": "letter of the environment within the study, A being the oldest; a run that "
+    "ended before its environment was read gets that of the previous run on the same device. A.2 "
+    "is A after a change of the model's source",
+    "measured_times": "number of runs of this case, environment, device, compile_cache and "
+    "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
+}
+
+
+def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
+    """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
+
+    The newest run is used even if it failed and an older one did not; a smoke run never replaces
+    one of a real budget. `among`: considers only runs with these ids.
+    """
+    runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
+    runs = runs.assign(environment=_environment_letter(runs))
+    runs = runs if among is None else runs[runs["run_id"].isin(among)]
+    process = [*CASE, "replicate"]
+    runs = runs.assign(_real=runs["budget_rank"] != 0)
+    has_real = runs.groupby(process, dropna=False)["_real"].transform("any")
+    runs = runs[runs["_real"] | ~has_real].drop(columns="_real")
+    times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
+    runs = runs.assign(measured_times=times)
+    return runs.drop_duplicates(process, keep="last").reset_index(drop=True)
+
+
+def _environment_letter(runs: pd.DataFrame) -> pd.Series:
+    """Environments in order of appearance as A, B, ..., Z, E27, E28, ...
+
+    A number follows if the source of a row's model is not the first one in that environment.
+    """
+    codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
+    letters = pd.Series([_letter(int(code)) for code in codes], index=runs.index, dtype="str")
+    work = [letters, *(runs[name] for name in ("model", *STEP))]  # a loss also has a source
+    sources = _filled(runs["model_source_id"], work).groupby(work, dropna=False)
+    version = sources.transform(lambda ids: pd.factorize(ids)[0]).astype("int64") + 1
+    return letters.where(version < 2, letters + "." + version.astype("str"))
+
+
+def _filled(ids: pd.Series, by: list[pd.Series]) -> pd.Series:
+    """`ids`, with nulls replaced by the previous or else the next id among rows equal in `by`."""
+    return ids.groupby(by, dropna=False).transform(lambda among: among.ffill().bfill())
+
+
+def _letter(code: int) -> str:
+    """The letter of an environment; `?` if it was never read."""
+    return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
+
+
+def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
+    groups = rows.groupby(list(by), dropna=False, sort=False)
+    yield from (part for _, part in sorted(groups, key=lambda item: _natural(by, item[0])))
+
+
+def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
+    """`parts` for a list of rows; faster for many parts."""
+    groups = grouped((values_of(row, by), row) for row in rows)
+    return [groups[values] for values in sorted(groups, key=lambda values: _natural(by, values))]
+
+
+def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
+    """The values of the columns `by`."""
+    return tuple(row[name] for name in by)
+
+
+def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -> pd.Series:
+    """A column of `rows` from a value for each row."""
+    column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
+    return column
+
+
+def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key: shapes by their numbers (batch 8 before batch 64), nulls last.
+
+    Training with fewer options comes first.
+    """
+    named = zip(by, values, strict=True)
+    return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)
+
+
+def _order(name: str, value: Any) -> Any:
+    if name == "training":
+        return len(json.loads(value)), value
+    return tuple(json.loads(value).items()) if name == "shape" else value
+
+
+def is_plain(row: Row) -> bool:
+    """Whether a row is plain eager, with any grad axis."""
+    return all(row[axis] == value for axis, value in PLAIN_EAGER.items())
+
+
+def trusted(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that may be charted and recommended.
+
+    They ended ok, were in effect, had more than a smoke budget and have an interval.
+    """
+    in_effect = (rows["status"] == "ok") & (rows["in_effect"].eq(True))
+    return rows[in_effect & (rows["budget_rank"] > 0) & rows["speedup_ci_low"].notna()]
+
+
+def ordered(rows: pd.DataFrame) -> pd.DataFrame:
+    """By section, fastest first; last rows without a speedup, which include smoke runs."""
+    keys = [*SECTION, "_speedup", "dtype", "mode"]
+    shown = rows.assign(_speedup=that_counts(rows, "speedup"))
+    rising = [key != "_speedup" for key in keys]
+    return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")

@@ -1,0 +1,1 @@
+"""Measures one case, in the process started for it."""

@@ -1,0 +1,178 @@
+"""Times dispatch: a call on an empty batch, which takes all steps of a call but its computation.
+
+Every operator goes through all layers (Python, dispatcher, guards, allocation) and has nothing to
+compute. This requires that an empty batch runs the operators of the real one, which is checked.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from modescope.bench.case import routes
+from modescope.bench.case.roofline.traffic import storage_key, tensors
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Budget, Model, Variant
+from modescope.bench.records.progress import one_line
+from modescope.bench.steps import backends, modes
+from modescope.bench.steps.model_and_inputs import Subject, state_kept
+from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.timing import memory_layout
+from modescope.bench.timing.rounds import quiet_gc
+from modescope.bench.timing.timers import Timing, calls_for, host, reading_cost
+
+WARM_UP_CALLS = 3
+
+ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
+"""Operators that only allocate, which is part of dispatch."""
+
+NO_LAUNCHES = (
+    "guards and wrapper only: code compiled for an empty batch has no kernels and library calls, "
+    "whose launches count as work"
+)
+
+
+def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
+    """Why the time of an empty batch would not be dispatch only for this variant, or None."""
+    if variant.mode.autocast:
+        return "autocast casts every weight on an empty batch too"
+    if variant.mode.graph or (backends.captures(variant.mode) and device.type == "cuda"):
+        return "the captured graph of an empty batch is empty"
+    if model.batch_dim is None:
+        return "the model has no batch dimension (model.batch_dim)"
+    return None
+
+
+def dispatch(
+    subject: Subject, variant: Variant, model: Model, device: Hardware, budget: Budget
+) -> Timing:
+    """Host time of a call on an empty batch, one sample per block.
+
+    To be called after all timing of the case, because a compiled mode compiles once more for the
+    empty shape. A forward that cannot take an empty batch, or runs other operators on it, gives no
+    samples and a reason. The module's buffers, such as moments that become nan, are restored.
+    """
+    if reason := objection(variant, device, model):
+        return Timing((), reason)
+    assert model.batch_dim is not None
+    with state_kept(subject.module):
+        try:
+            real = _operators(subject, variant, device)
+        except Exception as error:
+            return Timing((), f"torch cannot list the operators of a call ({one_line(error, 120)})")
+    with state_kept(subject.module):
+        try:
+            emptied = _emptied(subject, model.batch_dim)
+            empty = _operators(emptied, variant, device)
+            if empty.working:
+                names = ", ".join(dict.fromkeys(empty.working))
+                return Timing((), f"{names} works on an empty batch too")
+            compared = routes.compare(real.names, empty.names)
+            if reason := _other_program(compared, variant):
+                return Timing((), reason)
+            step = modes.build(emptied, variant, model.fullgraph, device, ONE_CALL).step
+            for _ in range(WARM_UP_CALLS):
+                step()
+        except Exception as error:
+            return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
+        return replace(_blocks(step, device, budget), reason=_remark(compared, variant))
+
+
+def _other_program(compared: routes.RouteComparison, variant: Variant) -> str | None:
+    """Why the time of an empty batch would not be the dispatch of the real one, or None."""
+    if compared.unknown:
+        return f"an empty batch runs other operators than the real one: {compared.unknown}"
+    if compared.error > routes.LARGEST_ERROR and not variant.mode.compiles:
+        return _detour(compared, "would change")
+    return None
+
+
+def _remark(compared: routes.RouteComparison, variant: Variant) -> str | None:
+    """What to know about the samples, or None."""
+    if variant.mode.compiles:
+        return NO_LAUNCHES
+    return _detour(compared, "changes") if compared.detours else None
+
+
+def _detour(compared: routes.RouteComparison, changes: str) -> str:
+    return (
+        f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
+        f"{changes} dispatch by about {compared.error:.0%}"
+    )
+
+
+def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
+    """Blocks over many states of the heap, after as many unmeasured ones.
+
+    A call without work is so short that the state of malloc's free lists matters: 17 operators took
+    21 or 24 us, for seconds on end, depending on earlier imports.
+    """
+    per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
+    calls = calls_for(budget.block_s, per_call_s, reading_cost(device.clock))
+    draw = random.Random(0)
+    blocks_s = []
+    with quiet_gc():
+        for measured in (False, True):
+            for _ in range(budget.clock_rounds):
+                held = memory_layout.heap(draw)
+                block_s = median(host(step, device, calls).samples_s)
+                blocks_s += [block_s] if measured else []
+                del held
+    return Timing(tuple(blocks_s))
+
+
+def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operators:
+    """The operators of a call in plain eager, because compiled code shows none.
+
+    Uses no_grad instead of inference mode, which does not show the operators within compositions:
+    an LSTM is one operator there, whether it calls ten others or a hundred.
+    """
+    grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
+    eager = replace(variant, mode=variant.mode.in_eager(grad))
+    step = modes.build(subject, eager, True, device, ONE_CALL).step
+    operators = _Operators()
+    with operators:
+        step()
+    return operators
+
+
+class _Operators(TorchDispatchMode):
+    """Notes all operators, and those that compute a tensor of several elements: they do work."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: list[str] = []
+        self.working: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        results = func(*args, **(kwargs or {}))
+        self.names.append(_name(func, args, kwargs or {}))
+        known = {storage_key(tensor) for tensor in tensors((args, kwargs))}
+        computes = func.overloadpacket not in ALLOCATIONS
+        made = [each for each in tensors(results) if each.numel() > 1]
+        if computes and any(storage_key(each) not in known for each in made):
+            self.working.append(str(func.overloadpacket))
+        return results
+
+
+def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """The name for routes.compare; contiguous() and reshape() pass a format, clone() does not."""
+    name = str(func.overloadpacket)
+    if func.overloadpacket is not torch.ops.aten.clone:
+        return name
+    copies = kwargs.get("memory_format") is torch.contiguous_format and not args[0].is_contiguous()
+    return name + routes.STRIDED if copies else name
+
+
+def _emptied(subject: Subject, batch_dim: int) -> Subject:
+    """The same module with inputs that have no rows."""
+    inputs = subject.inputs.map(lambda tensor: torch.empty_like(tensor.narrow(batch_dim, 0, 0)))
+    return Subject(subject.module, inputs)

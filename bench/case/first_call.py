@@ -1,0 +1,86 @@
+"""Builds a variant on its own copy of the model, calls it for the first time and observes that."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+from modescope.bench.devices.allocators import Peak
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.columns import GeneratedCode
+from modescope.bench.steps import backends, modes
+from modescope.bench.steps.backends import Compiled
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.evidence import generated_code, graph_breaks, mode_effect
+from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
+from modescope.bench.steps.model_and_inputs import Subject, state_kept
+from modescope.bench.steps.phases.table import phase_of
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A variant after its first call: the case's own or its baseline."""
+
+    built: Built
+    first_call_s: float
+    facts: mode_effect.Facts
+    generated: GeneratedCode  # code of the first call's compilation; null without `profile`
+    setup: Peak | None  # peak memory of the first call; None without `memory`
+
+    def effect(self, device: Hardware) -> mode_effect.ModeEffect:
+        """Whether the mode took effect. To be called after all timing, because it may profile."""
+        launches = mode_effect.graph_launches(self.built.step, self.facts.mode, device)
+        return mode_effect.effect(replace(self.facts, graph_launches=launches))
+
+
+def enter(
+    subject: Subject, variant: Variant, case: Case, device: Hardware, plan: Plan
+) -> Contender:
+    """Calls the variant for the first time, on its own copy of `subject`.
+
+    The time includes compiling, autotuning and capturing, but not copying and casting weights. It
+    covers the first two calls where the compiler records CUDA graphs, as it does so in the second.
+    The module's buffers and all that steps change are restored on return.
+    """
+    phase, fullgraph = phase_of(case.options), case.model.fullgraph
+    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    first = phase.start(own.module)
+    records_later = backends.captures(variant.mode) and device.type == "cuda"
+    before = mode_effect.compiled_so_far()
+    # These watches hardly affect the time: they keep code as it is written, add up bytes per kernel
+    # and read a peak at the end.
+    code = generated_code.watch() if plan.profile else nullcontext()
+    memory = device.allocator.watch_setup() if plan.memory else nullcontext()
+    breaks = graph_breaks.watch()
+    with state_kept(own.module), code as code_watch, memory as peak_watch, breaks as breaks_watch:
+        device.synchronize()
+        start = device.clock()
+        built = modes.build(own, variant, fullgraph, device, phase, first)
+        for _ in range(2 if records_later else 1):
+            built.step()
+        device.synchronize()
+        first_call_s = device.clock() - start
+    compiled = mode_effect.compiled_so_far().since(before)
+    generated = code_watch.generated if code_watch else None
+    built.settle()
+    facts = mode_effect.Facts(
+        variant,
+        fullgraph=fullgraph,
+        device_type=device.type,
+        compiled=compiled,
+        cold=plan.compile_cache == "cold",
+        symbolic_sizes=generated.symbolic_sizes if generated else None,
+        observed=mode_effect.observe(built, device),
+        breaks=_known(breaks_watch.breaks, compiled, variant),
+    )
+    code_columns = generated.columns if generated else GeneratedCode()
+    peak = peak_watch.result if peak_watch else None
+    return Contender(built, first_call_s, facts, code_columns, peak)
+
+
+def _known(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:
+    """None, not 0 breaks, where nothing was compiled that could have had a break."""
+    if breaks is None or not variant.mode.compiles:
+        return None
+    return breaks if compiled.graphs or breaks.sites else None

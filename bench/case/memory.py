@@ -1,0 +1,192 @@
+"""Reads what a variant's memory consists of. The variant must be alone in its process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
+from modescope.bench.devices.devices import Step
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.columns import Memory
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.model_and_inputs import Inputs, Subject
+
+COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
+GRAPHED = (
+    "saved activations and casts of weights are in the memory pool of the graphs of forward and "
+    "backward, where they cannot be distinguished"
+)
+NO_STORAGE = "a weight or input has no storage whose size could be read (a sparse tensor)"
+
+CASTS = (torch.ops.aten._to_copy, torch.ops.aten.to)
+"""Operators by which autocast casts an argument; the second in inference mode."""
+
+
+def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
+    """All columns, for a variant that has been called before and is alone in the process.
+
+    Calls it four times; all state is restored on return. The harness's copies of the initial state
+    are moved to the host, and do not count.
+    """
+    subject, state = built.subject, built.state
+    state.leave_device()
+    saved = copies = None
+    with built.kept():
+        call = steady_call(built.step, allocator)
+        resident = allocator.resident_bytes()
+        pools = allocator.pools()  # afterwards, because resident_bytes() collects garbage first
+        sizes = state.sizes()
+        if not built.graphed:
+            saved = saved_activation_bytes(built.live, subject)
+            copies = autocast_copy_bytes(built.live, subject.module, variant)
+    if resident is not None:
+        resident -= state.copies_bytes()
+    weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
+    reasons = (
+        allocator.unreadable,
+        NO_STORAGE if weights is None or inputs is None else None,
+        GRAPHED if built.graphed else COMPILED_CASTS if copies is None else None,
+    )
+    return Memory(
+        step_peak_bytes=call.peak_bytes if call else None,
+        step_requested_bytes=call.requested_peak_bytes if call else None,
+        step_left_bytes=call.left_bytes if call else None,
+        allocations_per_call=call.allocations if call else None,
+        releases_per_call=call.releases if call else None,
+        allocated_bytes_per_call=call.allocated_bytes if call else None,
+        weights_bytes=weights,
+        input_bytes=inputs,
+        **sizes,
+        resident_bytes=resident,
+        saved_activation_bytes=saved,
+        autocast_copy_bytes=copies,
+        reserved_bytes=pools.reserved_bytes,
+        graph_pool_bytes=pools.graph_pool_bytes,
+        graph_pool_live_bytes=pools.graph_pool_live_bytes,
+        memory_note="; ".join(reason for reason in reasons if reason) or None,
+    )
+
+
+def weights_bytes(module: torch.nn.Module) -> int | None:
+    """Bytes of parameters and buffers. Tied ones count once; None if one is sparse."""
+    return _bytes_or_none(_weights(module))
+
+
+def input_bytes(inputs: Inputs) -> int | None:
+    """Bytes of the inputs. Views of one storage count once; None if one is sparse."""
+    return _bytes_or_none(inputs.tensors())
+
+
+def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
+    """Allocations and releases of a steady call, whose result is dropped.
+
+    None where the allocator is unreadable. Calls twice and counts the second: a watch may miss the
+    release of older memory, so that state which a call replaces would look like a leak.
+    """
+    gc.collect()
+    for _ in range(2):
+        with allocator.watch() as watched:
+            step()
+    return watched.result
+
+
+def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
+    """The most bytes that one call saves for a backward: 0 where gradients are off.
+
+    Storages count once; weights, buffers and inputs, which exist anyway, do not. Compiled code
+    saves through the same hooks (torch.autograd.graph.saved_tensors_hooks) and does not compile
+    again. Tensors that a custom autograd function keeps without `save_for_backward` are missed.
+    None where a tensor has no storage (a sparse tensor).
+    """
+    saved = _Alive()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage()._cdata not in known:
+            saved.add(tensor)
+        return tensor.detach()  # a saved output would otherwise keep itself alive
+
+    try:
+        known = _storages([*_weights(subject.module), *subject.inputs.tensors()])
+        with saved_tensors_hooks(keep, lambda kept: kept):
+            live()
+    except NotImplementedError:  # from a sparse tensor, which has no storage
+        return None
+    return saved.peak_bytes
+
+
+def autocast_copy_bytes(live: Step, module: torch.nn.Module, variant: Variant) -> int | None:
+    """The most bytes that casted copies of weights take at one time within a call.
+
+    Except in inference mode, autocast keeps copies of parameters that require a gradient until its
+    context ends; other copies are freed after use. None where the call is compiled, or a weight has
+    no storage to identify it by.
+    """
+    if not variant.mode.autocast:
+        return 0
+    if variant.mode.compiles:
+        return None
+    try:
+        casts = _Casts(_storages(_weights(module)))
+        with casts:
+            live()
+    except NotImplementedError:
+        return None
+    return casts.copies.peak_bytes
+
+
+class _Alive:
+    """Storages by identity, and the most bytes of them that were alive at one time.
+
+    Their weak references keep no storage alive, but prevent the reuse of its address.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak_bytes = 0
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self._sizes = {key: each for key, each in self._sizes.items() if not each[0].expired()}
+        self._sizes[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._sizes.values()))
+
+
+class _Casts(TorchDispatchMode):
+    """Notes what is cast from one of the storages to another dtype."""
+
+    def __init__(self, weights: set[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.weights = weights
+        self.copies = _Alive()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.overloadpacket in CASTS:
+            source, copy = _storages([args[0]]), _storages([result])
+            if source <= self.weights and copy != source:  # equal where nothing was cast
+                self.copies.add(result)
+        return result
+
+
+def _weights(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()]
+
+
+def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
+
+
+def _bytes_or_none(tensors: list[torch.Tensor]) -> int | None:
+    try:
+        return storage_bytes(tensors)
+    except NotImplementedError:
+        return None

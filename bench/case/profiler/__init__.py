@@ -1,0 +1,1 @@
+"""Runs torch's profiler and reads its traces."""

@@ -1,0 +1,132 @@
+"""Computes the facts of each profiled step from a trace; needs no torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from modescope.bench.case.profiler import events
+from modescope.bench.case.profiler.events import COPIES, FILLS, Event
+from modescope.bench.case.profiler.steps import IS_GRAPH_LAUNCH, IS_LAUNCH, StepEvents, steps
+
+WORKING_OPERATORS = "modescope_working_operators"
+"""Key in the trace of a CPU: names of its operators that do work of their own."""
+
+HEAVIEST = 10
+
+
+@dataclass(frozen=True)
+class Heavy:
+    """A name that takes much of a step's time."""
+
+    name: str
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """One step. "Work" is a GPU's kernels, copies and fills; on a CPU, its kernels.
+
+    A kernel of a CPU is the outermost operator that does work of its own, or a fused C++ kernel;
+    not the innermost, because aten::addmm and aten::mul call aten::copy_ before they compute.
+    """
+
+    span_s: float  # from the start of the range to its end or that of its last work
+    ops_top: int  # operators called by Python, autograd or compiled code
+    ops_leaf: int  # operators that call no further operator
+    leaf_ops_s: float  # their time, without what other operators compute themselves
+    kernels: int
+    kernels_s: float  # sum of their times, also where they overlap
+    launches: int  # of single kernels, through the CUDA runtime or driver
+    graph_launches: int
+    copies: int  # cudaMemcpy and the like; copies by kernels or operators count as kernels
+    fills: int
+    busy_s: float  # time with any work on any stream: the union of its intervals
+    launch_delays_s: tuple[float, ...]  # start of each launch to start of its first work, in order
+    heaviest_kernels: tuple[Heavy, ...]
+    heaviest_ops: tuple[Heavy, ...]  # operators, by their time without operations they call
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """All steps in order."""
+
+    steps: tuple[StepFacts, ...]
+    left_out: Counter[str]
+    """Counts of unused events, by reason (`events.intervals`, `steps.steps`)."""
+
+
+def read(source: events.Trace | Path | str, working: Collection[str] | None = None) -> TraceFacts:
+    """The facts of a trace, given as a dict or as a .json or .json.gz file.
+
+    working: names of the operators that do work of their own, for a trace of a CPU. Without it,
+        and without the key `WORKING_OPERATORS` in the trace, kernels are those of a GPU.
+    Raises OSError and ValueError as `events.load` does.
+    """
+    trace = source if isinstance(source, dict) else events.load(source)
+    intervals, left_out = events.intervals(trace)
+    working = trace.get(WORKING_OPERATORS) if working is None else working
+    return TraceFacts(tuple(map(_facts, steps(intervals, working, left_out))), left_out)
+
+
+def _facts(step: StepEvents) -> StepFacts:
+    leaves = [each for each in step.operators if each.leaf]
+    categories = Counter(each.category for each in step.work)
+    launches = [launch.name for launch in step.launches.values()]
+    stretches = _union(step.work)
+    end_ns = max([step.range.end_ns, *(end for _, end in stretches)])
+    return StepFacts(
+        span_s=_seconds(end_ns - step.range.start_ns),
+        ops_top=sum(each.top for each in step.operators),
+        ops_leaf=len(leaves),
+        leaf_ops_s=_seconds(sum(each.event.length_ns for each in leaves)),
+        kernels=len(step.kernels),
+        kernels_s=_seconds(sum(each.length_ns for each in step.kernels)),
+        launches=sum(bool(IS_LAUNCH(name)) for name in launches),
+        graph_launches=sum(bool(IS_GRAPH_LAUNCH(name)) for name in launches),
+        copies=categories[COPIES],
+        fills=categories[FILLS],
+        busy_s=_seconds(sum(end - start for start, end in stretches)),
+        launch_delays_s=_delays(step),
+        heaviest_kernels=_heaviest((each.name, each.length_ns) for each in step.kernels),
+        heaviest_ops=_heaviest((each.event.name, each.self_ns) for each in step.operators),
+    )
+
+
+def _union(work: Iterable[Event]) -> list[tuple[int, int]]:
+    """Separate stretches of time that are covered by any of the events, in order."""
+    stretches: list[tuple[int, int]] = []
+    for start, end in sorted((each.start_ns, each.end_ns) for each in work):
+        if stretches and start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], max(end, stretches[-1][1]))
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _delays(step: StepEvents) -> tuple[float, ...]:
+    """From the start of each launch, because a replay's first kernel may run before its end."""
+    first_ns: dict[object, int] = {}
+    for event in step.work:
+        first_ns.setdefault(event.correlation, event.start_ns)
+    launched = sorted(step.launches.items(), key=lambda item: item[1].start_ns)
+    return tuple(
+        _seconds(first_ns[key] - launch.start_ns) for key, launch in launched if key in first_ns
+    )
+
+
+def _heaviest(named_ns: Iterable[tuple[str, int]]) -> tuple[Heavy, ...]:
+    counts: Counter[str] = Counter()
+    total_ns: Counter[str] = Counter()
+    for name, length_ns in named_ns:
+        counts[name] += 1
+        total_ns[name] += length_ns
+    heaviest = total_ns.most_common(HEAVIEST)
+    return tuple(Heavy(name, counts[name], _seconds(length_ns)) for name, length_ns in heaviest)
+
+
+def _seconds(ns: int) -> float:
+    return ns / 1e9

@@ -1,0 +1,105 @@
+"""Measures the best rates of a device: matrix products, copies and reads of several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+
+import torch
+
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.stats.roofline import Ceilings
+from modescope.bench.steps import modes
+from modescope.bench.timing.timers import device_time, latency
+
+MakeStep = Callable[[], Step]
+
+GEMM_SIDES = (256, 512, 1024, 2048, 4096, 8192)
+TRANSFER_BYTES = tuple(2**power for power in range(18, 31, 2))  # 256 KiB to 1 GiB
+LONGEST_CALL_S = 0.05  # sizes that would take longer are left out: their rate is no higher
+BLOCKS = 5  # of each size; the best counts, as others may have been interrupted
+BLOCK_S = 0.005  # calls of one block take about as long
+FEWEST_CALLS, MOST_CALLS = 1, 50
+
+
+def measure(
+    device: Hardware,
+    dtype: str,
+    sides: tuple[int, ...] = GEMM_SIDES,
+    transfer_bytes: tuple[int, ...] = TRANSFER_BYTES,
+) -> Ceilings:
+    """The best rate of square matrix products, and of transfers by size. 2 to 3 s on a CPU.
+
+    A transfer is a copy, which reads and writes, or a read alone, whichever is faster: on most CPUs
+    reading is. A rate that cannot be measured is None; a size that cannot be timed is left out.
+    """
+    with torch.inference_mode(), _precision(dtype):
+        products: list[tuple[int, float]] = []
+        for transposed in (False, True):
+            gemm = partial(_gemm, device, dtype, transposed)
+            products += _rates(device, [(2 * n**3, partial(gemm, n)) for n in sides])
+        transfers: dict[int, float] = {}
+        for build in (_copy, _read):
+            of_size = [(size, partial(build, device, size)) for size in transfer_bytes]
+            for size, rate in _rates(device, of_size):
+                transfers[size] = max(rate, transfers.get(size, 0.0))
+    fastest = max((rate for _, rate in products), default=None)
+    return Ceilings(fastest, tuple(sorted(transfers.items())))
+
+
+def _rates(device: Hardware, tried: Iterable[tuple[int, MakeStep]]) -> Iterator[tuple[int, float]]:
+    """Work and its rate per second, smallest first, until the next would take too long."""
+    expected_s_per_work = 0.0
+    for work, build in tried:
+        if work * expected_s_per_work > LONGEST_CALL_S:
+            return
+        best_s = _shortest_s(device, build())
+        if best_s:
+            yield work, work / best_s
+            expected_s_per_work = best_s / work
+
+
+def _shortest_s(device: Hardware, step: Step) -> float | None:
+    """The best sample of several blocks; where the device queues work, a sample is a mean."""
+    step()
+    (once_s,) = latency(step, device, 1).samples_s
+    calls = max(FEWEST_CALLS, min(MOST_CALLS, int(BLOCK_S / once_s)))
+    timer = device_time if device.queues else latency
+    blocks = [timer(step, device, calls).samples_s for _ in range(BLOCKS)]
+    return min(chain.from_iterable(blocks), default=None)
+
+
+def _gemm(device: Hardware, dtype: str, transposed: bool, side: int) -> Step:
+    """A product of random numbers, because zeros would be multiplied faster.
+
+    A linear layer multiplies by a transposed matrix, which is ten times as fast in fp16 on a CPU.
+    """
+    shape, kind, place = (side, side), modes.DTYPES[dtype], device.torch_device
+    one, other = (torch.randn(shape, dtype=kind, device=place) for _ in range(2))
+    right = other.t() if transposed else other
+    product = torch.empty(shape, dtype=kind, device=place)
+    return lambda: torch.mm(one, right, out=product)
+
+
+def _copy(device: Hardware, moved_bytes: int) -> Step:
+    source = torch.ones(moved_bytes // 8, dtype=torch.float32, device=device.torch_device)
+    target = torch.zeros_like(source)
+    return lambda: target.copy_(source)
+
+
+def _read(device: Hardware, moved_bytes: int) -> Step:
+    source = torch.ones(moved_bytes // 4, dtype=torch.float32, device=device.torch_device)
+    total = torch.zeros((), dtype=torch.float32, device=device.torch_device)
+    return lambda: torch.sum(source, 0, out=total)
+
+
+@contextmanager
+def _precision(dtype: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(dtype, "highest"))
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

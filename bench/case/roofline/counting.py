@@ -1,0 +1,103 @@
+"""Counts the FLOPs and bytes of one eager call, operator by operator.
+
+Compiled code shows no operators, a replay runs none, and inference may use fused operators without
+a known formula. So the count is made in plain eager that records gradients, with the same weights
+and inputs: the work is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+
+from modescope.bench.case.roofline.traffic import Traffic, tensors
+from modescope.bench.devices.allocators import storage_bytes
+from modescope.bench.records.columns import WorkCounts
+from modescope.bench.records.progress import one_line
+from modescope.bench.steps.built_step import Built
+
+aten = torch.ops.aten
+
+
+MISSING_FORMULAS: dict[Any, Callable[..., int]] = {
+    aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)
+    ),
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)
+    ),
+    aten.mv: lambda matrix, *_, **__: 2 * math.prod(matrix),
+    aten.addmv: lambda bias, matrix, *_, **__: 2 * math.prod(matrix),
+    aten.dot: lambda one, *_, **__: 2 * math.prod(one),
+}
+"""FLOPs from the arguments' shapes, for operators that torch's own counter counts as 0.
+
+Attention on a CPU (https://github.com/pytorch/pytorch/issues/195460) counts as on CUDA, causal or
+not: both products in full. Backward has five: one of these again, and two for gradients of each.
+"""
+
+MATRIX_WORDS = frozenset(
+    {
+        *("attention", "bmm", "cdist", "conv", "convolution", "dot", "fft", "linalg", "linear"),
+        *("mha", "mm", "mv", "rnn", "transformer"),
+    }
+)
+"""Words in the names of operators that do matrix work: without a formula, FLOPs are unknown."""
+
+PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
+"""Operators from other namespaces may do any work."""
+
+
+def count(built: Built) -> WorkCounts:
+    """Makes one eager call and counts its FLOPs and bytes; all state is restored on return.
+
+    Pointwise work and reductions count no FLOPs: they are bound by bytes. A training step also
+    writes the weights that have gradients and the optimizer's state. What activation checkpointing
+    computes again counts again.
+    """
+    module, inputs = built.subject.module, built.subject.inputs
+    counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
+    try:
+        with built.kept():
+            changed = built.state.written(built.live)
+        traffic = Traffic([*module.parameters(), *module.buffers(), *inputs.tensors(), *changed])
+        unknown = _UnknownWork(set(counter.flop_registry))
+        # The counter is innermost: it decomposes compositions, which inference mode does not.
+        with built.kept(), traffic, unknown, counter:
+            output = built.live()
+        least_bytes = traffic.read_bytes() + traffic.written_bytes(tensors(output))
+        least_bytes += storage_bytes(changed)
+    except Exception as error:
+        return WorkCounts(work_note=f"torch cannot count this call: {one_line(error, 120)}")
+    names = ", ".join(sorted(unknown.names))
+    return WorkCounts(
+        flops=None if names else int(counter.get_total_flops()),
+        least_bytes=least_bytes,
+        eager_bytes=traffic.total_bytes,
+        work_note=f"the FLOPs of these operators are unknown: {names}" if names else None,
+    )
+
+
+class _UnknownWork(TorchDispatchMode):
+    """Notes operators that may do matrix work and have no formula."""
+
+    def __init__(self, counted: set[Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.counted = counted
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        operator = func.overloadpacket
+        plain = func.namespace in PLAIN_NAMESPACES
+        if operator not in self.counted and not (
+            plain and MATRIX_WORDS.isdisjoint(operator.__name__.split("_"))
+        ):
+            self.names.add(str(operator))
+        return func(*args, **(kwargs or {}))

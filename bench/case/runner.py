@@ -1,0 +1,166 @@
+"""Measures a case in the process started for it: all that is done to a case, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch._dynamo.exc import FailOnRecompileLimitHit
+
+from modescope.bench.case import paired_timing, passes
+from modescope.bench.case.first_call import Contender, enter
+from modescope.bench.case.judge_correctness import Judge
+from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.progress import Progress, one_line
+from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
+from modescope.bench.steps import modes
+from modescope.bench.steps.evidence import graph_breaks
+from modescope.bench.steps.model_and_inputs import Subject, build
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.timing.calibration import calibrate
+
+OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+)
+"""Texts of plain RuntimeErrors of torch's CPU allocator, the CUDA driver, cuBLAS and cuDNN."""
+
+GAVE_UP = (
+    "torch.compile compiled the same code again and again and gave up: a value that changes from "
+    "call to call, such as a number in the module, is a constant of the compiled code"
+)
+
+CANNOT_TRACE = (
+    "torch.compile cannot trace the whole model: {}; model.fullgraph=false allows graph breaks and "
+    "counts them"
+)
+
+CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph there: {}"
+
+
+def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
+    """Measures `case` according to `plan`; failures of the case become a status and a reason.
+
+    `run_id` names its files among the study's traces; without one it writes none. Other exceptions
+    propagate: a UsageError is shown to the user, the rest is recorded by the parent process.
+    """
+    try:
+        return _measure(progress, case, plan, run_id)
+    except Ended as ended:
+        return ended.result
+    except FailOnRecompileLimitHit:
+        return Result("failed", GAVE_UP, Findings())
+    except (*graph_breaks.STOPS, *graph_breaks.UNBREAKABLE) as error:
+        may_break = case.model.fullgraph and not isinstance(error, graph_breaks.UNBREAKABLE)
+        reason = CANNOT_TRACE if may_break else CANNOT_BREAK
+        where = graph_breaks.summary([graph_breaks.site(error)])
+        return Result("failed", reason.format(where), Findings())
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        out_of_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+        if not (out_of_memory or any(text in str(error) for text in OUT_OF_MEMORY)):
+            raise
+        return Result("oom", one_line(error), Findings())
+
+
+def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
+    device = find(case.device)
+    _settle(case, plan)
+    candidate, findings = _timed(progress, case, device, plan)
+    # Baseline and reference are freed here: passes need the candidate alone in the process.
+    scene = passes.Scene(candidate, case, device, plan, run_id)
+    return Result("ok", None, passes.run(progress, scene, findings))
+
+
+def _settle(case: Case, plan: Plan) -> None:
+    """Sets everything global that a measurement depends on."""
+    torch.set_num_threads(case.threads)
+    torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
+    torch.backends.cudnn.allow_tf32 = (
+        case.variant.dtype == "tf32"
+    )  # convolutions have their own switch
+    torch.manual_seed(plan.seed)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default torch silently runs eager
+    phase_of(case.options).apply_settings()
+
+
+def _timed(
+    progress: Progress, case: Case, device: Hardware, plan: Plan
+) -> tuple[Contender, Findings]:
+    """The candidate after checks of correctness and effect, with everything that is timed."""
+    progress("reference")
+    phase = phase_of(case.options)
+    subject = build(case.model, case.shape).to(device.torch_device)
+    subject = phase.prepare(subject, plan.seed)
+    judge = Judge(phase.check(subject, device, plan.seed), case, plan)
+    precision = torch.get_float32_matmul_precision()
+    findings = joined(Findings(matmul_precision=precision), calibrate(device))
+    if judge.check.unfit:
+        raise Ended("failed", judge.check.unfit, findings)
+
+    progress("first call")
+    findings = judge.limit_error(subject, device, findings)
+    candidate = enter(subject, case.variant, case, device, plan)
+    progress("check")
+    findings = judge.judge(candidate, _describe(candidate, findings))
+    progress("baseline")
+    baseline, findings = _baseline(judge, subject, candidate, device, findings)
+    del subject  # from here on only what is timed, and its references, take memory
+
+    with candidate.built.kept():  # a module that counts its calls ends as it began
+        findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
+    progress("check again")
+    findings = judge.judge(candidate, findings)
+    progress("evidence")
+    return candidate, _prove(candidate, baseline, device, findings)
+
+
+def _describe(candidate: Contender, findings: Findings) -> Findings:
+    facts, setup = candidate.facts, candidate.setup
+    breaks, observed = facts.breaks, facts.observed
+    return replace(
+        joined(findings, candidate.generated),
+        first_call_s=candidate.first_call_s,
+        graphs=facts.compiled.graphs,
+        **(breaks.columns if breaks else {}),
+        autotuned=facts.compiled.autotuned,
+        seen_grad=observed.grad,
+        seen_autocast=observed.autocast,
+        seen_weight_dtype=observed.weight_dtype,
+        setup_peak_bytes=setup.above_start_bytes if setup else None,
+        setup_peak_note=setup.note if setup else None,
+    )
+
+
+def _baseline(
+    judge: Judge, subject: Subject, candidate: Contender, device: Hardware, findings: Findings
+) -> tuple[Contender | None, Findings]:
+    """The baseline after its first call; None where there is none, or where its results are wrong.
+
+    A baseline that compiles uses the caches that the case filled: the time of its first call means
+    nothing, and if it compiled nothing itself, it runs the case's graphs.
+    """
+    variant = judge.case.baseline
+    if variant is None:
+        return None, findings
+    baseline = enter(subject, variant, judge.case, device, judge.plan)
+    if not variant.mode.compiles:
+        findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
+    elif baseline.facts.compiled.graphs == 0:
+        facts = replace(baseline.facts, compiled=candidate.facts.compiled)
+        baseline = replace(baseline, facts=facts)
+    return judge.judge_baseline(baseline, findings)
+
+
+def _prove(
+    candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
+) -> Findings:
+    """Records whether the modes took effect; without a speedup if the baseline's did not."""
+    findings = joined(findings, candidate.effect(device))
+    if baseline is None or baseline.effect(device).in_effect:
+        return findings
+    without = replace(findings, baseline_latency_rounds_s=None, case_ran_first=None)
+    return flagged(without, "baseline_not_in_effect")

@@ -1,0 +1,1 @@
+"""CPUs and GPUs: clocks, memory, allocators, and what they say about their state."""

@@ -1,0 +1,214 @@
+"""The interface of allocators, which count what a block of code allocates; and the CPU's.
+
+Bytes are those of tensors. Memory outside the allocator (scratch of oneDNN and MKL, the CUDA
+context, Python's objects) is not counted.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from torch.autograd import profiler
+
+T = TypeVar("T")
+
+ALLOCATION = "[memory]"
+"""The profiler's name for an allocation or a release."""
+
+STATUS = Path("/proc/self/status")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+"""Written to clear_refs, it sets the peak of the resident set to its present size (proc(5))."""
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """Allocations and releases within a block of code. Bytes, relative to its start."""
+
+    allocations: int
+    releases: int
+    allocated_bytes: int  # sum over allocations
+    released_bytes: int
+    peak_bytes: int  # most held at one time, above the start
+    requested_peak_bytes: int  # the same before the allocator rounded sizes up
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes held at the end minus those at the start; negative if more was released."""
+        return self.allocated_bytes - self.released_bytes
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Most memory held at one time above the start; None, and the reason, where unknown."""
+
+    above_start_bytes: int | None
+    note: str | None  # what was measured instead of the allocator, or why there is no number
+
+
+@dataclass
+class Watched(Generic[T]):
+    """The result of watching a block; None until the block has ended."""
+
+    result: T | None = None
+
+
+@dataclass(frozen=True)
+class Pools:
+    """Bytes that an allocator has from the system, used or not; None where it has no pools."""
+
+    reserved_bytes: int | None
+    graph_pool_bytes: int | None  # reserved for CUDA graphs alone
+    graph_pool_live_bytes: int | None  # the part of that held by tensors
+
+
+class Allocator(Protocol):
+    """The allocator of a device's tensors."""
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why its statistics cannot be read, so that all readings are None; None if they can."""
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether it supports `record`."""
+
+    def watch(self) -> AbstractContextManager[Watched[Allocations]]:
+        """Counts what is allocated and released within the block.
+
+        Garbage that is collected within the block counts as released, so collect it before. The
+        result stays None where the allocator is unreadable.
+        """
+
+    def watch_setup(self) -> AbstractContextManager[Watched[Peak]]:
+        """Reads the peak of a block that compiles or captures, without slowing it down."""
+
+    def resident_bytes(self) -> int | None:
+        """Bytes that all tensors of this process hold now."""
+
+    def pools(self) -> Pools:
+        """Bytes that it has from the system now."""
+
+    def release_unused(self) -> None:
+        """Returns unused memory to the system."""
+
+    def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
+        """Writes a snapshot of the block's last `entries` events to `path`. Needs `snapshots`."""
+
+
+def tally(changes_bytes: Iterable[int]) -> Allocations:
+    """Sums up allocations (positive) and releases (negative), given in order of time."""
+    changes = list(changes_bytes)
+    held = peak = 0
+    for change in changes:
+        held += change
+        peak = max(peak, held)
+    taken = [change for change in changes if change > 0]
+    returned = [-change for change in changes if change < 0]
+    return Allocations(len(taken), len(returned), sum(taken), sum(returned), peak, peak)
+
+
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes of the tensors' storages, each once; raises NotImplementedError for a sparse tensor."""
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
+
+
+class CpuAllocator:
+    """The host's memory, as torch's CPU allocator reports it: sizes without what malloc adds."""
+
+    unreadable: str | None = None
+    snapshots = False  # torch writes snapshots of CUDA memory only
+
+    @contextmanager
+    def watch(self) -> Iterator[Watched[Allocations]]:
+        """See `Allocator`. Not within another profiler.
+
+        Releases of blocks that were allocated outside any watch are missed: the profiler knows only
+        the sizes of blocks whose allocation it recorded.
+        """
+        watched = Watched[Allocations]()
+        with profiler.profile(profile_memory=True) as profile:
+            yield watched
+        assert profile.kineto_results is not None
+        watched.result = tally(_changes_bytes(profile.kineto_results.experimental_event_tree()))
+
+    @contextmanager
+    def watch_setup(self) -> Iterator[Watched[Peak]]:
+        """See `Allocator`. The growth of the whole process: a profiler would slow down compiling.
+
+        It includes imports and the compiler's own data, but not child processes and memory that
+        the process had before and reused.
+        """
+        watched = Watched[Peak]()
+        try:
+            before = _resident_set_bytes("VmRSS")
+            CLEAR_REFS.write_text(RESET_PEAK)
+        except OSError as error:
+            yield watched
+            watched.result = Peak(None, f"the peak of the resident set cannot be read: {error}")
+            return
+        yield watched
+        watched.result = Peak(
+            max(0, _resident_set_bytes("VmHWM") - before),
+            "growth of the process's resident set, libraries and compiler included",
+        )
+
+    def resident_bytes(self) -> int:
+        """See `Allocator`. Only tensors that Python tracks: not those of C++, nor frozen ones."""
+        gc.collect()
+        return storage_bytes(_live_cpu_tensors())
+
+    def pools(self) -> Pools:
+        """See `Allocator`. Those of malloc are unknown, and a CPU has no CUDA graphs."""
+        return Pools(reserved_bytes=None, graph_pool_bytes=None, graph_pool_live_bytes=None)
+
+    def release_unused(self) -> None:
+        """See `Allocator`. Does nothing: torch caches no CPU memory."""
+
+    def record(self, path: Path, entries: int) -> AbstractContextManager[None]:
+        """Never called: see `snapshots`."""
+        raise AssertionError("a CPU's memory has no snapshots")
+
+
+def _changes_bytes(tree: Iterable[Any]) -> list[int]:
+    """Signed sizes of CPU allocations in a profiler's event tree, in order of time."""
+    events = [event for event in _flat(tree) if event.name == ALLOCATION]
+    of_cpu = [event for event in events if event.extra_fields.device.type == "cpu"]
+    of_cpu.sort(key=lambda event: int(event.start_time_ns))
+    return [event.extra_fields.alloc_size for event in of_cpu]
+
+
+def _flat(tree: Iterable[Any]) -> Iterator[Any]:
+    waiting = list(tree)
+    while waiting:
+        event = waiting.pop()
+        waiting += event.children
+        yield event
+
+
+def _live_cpu_tensors() -> Iterator[torch.Tensor]:
+    """Tensors with memory; a compiler's fake tensors have none."""
+    for thing in gc.get_objects():
+        if not issubclass(type(thing), torch.Tensor):  # isinstance would import lazy modules
+            continue
+        try:
+            storage = thing.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse tensors, wrappers of others
+            continue
+        if storage.device.type == "cpu":
+            yield thing
+
+
+def _resident_set_bytes(name: str) -> int:
+    """VmRSS (now) or VmHWM (peak) of this process; raises OSError where there is no such line."""
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"{STATUS} has no {name}")

@@ -1,0 +1,165 @@
+"""An NVIDIA GPU, and the choice of a device by its name."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+import torch
+
+from modescope.bench.devices import nvml
+from modescope.bench.devices.allocators import Allocator
+from modescope.bench.devices.cuda_allocator import CudaAllocator
+from modescope.bench.devices.devices import Activities, Cpu, Hardware, Mark, Step
+from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.errors import UsageError
+
+CudaStream = torch.cuda.Stream
+
+
+class CudaMark:
+    """A timing event on the current stream. Resolution is about 0.5 µs (CUDA runtime API)."""
+
+    def __init__(self) -> None:
+        self._event = torch.cuda.Event(enable_timing=True)
+        self._event.record()
+
+    def reached(self) -> bool:
+        """See `Mark`."""
+        return bool(self._event.query())
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """See `Mark`."""
+        assert isinstance(earlier, CudaMark)
+        return float(earlier._event.elapsed_time(self._event)) * 1e-3
+
+
+class Cuda:
+    """One NVIDIA GPU, its current stream and the caching allocator."""
+
+    type = "cuda"
+    queues = True
+    clock = staticmethod(time.perf_counter)
+    activities: Activities = (
+        torch.profiler.ProfilerActivity.CPU,
+        torch.profiler.ProfilerActivity.CUDA,
+    )
+
+    CAPTURE_WARM_UPS = 3
+    """Calls on a side stream before a capture (PyTorch notes on CUDA graphs)."""
+
+    SPINS = 2**20, 2**22
+    """Cycles: 0.5 and 2 ms at 2 GHz, so the 0.5 µs of an event are less than 0.1 % of the slope."""
+
+    SLOPES = 3  # readings of the clock: their median ignores one that was interrupted
+
+    def __init__(self, index: int) -> None:
+        self.torch_device = torch.device("cuda", index)
+        self.allocator: Allocator = CudaAllocator(index)
+        torch.cuda.set_device(index)
+        uuid = torch.cuda.get_device_properties(self.torch_device).uuid
+        self.nvidia_id = f"GPU-{uuid}"
+        self.synchronize: Callable[[], None] = torch.cuda.synchronize
+        self._last_clock_hz: float | None = None
+        self._slowdowns: Counter[str] = Counter()
+
+    def facts(self) -> DeviceFacts:
+        """Name, compute capability and memory as the driver reports them."""
+        properties = torch.cuda.get_device_properties(self.torch_device)
+        capability = (properties.major, properties.minor)
+        return DeviceFacts("cuda", properties.name, capability, properties.total_memory)
+
+    def hold(self, seconds: float) -> None:
+        """Queues a kernel that spins for about `seconds`."""
+        clock_hz = self._last_clock_hz or self.clock_hz()
+        torch.cuda._sleep(max(1, int(seconds * clock_hz)))
+
+    def mark(self) -> Mark:
+        """See `Device`."""
+        return CudaMark()
+
+    def clock_hz(self) -> float:
+        """The clock of its multiprocessors, whose cycles a spinning kernel counts."""
+        self._last_clock_hz = statistics.median(self._slope_hz() for _ in range(self.SLOPES))
+        return self._last_clock_hz
+
+    def _slope_hz(self) -> float:
+        """Slope between two spins, so that the cost of a launch cancels."""
+        short, long = self.SPINS
+        self.synchronize()
+        torch.cuda._sleep(short)  # meanwhile the rest is queued, so that no gaps arise
+        begin = self.mark()
+        torch.cuda._sleep(short)
+        middle = self.mark()
+        torch.cuda._sleep(long)
+        end = self.mark()
+        self.synchronize()
+        return (long - short) / (end.seconds_since(middle) - middle.seconds_since(begin))
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """In how many calls of this method NVML gave each reason as present."""
+        reasons = nvml.clock_reasons(self.nvidia_id)
+        if reasons is None:
+            return None
+        self._slowdowns.update(reasons)
+        return dict(self._slowdowns)
+
+    def other_processes(self) -> int | None:
+        """See `nvml.other_processes`."""
+        return nvml.other_processes(self.nvidia_id)
+
+    def capture(self, step: Step) -> Step:
+        """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs)."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(self.CAPTURE_WARM_UPS):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output = step()
+
+        def replay() -> object:
+            graph.replay()
+            return output
+
+        return replay
+
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+        """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
+        made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
+        assert isinstance(made, torch.nn.Module)
+        return made
+
+    def stream(self) -> CudaStream:
+        """A second queue of work, for `on`."""
+        return torch.cuda.Stream(self.torch_device)
+
+    def on(self, stream: CudaStream) -> AbstractContextManager[None]:
+        """Within it, work is queued on `stream` and memory is allocated for it."""
+        return torch.cuda.stream(stream)
+
+
+def find(name: str) -> Hardware:
+    """The device auto, cpu, cuda or cuda:<index>; raises UsageError where there is none."""
+    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
+        return Cpu()
+    known = re.fullmatch("auto|cuda(?::([0-9]+))?", name)
+    if not known:
+        raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+    index = int(known[1] or 0)
+    if not torch.cuda.is_available():
+        raise UsageError(
+            f"device={name}: torch {torch.__version__} finds no CUDA GPU here; use device=cpu, or "
+            "install a CUDA build of torch and check nvidia-smi"
+        )
+    if index >= torch.cuda.device_count():
+        raise UsageError(
+            f"device={name}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0"
+        )
+    return Cuda(index)

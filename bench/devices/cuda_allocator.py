@@ -1,0 +1,172 @@
+"""CUDA's caching allocator, read by its own statistics, which cost the step no time."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from modescope.bench.devices.allocators import Allocations, Peak, Pools, Watched
+
+SHARED_POOL = (0, 0)
+"""`segment_pool_id` of memory that is not reserved for a CUDA graph (CUDACachingAllocator)."""
+
+COUNTS = "native"
+"""The only backend of torch with full statistics. cudaMallocAsync leaves most at zero (see torch's
+documentation of memory_stats) and refuses snapshots; pluggable backends refuse both."""
+
+UNREADABLE = (
+    f"torch counts CUDA memory only with its allocator backend {COUNTS}, and this process uses "
+    "{}; PYTORCH_ALLOC_CONF sets the backend"
+)
+
+
+class CudaAllocator:
+    """Memory of one GPU as the caching allocator counts it.
+
+    cuBLAS's workspace counts too, from the first matrix product on. A replayed graph allocates
+    nothing: its memory is in `Pools.graph_pool_bytes`.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    @property
+    def unreadable(self) -> str | None:
+        """See `Allocator`. Read each time, because the backend can change at any time."""
+        backend = torch.cuda.get_allocator_backend()
+        return None if backend == COUNTS else UNREADABLE.format(backend)
+
+    @property
+    def snapshots(self) -> bool:
+        """See `Allocator`."""
+        return self.unreadable is None
+
+    @contextmanager
+    def watch(self) -> Iterator[Watched[Allocations]]:
+        """See `Allocator`. Sizes are those of blocks, rounded up to 512 bytes.
+
+        Returns cached, unused memory first, so that `pools` then shows what the block reserved.
+        """
+        watched = Watched[Allocations]()
+        if self.unreadable:
+            yield watched
+            return
+        torch.cuda.synchronize(self.index)
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self.index)
+        before = torch.cuda.memory_stats(self.index)
+        yield watched
+        torch.cuda.synchronize(self.index)
+        watched.result = since(before, torch.cuda.memory_stats(self.index))
+
+    @contextmanager
+    def watch_setup(self) -> Iterator[Watched[Peak]]:
+        """See `Allocator`. The allocator's own peak, autotuning and warm-up calls included."""
+        watched = Watched[Peak]()
+        with self.watch() as block:
+            yield watched
+        peak_bytes = block.result.peak_bytes if block.result else None
+        watched.result = Peak(peak_bytes, self.unreadable)
+
+    def resident_bytes(self) -> int | None:
+        """See `Allocator`."""
+        gc.collect()
+        return None if self.unreadable else int(torch.cuda.memory_allocated(self.index))
+
+    def pools(self) -> Pools:
+        """See `Allocator`."""
+        if self.unreadable:
+            return Pools(None, None, None)
+        private = [s for s in self._segments() if tuple(s["segment_pool_id"]) != SHARED_POOL]
+        return Pools(
+            reserved_bytes=int(torch.cuda.memory_reserved(self.index)),
+            graph_pool_bytes=sum(s["total_size"] for s in private),
+            graph_pool_live_bytes=sum(s["allocated_size"] for s in private),
+        )
+
+    def _segments(self) -> list[dict[str, Any]]:
+        segments = torch.cuda.memory_snapshot(include_traces=False)
+        return [segment for segment in segments if segment["device"] == self.index]
+
+    def release_unused(self) -> None:
+        """See `Allocator`. Memory of CUDA graphs stays, because their replays need it."""
+        torch.cuda.synchronize(self.index)
+        torch.cuda.empty_cache()
+
+    def driver_free_bytes(self) -> int:
+        """Bytes that the driver can give to any process now."""
+        return int(torch.cuda.mem_get_info(self.index)[0])
+
+    def expandable_bytes(self) -> int:
+        """Bytes reserved in expandable segments."""
+        return sum(s["total_size"] for s in self._segments() if s["is_expandable"])
+
+    @contextmanager
+    def expandable_segments(self, on: bool) -> Iterator[None]:
+        """Within it, new segments are those of PYTORCH_ALLOC_CONF=expandable_segments:<on>.
+
+        Unused memory, which is of the other kind, is returned before and after. Afterwards the
+        settings are those of the environment, because not every torch reports the present ones.
+        Without effect where the platform has no such segments: `expandable_bytes` stays 0.
+        """
+        before = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+        self.release_unused()
+        torch._C._accelerator_setAllocatorSettings(f"expandable_segments:{on}")
+        try:
+            yield
+        finally:
+            self.release_unused()
+            again = ",".join(filter(None, ("expandable_segments:False", before)))  # the last counts
+            torch._C._accelerator_setAllocatorSettings(again)
+
+    @contextmanager
+    def reserving_at_most(self, more_bytes: int) -> Iterator[None]:
+        """Within it, the driver gives at most `more_bytes`; requests beyond are out of memory.
+
+        Unused segments may be returned and reserved again, as on a full device.
+        """
+        total = torch.cuda.mem_get_info(self.index)[1]
+        before = torch.cuda.get_per_process_memory_fraction(self.index)
+        allowed = torch.cuda.memory_reserved(self.index) + more_bytes
+        torch.cuda.set_per_process_memory_fraction(min(1.0, allowed / total), self.index)
+        try:
+            yield
+        finally:
+            torch.cuda.set_per_process_memory_fraction(before, self.index)
+
+    @contextmanager
+    def record(self, path: Path, entries: int) -> Iterator[None]:
+        """See `Allocator`. The file opens in PyTorch's memory viewer (pytorch.org/memory_viz)."""
+        torch.cuda.memory._record_memory_history(
+            context="alloc", stacks="python", max_entries=entries, clear_history=True
+        )
+        try:
+            yield
+            torch.cuda.synchronize(self.index)
+            torch.cuda.memory._dump_snapshot(str(path))
+        finally:
+            torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def since(before: dict[str, int], after: dict[str, int]) -> Allocations:
+    """The changes between two readings of `memory_stats`, with the peak reset at the first."""
+
+    def growth(name: str, since: str | None = None) -> int:
+        return after[name] - before[since or name]
+
+    return Allocations(
+        allocations=growth("allocation.all.allocated"),
+        releases=growth("allocation.all.freed"),
+        allocated_bytes=growth("allocated_bytes.all.allocated"),
+        released_bytes=growth("allocated_bytes.all.freed"),
+        peak_bytes=growth("allocated_bytes.all.peak", since="allocated_bytes.all.current"),
+        requested_peak_bytes=growth(
+            "requested_bytes.all.peak", since="requested_bytes.all.current"
+        ),
+    )

@@ -1,0 +1,110 @@
+"""The interface of a device: its clock, its queue and its limits; and the CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+
+from modescope.bench.devices import processor
+from modescope.bench.devices.allocators import Allocator, CpuAllocator
+from modescope.bench.devices.clock_rate import Observable
+from modescope.bench.records.environment import DeviceFacts
+
+Step = Callable[[], object]
+Activities = tuple[torch.profiler.ProfilerActivity, ...]
+
+
+class Mark(Protocol):
+    """A point in the device's queue of work."""
+
+    def reached(self) -> bool:
+        """Whether the device has come to this point."""
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """Device time between two marks; both must have been reached."""
+
+
+class Device(Protocol):
+    """What timers need of a device. A test's simulated device is one too."""
+
+    type: str  # cpu | cuda
+    queues: bool  # whether calls return before their work is done
+    clock: Callable[[], float]  # host seconds, monotonic
+    synchronize: Callable[[], None]  # waits until all issued work is done
+
+    def hold(self, seconds: float) -> None:
+        """Keeps the device's queue busy for about `seconds`; only where `queues`."""
+
+    def mark(self) -> Mark:
+        """Puts a mark at the end of the device's queue; only where `queues`."""
+
+
+class Hardware(Device, Observable, Protocol):
+    """A device that can also run torch."""
+
+    torch_device: torch.device
+    activities: Activities
+    allocator: Allocator
+
+    @property
+    def nvidia_id(self) -> str | None:
+        """Its id for nvidia-smi, independent of CUDA_VISIBLE_DEVICES; None where it has none."""
+
+    def facts(self) -> DeviceFacts:
+        """Its properties."""
+
+    def capture(self, step: Step) -> Step:
+        """`step` captured in a CUDA graph; the result replays it and returns its output."""
+
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+        """`module` whose forward replays a CUDA graph, and whose backward another one."""
+
+
+class Cpu:
+    """The host itself."""
+
+    type = "cpu"
+    queues = False
+    clock = staticmethod(time.perf_counter)
+    synchronize = staticmethod(lambda: None)  # its work is done by the time a call returns
+    torch_device = torch.device("cpu")
+    activities: Activities = (torch.profiler.ProfilerActivity.CPU,)
+    nvidia_id: str | None = None
+    allocator: Allocator = CpuAllocator()
+
+    def facts(self) -> DeviceFacts:
+        """The CPU's name, as far as the system gives one, and the host's memory."""
+        name, memory_bytes = processor.name() or "unknown CPU", processor.host_memory_bytes()
+        return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
+
+    def hold(self, seconds: float) -> None:
+        """Never called: nothing is queued on a CPU."""
+        raise AssertionError("a CPU has no queue to hold")
+
+    def mark(self) -> Mark:
+        """Never called: nothing is queued on a CPU."""
+        raise AssertionError("a CPU has no queue to mark")
+
+    def capture(self, step: Step) -> Step:
+        """Never called: modes that capture are refused first."""
+        raise AssertionError("a CPU captures no graphs")
+
+    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+        """Never called: modes that capture are refused first."""
+        raise AssertionError("a CPU captures no graphs")
+
+    def clock_hz(self) -> float | None:
+        """Unknown: each core has its own clock, and the kernel may report the nominal one."""
+        return None
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """How often cores or packages were too hot, where the kernel counts it."""
+        count = processor.throttle_count()
+        return None if count is None else {"cpu_thermal": count}
+
+    def other_processes(self) -> int | None:
+        """Unknown; `bench.timing.contention` measures what others use of the cores."""
+        return None

@@ -1,0 +1,64 @@
+"""A GPU's state from NVIDIA's management library (NVML). Optional: without it, all is None.
+
+It comes with the driver; nvidia-ml-py (`pip install -e '.[cuda]'`) makes it callable as `pynvml`.
+Nothing here changes a setting.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+CLOCK_REASONS = {
+    0x04: "sw_power_cap",
+    0x08: "hw_slowdown",
+    0x20: "sw_thermal",
+    0x40: "hw_thermal",
+    0x80: "hw_power_brake",
+}
+"""The reasons of nvmlClocksEventReasons (nvml.h) that slow down work. The others are an idle GPU,
+and clocks set by a user, a group of GPUs or a display."""
+
+QUERIES = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+"""The present name, and the one of older drivers, which newer ones will drop."""
+
+T = TypeVar("T")
+
+
+def clock_reasons(nvidia_id: str) -> tuple[str, ...] | None:
+    """Why the GPU "GPU-..." is slowed down now; () for no reason, None for unknown."""
+    for name in QUERIES:
+        bits = _read(nvidia_id, partial(_bits, name))
+        if bits is not None:
+            return tuple(reason for bit, reason in CLOCK_REASONS.items() if bits & bit)
+    return None
+
+
+def _bits(function: str, nvml: Any, gpu: Any) -> int:
+    return int(getattr(nvml, function)(gpu))
+
+
+def other_processes(nvidia_id: str) -> int | None:
+    """How many processes other than this one have a compute context on that GPU.
+
+    This process must have one too. None where it is not in the list, as in a container whose
+    process ids differ from the driver's: then the list cannot be interpreted.
+    """
+    pids = _read(
+        nvidia_id,
+        lambda nvml, gpu: {int(p.pid) for p in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)},
+    )
+    return len(pids) - 1 if pids and os.getpid() in pids else None
+
+
+def _read(nvidia_id: str, function: Callable[[Any, Any], T]) -> T | None:
+    """The result of `function(pynvml, gpu)`; None where the library, driver or GPU has none."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()  # reference-counted: cheap once loaded, and unloaded with this process
+        return function(nvml, nvml.nvmlDeviceGetHandleByUUID(nvidia_id))
+    except Exception:  # whatever goes wrong in this optional library, the measurement goes on
+        return None

@@ -1,0 +1,1 @@
+"""Cases and results: frozen records, their columns, and the files that hold them."""

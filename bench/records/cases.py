@@ -1,0 +1,245 @@
+"""`Case`: the work that is measured; `Plan`: how it is measured. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from modescope.bench.records.ids import canonical_json, short_hash, stated
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Arguments of torch.compile beside its mode, under the same names.
+
+    A new option is a new field with a default. It becomes a key of `mode`; values other than the
+    default enter the case id, the mode's name and the column `compile_options`. A field's metadata
+    may list the allowed values: {"choices": (...)}.
+    """
+
+    dynamic: bool | None = None  # symbolic sizes; None: only for sizes that change between calls
+
+
+@dataclass(frozen=True)
+class Mode:
+    """An execution mode: its name, four independent axes, and the options of `compile`."""
+
+    name: str
+    grad: str  # enabled | no_grad | inference_mode
+    autocast: bool = False
+    compile: str = "none"  # none | a mode of a backend (bench.steps.backends)
+    graph: bool = False  # captured by hand in a CUDA graph
+    options: CompileOptions = CompileOptions()
+
+    @property
+    def compiles(self) -> bool:
+        """Whether anything is compiled."""
+        return self.compile != "none"
+
+    def in_eager(self, grad: str | None = None) -> Mode:
+        """The eager mode with the same autocast, and the same grad axis unless `grad` is given."""
+        return Mode(self.name, grad or self.grad, self.autocast)
+
+
+PLAIN_EAGER = {"autocast": False, "compile": "none", "graph": False}
+"""The axes of plain eager apart from grad: no autocast, nothing compiled or captured."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A mode at a precision: what is timed, as the case or as its baseline."""
+
+    mode: Mode
+    dtype: str  # fp32 | tf32 | bf16 | fp16
+
+
+BUILT_IN = "modescope.models."
+"""Prefix of the built-in models' targets."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Where a model comes from and how it may be compiled."""
+
+    name: str  # mlp, transformer, ... or custom:<target>
+    target: str  # importable "module:function"
+    args_json: str = "{}"  # the user's keyword arguments, canonical JSON
+    fullgraph: bool = True
+    batch_dim: int | None = 0
+
+
+@dataclass(frozen=True)
+class PhaseOptions:
+    """Options of a phase; a case and its baseline share them."""
+
+    phase: ClassVar[str]
+    key: ClassVar[str]
+    """Key of the options in the content that case ids are hashed from."""
+
+    def columns(self) -> dict[str, Any]:
+        """The options as columns of `Work`."""
+        return {}
+
+    def affecting_model(self) -> PhaseOptions:
+        """Only the options that decide whether a model can be measured; others at defaults."""
+        return type(self)()
+
+
+@dataclass(frozen=True)
+class Inference(PhaseOptions):
+    """A forward has no options."""
+
+    phase: ClassVar[str] = "inference"
+
+
+@dataclass(frozen=True)
+class Training(PhaseOptions):
+    """Options of a training step."""
+
+    phase: ClassVar[str] = "train"
+    key: ClassVar[str] = "training"
+
+    optimizer: str = "sgd"  # sgd | adamw
+    implementation: str = "default"  # torch's own choice | for_loop | foreach | fused
+    capturable: bool | None = None  # None: where the step is captured
+    lr: float = 1e-3
+    scaler: bool | None = None  # whether a GradScaler scales the loss; None: for autocast to fp16
+    loss: str = "mse"  # mse | output | importable "module:function"
+    capture: str = "step"  # step | forward_backward: what mode.graph captures
+    checkpoint: str = "none"  # none | children | model: modules whose activations are recomputed
+    activation_memory_budget: float | None = None  # the compiler's; None: torch's default
+
+    def columns(self) -> dict[str, Any]:
+        """The optimizer, and all options that differ from their defaults."""
+        return {"optimizer": self.optimizer, "training": canonical_json(stated(self))}
+
+    def affecting_model(self) -> Training:
+        """The loss, which has to fit the model."""
+        return Training(loss=self.loss)
+
+    def scales(self, variant: Variant) -> bool:
+        """Whether `variant` scales its loss."""
+        usual = variant.mode.autocast and variant.dtype == "fp16"
+        return usual if self.scaler is None else self.scaler
+
+    def captures_step(self, mode: Mode) -> bool:
+        """Whether the optimizer runs inside a CUDA graph."""
+        return mode.graph and self.capture == "step"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The work: all that decides what is computed and how, nothing about how it is measured."""
+
+    model: Model
+    shape_json: str  # resolved sizes, canonical JSON, e.g. {"batch":8,"seq":128}
+    variant: Variant
+    baseline: Variant | None
+    device: str  # cpu | cuda | cuda:1
+    threads: int
+    options: PhaseOptions = Inference()
+
+    @property
+    def phase(self) -> str:
+        """`inference` or `train`."""
+        return self.options.phase
+
+    @property
+    def shape(self) -> dict[str, int]:
+        """Resolved sizes by name."""
+        sizes: dict[str, int] = json.loads(self.shape_json)
+        return sizes
+
+    @property
+    def device_type(self) -> str:
+        """`cpu` or `cuda`."""
+        return self.device.partition(":")[0]
+
+    @property
+    def case_id(self) -> str:
+        """Hash of the work. Options at their defaults are left out, so new options keep old ids.
+
+        The names of model and mode are left out too, because target and axes identify the work.
+        `fullgraph` counts only where something is compiled.
+        """
+        options = {self.options.key: stated(self.options)} if fields(self.options) else {}
+        model = {**stated(self.model), "target": _target_in_ids(self.model.target)}
+        del model["name"]
+        if "args_json" in model:
+            model["args"] = json.loads(model.pop("args_json"))
+        if not any(each.mode.compiles for each in (self.variant, self.baseline) if each):
+            model.pop("fullgraph", None)
+        return short_hash(
+            {
+                "model": model,
+                "shape": self.shape,
+                "phase": self.phase,
+                **options,
+                "variant": _axes(self.variant),
+                "baseline": _axes(self.baseline) if self.baseline else None,
+                "device": self.device_type,
+                "threads": self.threads,
+            }
+        )
+
+
+def _target_in_ids(target: str) -> str:
+    """Built-in models lose `modescope.`, as in older ids; a user's `models` gets `custom:`."""
+    if target.startswith("models."):
+        return f"custom:{target}"
+    return target.removeprefix("modescope.") if target.startswith(BUILT_IN) else target
+
+
+def _axes(variant: Variant) -> dict[str, Any]:
+    axes = {**stated(variant.mode), "dtype": variant.dtype}
+    del axes["name"]
+    axes.pop("options", None)
+    options = stated(variant.mode.options)
+    return {**axes, "compile_options": options} if options else axes
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much time measuring a case may take. Times in seconds."""
+
+    name: str
+    rank: int  # rows of a larger rank may be reused for a smaller one
+    warmup_min_s: float
+    warmup_max_s: float
+    block_s: float  # length of one timed block
+    pilot_rounds: int
+    min_rounds: int
+    max_rounds: int
+    half_width: float  # target for the relative half-width of the speedup's interval
+    timed_max_s: float  # cap on the paired rounds
+    clock_rounds: int  # blocks of each further clock: host, device, pipelined, dispatch
+
+    @property
+    def settings(self) -> str:
+        """All its values but name and rank, canonical JSON."""
+        return canonical_json({k: v for k, v in asdict(self).items() if k not in ("name", "rank")})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a case is measured; none of this is part of `case_id`."""
+
+    budget: Budget
+    seed: int
+    replicate: int  # number of this process among the case's fresh ones, from 0
+    compile_cache: str  # cold | warm
+    timeout_s: float
+    study: str
+    results_dir: str
+    profile: bool  # run the passes that profile the case and count its work
+    memory: bool  # run the memory passes
+    trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
+    traces_max_bytes: int  # of all traces and snapshots of the study
+    max_error: float | None = None  # relative error that the user accepts; None: the usual limit
+
+    @property
+    def study_folder(self) -> Path:
+        """The folder of the study's results."""
+        return Path(self.results_dir) / self.study

@@ -1,0 +1,398 @@
+"""Columns of what is measured: one group per measuring function, which returns that group.
+
+Null where nothing was measured; no column is derived from others. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def column(doc: str, **default: Any) -> Any:
+    """A field that is a column; `doc` is its entry in the data dictionary (results/README.md)."""
+    return field(metadata={"doc": doc}, **default)
+
+
+def nullable(doc: str) -> Any:
+    """A column that is null unless it is given a value."""
+    return column(doc, default=None)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Whether the mode took effect and computes the right thing, and what its first call took."""
+
+    in_effect: bool | None = nullable(
+        "whether the mode did what its name says; false where torch ran something else"
+    )
+    in_effect_note: str | None = nullable("what torch ran instead, or what to know about the mode")
+    matmul_precision: str | None = nullable("torch.get_float32_matmul_precision() while measuring")
+    seen_grad: str | None = nullable("grad state in which the step called the model")
+    seen_autocast: str | None = nullable("autocast dtype at that call; none where off")
+    seen_weight_dtype: str | None = nullable("dtype of the weights at that call")
+    error: float | None = nullable(
+        "relative RMS error against float64 of the artifact that was timed: the worst output over "
+        "two fresh inputs, or the worst loss, gradient or update over three steps of training; a "
+        "training error that rounding at a ReLU can explain is measured on other batches too, and "
+        "the smallest counts"
+    )
+    error_place: str | None = nullable(
+        "where that error is: an output, a loss, or the gradient or update of a parameter"
+    )
+    eager_error: float | None = nullable("the same error of plain eager at this dtype")
+    baseline_error: float | None = nullable("the same error of the timed baseline")
+    error_limit: float | None = nullable(
+        "largest error accepted for this case unless max_error is larger; 0 where the error of "
+        "plain eager at this dtype is too large to judge any mode"
+    )
+    first_call_s: float | None = nullable(
+        "time of the first call, with compiling, autotuning and capturing, without imports; where "
+        "the compiler records CUDA graphs, which it does in the second call, of the first two"
+    )
+    baseline_first_call_s: float | None = nullable(
+        "time of the baseline's first call; null where it compiles, as the case warmed its caches"
+    )
+    graphs: int | None = nullable("graphs that torch.compile made (Dynamo)")
+    graph_breaks: int | None = nullable(
+        "expressions of the model at which torch.compile broke its graph in the first call; one "
+        "that is reached several times counts once, two on one line count as two; null for modes "
+        "without torch.compile, where unknown, and where nothing was compiled and torch gave no "
+        "reason"
+    )
+    graph_break_reasons: str | None = nullable(
+        "JSON, in order of occurrence: the place of each break (file and line; null outside the "
+        "model's code) and torch's reason; null where graph_breaks is null"
+    )
+    eager_functions: str | None = nullable(
+        "JSON: names of the functions that run in eager because of a graph break, as a whole "
+        "(after a break in a loop, for example) or from the break on; null where graph_breaks is "
+        "null"
+    )
+    recompiles: int | None = nullable("compilations within the timed window")
+    autotuned: int | None = nullable("choices the compiler benchmarked while autotuning")
+    graph_launches: int | None = nullable("CUDA graph launches in one steady call")
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Case and baseline in paired rounds, or the case alone; durations in seconds."""
+
+    warmup_s: float | None = nullable("warm-up of case and baseline")
+    timed_s: float | None = nullable("duration of the timed rounds")
+    calls_per_round: int | None = nullable("timed calls of the case in each round")
+    latency_rounds_s: tuple[float, ...] | None = nullable(
+        "per round: median latency of the case's calls"
+    )
+    baseline_latency_rounds_s: tuple[float, ...] | None = nullable(
+        "per round: median latency of the baseline's calls, paired by position"
+    )
+    case_ran_first: tuple[bool, ...] | None = nullable(
+        "per round: whether the case ran before the baseline"
+    )
+    latency_calls_s: tuple[float, ...] | None = nullable(
+        "latency of single calls of the case in order, thinned to a few thousand"
+    )
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks beside latency, one value per block."""
+
+    host_rounds_s: tuple[float, ...] | None = nullable(
+        "per block: how long the host is busy issuing one call, without waiting for its result"
+    )
+    pipelined_rounds_s: tuple[float, ...] | None = nullable(
+        "per block: time that one further call adds when calls follow each other without waiting"
+    )
+    device_rounds_s: tuple[float, ...] | None = nullable(
+        "per block: device time of one call, launches queued before the device starts; null on a "
+        "CPU"
+    )
+    device_note: str | None = nullable("why device_rounds_s is null")
+    device_calls: int | None = nullable(
+        "calls queued before the device starts in each block of device_rounds_s; null where that is"
+    )
+    device_calls_wanted: int | None = nullable(
+        "calls that make such a block long enough for the resolution of CUDA events; larger than "
+        "device_calls where they do not fit in the queue"
+    )
+    dispatch_rounds_s: tuple[float, ...] | None = nullable(
+        "per block: host time of the same call on an empty batch, which does no work"
+    )
+    dispatch_note: str | None = nullable("why dispatch_rounds_s is null, or what to know about it")
+    clocks_s: float | None = nullable(
+        "time spent measuring host, pipelined, device and dispatch, including the compilation that "
+        "dispatch may need"
+    )
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Costs of measuring itself, not subtracted from any figure."""
+
+    synchronize_s: float | None = nullable("cost of a synchronise on an idle device")
+    timer_resolution_s: float | None = nullable("smallest observed step of the clock")
+    timer_cost_s: float | None = nullable("cost of one reading of the clock")
+    empty_step_s: float | None = nullable(
+        "latency of a call that does nothing: the harness's part of every latency, not subtracted"
+    )
+    event_interval_s: float | None = nullable(
+        "device time between two marks with nothing between them: the harness's part of every "
+        "block of device time, not subtracted; null on a CPU"
+    )
+
+
+@dataclass(frozen=True)
+class Contention:
+    """What other work used the machine's cores while the case was timed."""
+
+    watched_s: float | None = nullable(
+        "wall time of warm-up, timing and clocks (without dispatch), which the next five columns "
+        "cover"
+    )
+    cpu_wait_s: float | None = nullable(
+        "how long the measuring thread was ready to run but had no core"
+    )
+    involuntary_switches: int | None = nullable(
+        "involuntary context switches of the measuring thread"
+    )
+    others_cpu_s: float | None = nullable(
+        "CPU time of all other processes, on all cores together, to 10 ms; in a virtual machine it "
+        "includes time that the host took"
+    )
+    machine_cores: int | None = nullable("logical cores of the machine, which others_cpu_s covers")
+    cgroup_throttled_s: float | None = nullable(
+        "how long CPU quotas stopped the process's cgroup or its parents"
+    )
+
+
+@dataclass(frozen=True)
+class DeviceState:
+    """The device's clock and other processes on it at a few moments."""
+
+    device_clock_hz: tuple[float, ...] | None = nullable(
+        "clock of the GPU before warm-up, after timing and after the clocks; null on a CPU"
+    )
+    throttle_reasons: tuple[str, ...] | None = nullable(
+        "why the clock was lowered after the first of these moments: for a GPU the reasons that "
+        "NVML gave at the others (sw_power_cap, hw_slowdown, sw_thermal, hw_thermal, "
+        "hw_power_brake), for a CPU cpu_thermal; empty: no reason; null: unknown"
+    )
+    gpu_processes: int | None = nullable(
+        "most other processes with a compute context on the GPU at any of these moments; null on a "
+        "CPU and where NVML does not say"
+    )
+
+
+@dataclass(frozen=True)
+class LossScaling:
+    """What GradScaler does; null for inference."""
+
+    loss_scale: float | None = nullable(
+        "GradScaler's scale in the first step: a quarter of the largest at which no gradient "
+        "overflowed; null without GradScaler"
+    )
+    overflow_skipped: bool | None = nullable(
+        "whether GradScaler skipped a step whose gradients were made to overflow, and no other; "
+        "null without GradScaler, and where no gradient can be made to overflow"
+    )
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """The parts of a training step; null for inference."""
+
+    forward_rounds_s: tuple[float, ...] | None = nullable(
+        "per block, in a separate pass that waits for each part: forward and loss"
+    )
+    backward_rounds_s: tuple[float, ...] | None = nullable("the same for the backward of the loss")
+    optimizer_rounds_s: tuple[float, ...] | None = nullable(
+        "the same for the optimizer's step, and for dropping the gradients before the next"
+    )
+    scaler_rounds_s: tuple[float, ...] | None = nullable(
+        "the same for scaling the loss, unscaling the gradients (unless a fused optimizer does it) "
+        "and updating the scale; null without GradScaler"
+    )
+    parts_note: str | None = nullable("why these are null, or what to know about them")
+
+
+@dataclass(frozen=True)
+class GeneratedCode:
+    """Code that the compiler generated in the case's first call; null where it compiled nothing."""
+
+    generated_kernels: int | None = nullable("calls of generated kernels in one call of the case")
+    extern_calls: int | None = nullable(
+        "calls from generated code to operators and libraries, such as matrix products"
+    )
+    bytes_accessed: int | None = nullable(
+        "bytes that all of these read and write, as counted by the compiler"
+    )
+    compiler_cache_hits: int | None = nullable(
+        "graphs whose code came from the compiler's cache on disk"
+    )
+    compiler_cache_misses: int | None = nullable(
+        "graphs whose code was not in that cache and was generated"
+    )
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One steady call under the profiler: of several, the one with the median span.
+
+    Operators are those of the dispatcher. Kernels are the GPU's; on a CPU a kernel is the outermost
+    operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
+    case was compiled once more).
+    """
+
+    ops_dispatched: int | None = nullable(
+        "operators called by Python, autograd or compiled code, not by other operators"
+    )
+    ops_leaf: int | None = nullable("operators that call no further operator")
+    leaf_ops_s: float | None = nullable(
+        "time of ops_leaf under the profiler, without what other operators compute themselves"
+    )
+    kernels: int | None = nullable(
+        "kernels that ran; on a CPU operators that do work of their own, and fused C++ kernels"
+    )
+    kernels_s: float | None = nullable("sum of the kernels' times, overlaps included")
+    launches: int | None = nullable(
+        "kernels launched one by one, without those of a replayed graph; null on a CPU"
+    )
+    copies: int | None = nullable("copies by the CUDA API; null on a CPU")
+    fills: int | None = nullable("fills by the CUDA API; null on a CPU")
+    device_busy_s: float | None = nullable(
+        "time in which a kernel, copy or fill runs on any stream"
+    )
+    profiled_span_s: float | None = nullable(
+        "from the start of the call to its end or the end of its last kernel, whichever is later"
+    )
+    launch_delay_s: float | None = nullable(
+        "median time from the start of a launch to the start of its first kernel; null on a CPU"
+    )
+    heaviest_kernels: str | None = nullable(
+        'the ten kernels with the most time, JSON: [{"name", "count", "seconds"}, ...]; their '
+        "seconds are part of kernels_s"
+    )
+    heaviest_ops: str | None = nullable(
+        "the same for operators, by their time without that of operators they call"
+    )
+    profiler_overhead: float | None = nullable(
+        "latency under the profiler divided by latency without it"
+    )
+    profile_note: str | None = nullable(
+        "why columns of the profiler pass are null, or what to know about them"
+    )
+    trace: str | None = nullable("file in the study's folder of traces; null where none is kept")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the memory of one variant consists of."""
+
+    weights_bytes: int | None = nullable("parameters and buffers, shared storage counted once")
+    input_bytes: int | None = nullable("inputs, shared storage counted once")
+    gradient_bytes: int | None = nullable(
+        "gradients of parameters after a step; null for inference"
+    )
+    optimizer_state_bytes: int | None = nullable(
+        "what the optimizer keeps from step to step, such as moments; null for inference"
+    )
+    resident_bytes: int | None = nullable(
+        "all tensors of the process between two calls; what exceeds weights and inputs is held by "
+        "the mode or by the harness"
+    )
+    saved_activation_bytes: int | None = nullable(
+        "most that one call saves for a backward: each storage once, without weights, buffers and "
+        "inputs, with casted copies of weights that backward needs; null where forward and "
+        "backward are captured graphs"
+    )
+    autocast_copy_bytes: int | None = nullable(
+        "most that low-precision copies of weights take at one time within a call; 0 without "
+        "autocast"
+    )
+    step_peak_bytes: int | None = nullable(
+        "peak memory of a steady call above what is held between calls; on a CPU as requested, on "
+        "CUDA in blocks of 512 bytes. A training step first drops the gradients held since the "
+        "last step, so activations show only as far as they exceed the gradients"
+    )
+    step_requested_bytes: int | None = nullable("the same before the allocator rounded sizes up")
+    step_left_bytes: int | None = nullable(
+        "memory held after a steady call minus before it; anything but 0 grows with every call"
+    )
+    allocations_per_call: int | None = nullable("allocations in a steady call")
+    releases_per_call: int | None = nullable("releases in a steady call")
+    allocated_bytes_per_call: int | None = nullable(
+        "bytes of all allocations in a steady call, however short-lived"
+    )
+    reserved_bytes: int | None = nullable(
+        "held by the caching allocator after a steady call, used or not; null on a CPU"
+    )
+    graph_pool_bytes: int | None = nullable(
+        "part of reserved_bytes that only CUDA graphs use, including what cuBLAS took during "
+        "captures; null on a CPU"
+    )
+    graph_pool_live_bytes: int | None = nullable(
+        "part of graph_pool_bytes held by tensors between two calls, so in resident_bytes too; "
+        "null on a CPU"
+    )
+    memory_note: str | None = nullable("why any of these is null")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The file for PyTorch's memory viewer."""
+
+    snapshot: str | None = nullable(
+        "file in the study's folder of traces for PyTorch's memory viewer: one steady call; null "
+        "where none is kept"
+    )
+    snapshot_note: str | None = nullable(
+        "why no snapshot is kept, or what it lacks; null where none is made: on a CPU, and where "
+        "the study keeps no files of this run"
+    )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the first call took: compiling, autotuning and capturing included."""
+
+    setup_peak_bytes: int | None = nullable(
+        "most memory taken during the first call, above what was held before it"
+    )
+    setup_peak_note: str | None = nullable(
+        "what was measured instead of the allocator's peak, or why there is none"
+    )
+
+
+@dataclass(frozen=True)
+class WorkCounts:
+    """How much work one call is."""
+
+    flops: int | None = nullable(
+        "FLOPs of matrix products, convolutions and attention in one call; a multiply-add is two; "
+        "what activation checkpointing computes again counts again"
+    )
+    least_bytes: int | None = nullable(
+        "weights and inputs read once, outputs written once; in training also the trained weights "
+        "and the optimizer's state"
+    )
+    eager_bytes: int | None = nullable(
+        "bytes of the arguments and results of all operators of plain eager, views excepted: the "
+        "traffic without fusion, to compare with bytes_accessed"
+    )
+    work_note: str | None = nullable(
+        "why any of these is null, or what to know about the two ceilings"
+    )
+
+
+@dataclass(frozen=True)
+class CeilingRates:
+    """The highest rates of the device."""
+
+    ceiling_flops_per_s: float | None = nullable(
+        "highest rate of a large matrix product on the device at this dtype"
+    )
+    ceiling_bytes_per_s: float | None = nullable(
+        "highest bandwidth of a copy or a read that moves least_bytes or more"
+    )

@@ -1,0 +1,43 @@
+"""Atomic writes: a file gets its name once it is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modescope.bench.records import leftovers
+
+
+@contextmanager
+def atomic_write(path: Path, *, sync: bool = False, overwrite: bool = True) -> Iterator[Path]:
+    """Yields the path to write to; the file becomes `path` when the block ends without an error.
+
+    Folders are made as needed. Nothing appears where the block raises or leaves no file. With
+    `sync` the content is on the disk before the name appears. Without `overwrite` an existing
+    `path` stays and FileExistsError is raised. Raises OSError where the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = leftovers.partial(path)
+    try:
+        yield partial
+        if partial.exists():
+            if sync:
+                with partial.open("rb") as file:
+                    os.fsync(file.fileno())
+            (os.replace if overwrite else _create)(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _create(partial: Path, path: Path) -> None:
+    """Gives the complete file its name; raises FileExistsError where that is taken."""
+    try:
+        os.link(partial, path)  # unlike a rename, a link never overwrites
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links, as on many memory cards and network drives
+        if path.exists():
+            raise FileExistsError(path) from None
+        partial.rename(path)

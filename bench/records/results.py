@@ -1,0 +1,190 @@
+"""The result of a case: a `Record`, one row of its Parquet file.
+
+The fields of its parts are the columns, in order; `bench.records.columns` has the measured ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from modescope.bench.records import columns
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.columns import column, nullable
+from modescope.bench.records.environment import Environment
+from modescope.bench.records.ids import canonical_json, stated
+
+SCHEMA_VERSION = 2
+"""Increased when a column's name, unit or meaning changes, or what ids are made of; see
+`analysis.load.migrations`."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which run this is and how it ended."""
+
+    schema_version: int = column("version of these columns")
+    run_id: str = column("unique name of this attempt; also the file's name")
+    case_id: str = column("hash of the work: equal ids did the same work")
+    study: str = column("folder of results that the run belongs to")
+    started_at: str = column("start, ISO 8601, UTC")
+    budget: str = column("time allowance: smoke, quick, standard, thorough")
+    budget_rank: int = column("order of budgets; larger is more thorough")
+    budget_settings: str | None = column("what the budget allows, canonical JSON")
+    seed: int = column("seed of weights, inputs and the order within rounds")
+    replicate: int = column("0 for the first process of a case, then 1, 2, ...")
+    status: str = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")
+    reason: str | None = column("why the status is not ok, in one sentence")
+    duration_s: float | None = column("wall time of the whole attempt")
+    command: str = column("command that measures this case again")
+    order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
+    position: int | None = nullable("place in that order, from 0; null for a single case")
+    profile: bool | None = nullable("whether the profiler pass was requested")
+    memory: bool | None = nullable("whether the memory pass was requested")
+    max_error: float | None = nullable(
+        "relative error that the user accepted by max_error=...; null: no more than error_limit"
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """The case as columns; axes are resolved (never `natural` or `auto`)."""
+
+    model: str = column("mlp, transformer, pointwise or custom:<module>:<function>")
+    model_args: str = column("keyword arguments of the model, canonical JSON")
+    fullgraph: bool = column("whether a graph break under compile is an error")
+    shape: str = column("resolved sizes, canonical JSON")
+    batch: int | None = column("batch size, where the model has one")
+    seq: int | None = column("sequence length, where the model has one")
+    phase: str = column("inference or train")
+    optimizer: str | None = column("sgd or adamw; null where nothing is trained")
+    training: str | None = column(
+        "options of training that differ from their defaults, canonical JSON; null for inference"
+    )
+    dtype: str = column("fp32, tf32, bf16 or fp16; with autocast: the dtype autocast uses")
+    mode: str = column("preset, with the axes that were overridden in brackets")
+    grad: str = column("enabled, no_grad or inference_mode")
+    autocast: bool = column("true: cast per op on fp32 weights; false: weights cast once")
+    compile: str = column("none, or the mode given to torch.compile")
+    graph: bool = column("manual capture in a CUDA graph")
+    baseline_mode: str | None = column("mode of the baseline; null: no baseline")
+    baseline_dtype: str | None = column("dtype of the baseline")
+    device: str = column("cpu, cuda or cuda:<index>")
+    threads: int = column("intra-op threads")
+    compile_cache: str = column(
+        "cold: empty compiler caches before the first call; warm: the user's"
+    )
+    batch_dim: int | None = nullable(
+        "dimension of the inputs that is the batch; null where there is none, and for custom "
+        "models in files of schema version 1"
+    )
+    compile_options: str | None = nullable(
+        "options given to torch.compile that differ from their defaults, canonical JSON; null "
+        "without any"
+    )
+
+
+def work_of(case: Case, plan: Plan) -> Work:
+    """The columns that describe `case`."""
+    mode, baseline = case.variant.mode, case.baseline
+    options = stated(mode.options)
+    return Work(
+        model=case.model.name,
+        model_args=case.model.args_json,
+        fullgraph=case.model.fullgraph,
+        shape=case.shape_json,
+        batch=case.shape.get("batch"),
+        seq=case.shape.get("seq"),
+        phase=case.phase,
+        **{"optimizer": None, "training": None, **case.options.columns()},
+        dtype=case.variant.dtype,
+        mode=mode.name,
+        grad=mode.grad,
+        autocast=mode.autocast,
+        compile=mode.compile,
+        graph=mode.graph,
+        baseline_mode=baseline.mode.name if baseline else None,
+        baseline_dtype=baseline.dtype if baseline else None,
+        device=case.device,
+        threads=case.threads,
+        compile_cache=plan.compile_cache,
+        batch_dim=case.model.batch_dim,
+        compile_options=canonical_json(options) if options else None,
+    )
+
+
+@dataclass(frozen=True)
+class Findings(
+    columns.CeilingRates,
+    columns.WorkCounts,
+    columns.Snapshot,
+    columns.Memory,
+    columns.Setup,
+    columns.Profiled,
+    columns.GeneratedCode,
+    columns.StepParts,
+    columns.LossScaling,
+    columns.DeviceState,
+    columns.Contention,
+    columns.Calibration,
+    columns.Clocks,
+    columns.Rounds,
+    columns.Checks,
+):
+    """All that was measured, as columns of one row; the last base class has the first columns."""
+
+    flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
+
+
+def joined(findings: Findings, *groups: object) -> Findings:
+    """`findings` with the columns of these groups of `bench.records.columns`, nulls included."""
+    values = {name: value for group in groups for name, value in vars(group).items()}
+    return replace(findings, **values)
+
+
+def flagged(findings: Findings, flag: str) -> Findings:
+    """`findings` with one more flag."""
+    return replace(findings, flags=(*findings.flags, flag))
+
+
+def noted(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
+    """`findings` with `text` appended to these columns, which hold notes."""
+    notes = {name: filter(None, (getattr(findings, name), text)) for name in names}
+    texts: dict[str, Any] = {name: "; ".join(parts) or None for name, parts in notes.items()}
+    return replace(findings, **texts)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome that a case's process reports; `reason` says why the status is not ok."""
+
+    status: str
+    reason: str | None
+    findings: Findings
+    lost: tuple[str, ...] = ()  # note columns to fill in if the process dies in what follows
+
+
+class Ended(Exception):
+    """Ends the case with a status other than ok."""
+
+    def __init__(self, status: str, reason: str, findings: Findings) -> None:
+        self.result = Result(status, reason, findings)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One attempt at one case."""
+
+    attempt: Attempt
+    work: Work
+    environment: Environment
+    findings: Findings
+
+
+PARTS = (Attempt, Work, Environment, Findings)
+
+
+def row(record: Record) -> dict[str, Any]:
+    """The record as one flat mapping from column to value."""
+    return {name: value for part in asdict(record).values() for name, value in part.items()}

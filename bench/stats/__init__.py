@@ -1,0 +1,1 @@
+"""Statistics of timings: intervals, ranks, diagnostics of a series, roofline bounds."""

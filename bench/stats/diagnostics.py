@@ -1,0 +1,225 @@
+"""Tests of what intervals assume: that rounds are independent draws from one distribution.
+
+Pure functions on numbers. They delete no round, they only raise flags. A flag needs an effect that
+is both significant and large enough to matter, because a shared machine always drifts a little, and
+over many rounds even a tenth of a percent is significant. On noise without any effect, less than
+4 % of rows get a flag.
+
+`values` are logarithms of durations or of their ratios, one per round in order, so a difference is
+a relative change. A function returns None where it cannot decide: fewer than MIN_ROUNDS rounds, a
+value that is not finite, values that are all equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modescope.bench.stats.estimates import MIN_ROUNDS, Samples, check_paired, finite, logarithms
+from modescope.bench.stats.ranks import mann_whitney_z, ranked
+
+DRIFT_P = 0.005  # of durations and of ratios: 1 % together
+DURATION_DRIFT = 0.01  # 1 % between the first third of the rounds and the last
+RATIO_DRIFT = 0.005  # less, because a slowdown of both sides leaves their ratio unchanged
+AUTOCORRELATION_P = 0.005
+UNDERSTATED = 0.2  # the interval is too narrow by a fifth
+SEPARATION = 3.5  # a normal distribution cut in two has D = 2.6, a uniform one 3.46
+SEPARATION_ERROR = 2.1  # over sqrt(n); see `bimodality`
+MODE_SHARE = 0.15  # of the rounds; fewer are spikes, which do not move a median
+MODE_DISTANCE = 0.01
+ORDER_P = 0.005
+ORDER_DIFFERENCE = 0.02  # 1 % to either side of the ratio, which balanced orders cancel
+MIN_GROUP = 5  # rounds; fewer give no useful spread or ranks
+
+Logs = NDArray[np.float64]
+Order = Sequence[bool] | NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The result of a test."""
+
+    statistic: float
+    p: float  # probability of a statistic as extreme by chance
+    size: float  # of the effect, relative (0.02: 2 %)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The two groups that rounds are best split into."""
+
+    separation: float  # Ashman's D less its error, which depends on the number of rounds
+    distance: float  # between their means, relative
+
+
+def drift(values: Samples) -> Effect | None:
+    """Rise or fall with time: Kendall's tau-b against the round's index, two-sided.
+
+    Normal approximation with the variance for ties and a continuity correction (Kendall, Rank
+    Correlation Methods, 4th ed., chapters 3 and 4; as a test of trend: Mann, Econometrica 13,
+    1945). Size: the change from the median of the first third to that of the last.
+    """
+    logs = _varied(values)
+    if logs is None:
+        return None
+    n, third = len(logs), len(logs) // 3
+    ties = np.unique(logs, return_counts=True)[1]
+    pairs, tied_pairs = n * (n - 1) / 2, float(np.sum(ties * (ties - 1))) / 2
+    place = np.arange(n)
+    rising = np.count_nonzero((logs > logs[:, None]) & (place > place[:, None]))
+    score = 2 * rising - (pairs - tied_pairs)  # rising pairs minus falling pairs
+    tied = float(np.sum(ties * (ties - 1) * (2 * ties + 5)))
+    deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)
+    return Effect(
+        statistic=score / math.sqrt(pairs * (pairs - tied_pairs)),
+        p=_two_sided(max(0, abs(score) - 1) / deviation),
+        size=math.expm1(float(np.median(logs[-third:]) - np.median(logs[:third]))),
+    )
+
+
+def autocorrelation(values: Samples) -> Effect | None:
+    """Lag-1 correlation of the rounds' ranks; p is one-sided, for a positive correlation.
+
+    A negative one makes an interval too wide, which is harmless. Ranks keep spikes from deciding
+    (Wald and Wolfowitz, Annals of Mathematical Statistics 14, 1943); for independent rounds the
+    mean is -1/n and the variance about 1/n. Size: by how much the interval is too narrow,
+    sqrt((1 + r) / (1 - r)) - 1, for a mean where the correlation fades as r, r**2, ... (Wilks,
+    Statistical Methods in the Atmospheric Sciences, 3rd ed., section 5.2.4); less for a median.
+    """
+    logs = _varied(values)
+    if logs is None:
+        return None
+    n = len(logs)
+    ranks = ranked(logs) - (n + 1) / 2
+    r = float(np.sum(ranks[1:] * ranks[:-1]) / np.sum(ranks**2))
+    return Effect(
+        statistic=r,
+        p=math.erfc((r + 1 / n) * math.sqrt(n / 2)) / 2,
+        size=math.sqrt((1 + r) / (1 - r)) - 1,
+    )
+
+
+def bimodality(values: Samples) -> Groups | None:
+    """The best split into two groups, with its Ashman's D less the error of D.
+
+    D is the distance between the groups' means over the root mean square of their standard
+    deviations (Ashman, Bird and Zepf, Astronomical Journal 108, 1994). The split minimises the
+    variance within groups and leaves at least MODE_SHARE of the rounds and MIN_GROUP rounds on
+    either side. Choosing the best split of n draws from a single mode makes D too large: for the
+    flattest mode, a uniform one, D exceeds 3.5 in half of all samples, but
+    D * (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A clock that
+    steps by more than MODE_DISTANCE gives modes as well.
+    """
+    logs = _varied(values)
+    if logs is None:
+        return None
+    n = len(logs)
+    ordered = np.sort(logs) - np.median(logs)  # squares of uncentred logarithms would lose digits
+    sizes, sums, squares = np.arange(1, n), np.cumsum(ordered), np.cumsum(ordered**2)
+    scatter = squares[-1] - sums[:-1] ** 2 / sizes - (sums[-1] - sums[:-1]) ** 2 / (n - sizes)
+    least = max(MIN_GROUP, math.ceil(MODE_SHARE * n))
+    cut = least + int(np.argmin(scatter[least - 1 : n - least]))
+    low, high = ordered[:cut], ordered[cut:]
+    spread = math.sqrt(float(low.var(ddof=1) + high.var(ddof=1)) / 2)
+    distance = float(high.mean() - low.mean())
+    separation = distance / spread if spread > 0 else math.inf
+    return Groups(separation * (1 - SEPARATION_ERROR / math.sqrt(n)), math.expm1(distance))
+
+
+def order_effect(differences: Samples, case_first: Order) -> Effect | None:
+    """Dependence of a ratio on which side ran first: a two-sided Mann-Whitney test of both orders.
+
+    `differences` are log ratios; position i of `case_first` says whether the case ran first in
+    round i. The statistic is the test's z (`bench.stats.ranks`). Size: the median with the case
+    first minus that with the case second. None also where the order is unknown, and below
+    MIN_GROUP rounds of either order.
+    """
+    logs = _varied(differences)
+    if logs is None or case_first is None or len(case_first) != len(logs):
+        return None
+    first = np.asarray(case_first, dtype=bool)
+    ahead, behind = logs[first], logs[~first]
+    if min(len(ahead), len(behind)) < MIN_GROUP:
+        return None
+    z = mann_whitney_z(ahead, behind)
+    return Effect(
+        statistic=z,
+        p=_two_sided(abs(z)),
+        size=math.expm1(float(np.median(ahead) - np.median(behind))),
+    )
+
+
+@dataclass(frozen=True)
+class LogRounds:
+    """Paired rounds as logarithms."""
+
+    durations: Logs  # of the case
+    ratios: Logs | None  # baseline over case; None without a baseline
+    case_first: Order
+
+
+def _drifts(rounds: LogRounds) -> bool:
+    return _is_up(drift(rounds.durations), DRIFT_P, DURATION_DRIFT) or _is_up(
+        drift(rounds.ratios), DRIFT_P, RATIO_DRIFT
+    )
+
+
+def _is_autocorrelated(rounds: LogRounds) -> bool:
+    """Durations only without a baseline: what affects both sides leaves their ratio unchanged."""
+    judged = rounds.durations if rounds.ratios is None else rounds.ratios
+    return _is_up(autocorrelation(judged), AUTOCORRELATION_P, UNDERSTATED)
+
+
+def _is_bimodal(rounds: LogRounds) -> bool:
+    return any(
+        split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
+        for split in (bimodality(rounds.durations), bimodality(rounds.ratios))
+    )
+
+
+def _has_order_effect(rounds: LogRounds) -> bool:
+    return _is_up(order_effect(rounds.ratios, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
+
+
+# flag -> whether it is raised
+DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
+    "drift": _drifts,
+    "autocorrelated": _is_autocorrelated,
+    "bimodal": _is_bimodal,
+    "order_effect": _has_order_effect,
+}
+
+
+def raised(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
+    """The names of the DIAGNOSTICS that are raised.
+
+    Position i of each argument is round i; durations in seconds. () below MIN_ROUNDS rounds and
+    where a value is not a positive duration. Raises ValueError where case and baseline have
+    different numbers of rounds.
+    """
+    check_paired(case_s, baseline_s)
+    case, baseline = logarithms(case_s), logarithms(baseline_s)
+    if case is None or (baseline is None and baseline_s is not None):
+        return ()
+    rounds = LogRounds(case, None if baseline is None else baseline - case, case_first)
+    return tuple(name for name, is_up in DIAGNOSTICS.items() if is_up(rounds))
+
+
+def _is_up(effect: Effect | None, p: float, size: float) -> bool:
+    return effect is not None and effect.p < p and abs(effect.size) > size
+
+
+def _varied(values: Samples) -> Logs | None:
+    """MIN_ROUNDS or more finite values that are not all equal."""
+    numbers = finite(values)
+    if numbers is None or len(numbers) < MIN_ROUNDS or np.ptp(numbers) == 0:
+        return None
+    return numbers
+
+
+def _two_sided(z: float) -> float:
+    return math.erfc(z / math.sqrt(2))

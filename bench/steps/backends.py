@@ -1,0 +1,155 @@
+"""The table of backends, which turn a module into the code that a mode runs. Imports no torch.
+
+A new backend is an entry here and a file that its `build` imports. The values of `mode.compile`,
+the refusals and the checks that a mode took effect follow from the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from modescope.bench.records.cases import CompileOptions, Mode, Variant
+from modescope.bench.records.ids import stated
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Counts of the compiler's work in this process."""
+
+    frames: int  # code frames examined; torch counts none under fullgraph
+    graphs: int
+    autotuned: int
+    graph_skips: int  # graphs that the compiler runs without CUDA graphs
+
+    @property
+    def compilations(self) -> int:
+        """How often the compiler was called; frames and graphs each miss some calls."""
+        return max(self.frames, self.graphs)
+
+    def since(self, earlier: Compiled) -> Compiled:
+        """The work since `earlier`."""
+        return Compiled(
+            *(getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self))
+        )
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What the checks of backends need to know of a variant's first call."""
+
+    variant: Variant
+    fullgraph: bool
+    device_type: str
+    compiled: Compiled
+    cold: bool  # empty compiler caches: no tuning from earlier runs
+    symbolic_sizes: int | None  # in the generated code; None where it was not read
+
+    @property
+    def mode(self) -> Mode:
+        """The requested axes."""
+        return self.variant.mode
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it ran on a CPU, without CUDA graphs and without anything to tune."""
+        return self.device_type == "cpu"
+
+
+Doubt = tuple[Callable[[Compilation], bool], str]
+"""A condition under which a mode did not take effect, and the reason, a template of `f`."""
+
+Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
+"""From a module, a mode, and whether graph breaks are errors, to the module to call instead."""
+
+OPTIONS = frozenset(each.name for each in fields(CompileOptions))
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One way to run a module."""
+
+    build: Build
+    modes: tuple[str, ...]  # values of mode.compile
+    capturing: tuple[str, ...] = ()  # modes that capture CUDA graphs by themselves
+    autotuning: tuple[str, ...] = ()  # modes that benchmark kernels against each other
+    options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
+    trains: bool = True
+    doubts: tuple[Doubt, ...] = ()
+
+
+def _as_it_is(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
+    return module
+
+
+def _inductor(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
+    import torch  # here, because the command line reads this table without torch
+
+    compiled = torch.compile(module, mode=mode.compile, fullgraph=fullgraph, **stated(mode.options))
+    assert isinstance(compiled, torch.nn.Module)
+    return compiled
+
+
+BACKENDS = {
+    "none": Backend(_as_it_is, modes=("none",), options=frozenset()),
+    "inductor": Backend(
+        _inductor,
+        modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+        capturing=("reduce-overhead", "max-autotune"),
+        autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
+        doubts=(
+            (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
+            (
+                lambda f: f.fullgraph and f.compiled.graphs > 1,
+                "torch.compile made {f.compiled.graphs} graphs instead of one",
+            ),
+            (
+                lambda f: f.mode.options.dynamic is True and f.symbolic_sizes == 0,
+                "no size is symbolic: the code is compiled for these sizes only",
+            ),
+            (
+                lambda f: captures(f.mode) and not f.on_cpu and f.compiled.graph_skips > 0,
+                "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
+            ),
+            (
+                lambda f: autotunes(f.mode) and f.compiled.autotuned == 0 and (f.cold or f.on_cpu),
+                "autotuning had nothing to choose between: the kernels are those of "
+                "compile=default",
+            ),
+        ),
+    ),
+}
+
+
+def modes() -> tuple[str, ...]:
+    """All values of mode.compile."""
+    return tuple(mode for backend in BACKENDS.values() for mode in backend.modes)
+
+
+def of(mode: Mode) -> Backend:
+    """The backend of `mode`."""
+    return next(each for each in BACKENDS.values() if mode.compile in each.modes)
+
+
+def captures(mode: Mode) -> bool:
+    """Whether the backend captures CUDA graphs by itself."""
+    return mode.compile in of(mode).capturing
+
+
+def replays_graphs(mode: Mode) -> bool:
+    """Whether each call should replay a CUDA graph, captured manually or by the backend."""
+    return mode.graph or captures(mode)
+
+
+def autotunes(mode: Mode) -> bool:
+    """Whether the backend should benchmark kernels against each other."""
+    return mode.compile in of(mode).autotuning
+
+
+def options_refused(mode: Mode) -> list[str]:
+    """The options of `mode` that its backend does not take."""
+    return sorted(set(stated(mode.options)) - of(mode).options)

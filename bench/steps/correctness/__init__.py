@@ -1,0 +1,1 @@
+"""Checks that a step computes the right result."""

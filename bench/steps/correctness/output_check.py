@@ -1,0 +1,158 @@
+"""The check of outputs against float64, and how much error is accepted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from modescope.bench.devices.devices import Step
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.check import Check, Deviation
+from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
+from modescope.bench.steps.outputs import Outputs, comparable
+
+FRESH_INPUTS = 2
+"""Two, because a replayed graph that ignores its inputs is right for one of them."""
+
+EAGER_FACTOR = 3.0
+
+REPEATABLE = 1e-9
+"""Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
+
+GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
+
+NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
+STOCHASTIC = (
+    "the model draws random numbers in forward, so its outputs cannot be checked; switch that off "
+    "in eval()"
+)
+
+
+@dataclass(frozen=True)
+class OutputCheck(Check):
+    """Fresh inputs and the float64 outputs that belong to them."""
+
+    inputs: tuple[Inputs, ...]
+    references: tuple[Outputs, ...]
+    seed: int
+    unfit: str | None
+
+    def examine(self, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
+        """As `Check.examine`; `limit` has no effect."""
+        return deviation(self, built.subject, built.step)
+
+
+def prepare(subject: Subject, seed: int) -> OutputCheck:
+    """Runs a float64 copy of `subject` on fresh inputs."""
+    inputs = tuple(redraw(subject.inputs, seed + 1 + i) for i in range(FRESH_INPUTS))
+    double = subject.cast(torch.float64)
+
+    def forward() -> object:
+        return double.module(*double.inputs.args, **double.inputs.kwargs)
+
+    with default_dtype(torch.float64), torch.no_grad():
+        references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
+        again = _run(double, forward, inputs[0], seed + 1)
+    unfit = None if references[0] else NO_TENSORS
+    if worst(errors(again, references[0]).items()).error > REPEATABLE:
+        unfit = STOCHASTIC
+    return OutputCheck(inputs, references, seed, unfit)
+
+
+def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
+    """Worst relative RMS error of `step`, which reads `subject`, over outputs and fresh inputs.
+
+    Buffers and inputs are restored on return.
+    """
+    own = subject.inputs.map(torch.clone)
+    deviations = [
+        worst(errors(_run(subject, step, fresh, check.seed), reference).items())
+        for fresh, reference in zip(check.inputs, check.references, strict=True)
+    ]
+    subject.inputs.assign(own)
+    return worst((each.place, each.error) for each in deviations)
+
+
+def accepted_error(eager_error: float, dtype: str) -> float:
+    """The largest error accepted where plain eager at the same dtype has `eager_error`."""
+    return EAGER_FACTOR * eager_error + TOLERANCE[dtype] / 10
+
+
+def unjudged(eager_error: float, dtype: str) -> str:
+    """Why no mode can be judged at `dtype`, and what to do."""
+    return (
+        f"even eager at {dtype} has a relative error of {eager_error:.2g} against float64, so no "
+        f"mode can be judged at this dtype; use a wider dtype{_accept(eager_error)} ({GUIDE})"
+    )
+
+
+def too_large(error: float, place: str | None, eager: float, dtype: str, accepted: float) -> str:
+    """Why an error ends a case, how it compares with eager's, and what to do."""
+    at = f" in {place}" if place else ""
+    times = f"{error / eager:.2g} times eager's {eager:.2g}" if eager else "eager has 0"
+    beyond = times if math.isfinite(error) else f"eager has {eager:.2g}"
+    return (
+        f"relative error {error:.2g} against float64{at}, {beyond} at {dtype}; accepted is "
+        f"{accepted:.2g}; check whether seed=1 and another dtype or mode show it too"
+        f"{_accept(error)} ({GUIDE})"
+    )
+
+
+def _accept(error: float) -> str:
+    """How to accept `error`, as a clause; empty where the error is not finite."""
+    if not math.isfinite(error):
+        return ""
+    step = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return f", or accept the error with max_error={math.ceil(error / step) * step:.2g}"
+
+
+def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
+    """The largest of errors by place; nan counts as larger than any other."""
+    ranked = ((math.isnan(error), error, place) for place, error in errors)
+    _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
+    return Deviation(error, place)
+
+
+def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
+    """Relative RMS error of each output, or a single inf where the structures differ."""
+    if {place: o.shape for place, o in outputs.items()} != {
+        place: r.shape for place, r in references.items()
+    }:
+        return {None: math.inf}
+    return {
+        f"output {place}".rstrip(): _error(outputs[place], reference)
+        for place, reference in references.items()
+    }
+
+
+def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
+    if output.numel() == 0:
+        return 0.0
+    difference = float((output - reference).square().mean().sqrt())
+    size = float(reference.square().mean().sqrt())
+    return difference / size if size > 0 else difference
+
+
+def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Outputs:
+    """Outputs of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
+    subject.inputs.assign(fresh)
+    torch.manual_seed(seed)
+    with state_kept(subject.module):
+        return comparable(step())
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Sets torch's default dtype, so that constants made in forward have the reference's too."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,104 @@
+"""Facts of the code that the compiler generated, from the code, counters and caches."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+from torch._dynamo.utils import counters
+from torch._inductor import metrics
+from torch._inductor.graph import GraphLowering
+from torch._inductor.scheduler import BaseSchedulerNode
+
+from modescope.bench.records.columns import GeneratedCode
+
+KERNEL_CALL = re.compile(r"^\s+(?:(?:graph_\d+_)?cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
+EXTERN_CALL = re.compile(r"^\s+(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\(", re.MULTILINE)
+"""Calls in the Python wrapper that Inductor writes (torch/_inductor/codegen/wrapper.py)."""
+
+SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
+"""A size that such a wrapper takes as an argument; other sizes are constants in it."""
+
+METRICS_LOG = "torch._inductor.compile_fx.__inductor_metrics"
+"""Inductor counts bytes only while this log is on (torch/_inductor/compile_fx.py)."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The result of a compilation."""
+
+    wrappers: int  # pieces of generated code: one per graph, two with a backward
+    columns: GeneratedCode  # for one call of each wrapper; null where there is no code
+    symbolic_sizes: int | None  # sizes that are arguments of the code; None where there is none
+
+
+class CodeWatch:
+    """Collects the code that is compiled while it is open."""
+
+    def __init__(self) -> None:
+        self.code: list[str] = []
+        self.generated: Generated | None = None  # set once it is closed
+
+
+@contextmanager
+def watch() -> Iterator[CodeWatch]:
+    """Watches what is compiled inside; the result is in `generated` afterwards.
+
+    Counts calls in the code instead of reading Inductor's counters: on a CPU
+    `generated_kernel_count` and `extern_calls` also count what was considered and not used. Bytes
+    of cached code come from the cache, if they were counted when it was stored.
+    """
+    watched = CodeWatch()
+    bytes_before = metrics.num_bytes_accessed
+    hits, misses = _cache()
+    saving = mock.patch.object(GraphLowering, "save_output_code", watched.code.append)
+    with saving, _bytes_counted():
+        yield watched
+    hits_after, misses_after = _cache()
+    text = "\n".join(watched.code)
+    columns = GeneratedCode(
+        generated_kernels=len(KERNEL_CALL.findall(text)),
+        extern_calls=len(EXTERN_CALL.findall(text)),
+        bytes_accessed=metrics.num_bytes_accessed - bytes_before or None,
+        compiler_cache_hits=hits_after - hits,
+        compiler_cache_misses=misses_after - misses,
+    )
+    watched.generated = Generated(0, GeneratedCode(), None)
+    if watched.code:
+        symbolic_sizes = len(SYMBOLIC_SIZE.findall(text))
+        watched.generated = Generated(len(watched.code), columns, symbolic_sizes)
+
+
+def _cache() -> tuple[int, int]:
+    counts = counters["inductor"]
+    return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
+
+
+@contextmanager
+def _bytes_counted() -> Iterator[None]:
+    """Turns the log on, without propagating it to handlers.
+
+    With it on, torch also estimates each node's run time and for that reads a GPU's clock with
+    nvidia-smi, within the timed first call. The estimate is replaced: torch uses it elsewhere only
+    to reorder communication. Records of nodes are cleared, because they keep whole graphs alive.
+    """
+    log = logging.getLogger(METRICS_LOG)
+    level, propagate = log.level, log.propagate
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        with mock.patch.object(BaseSchedulerNode, "get_estimated_runtime", _no_estimate):
+            yield
+    finally:
+        log.setLevel(level)
+        log.propagate = propagate
+        metrics.node_runtimes.clear()
+        metrics.nodes_num_elem.clear()
+
+
+def _no_estimate(node: BaseSchedulerNode) -> float:
+    return 0.0

@@ -1,0 +1,176 @@
+"""Decides whether a mode took effect, from observations in the timed process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Mode
+from modescope.bench.steps import backends
+from modescope.bench.steps.backends import Compilation, Compiled
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.evidence import graph_breaks
+from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
+from modescope.bench.steps.modes import DTYPES, weight_dtype
+
+GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
+
+AUTOTUNE_COUNTERS = (
+    "select_algorithm_autotune",
+    "coordesc_tuning_bench",
+    "cpp_templated_kernel_counter",
+)
+"""Inductor's counters of benchmarked choices, and of templates that were chosen."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """State of torch where the step calls the model, and the model's weights."""
+
+    grad: str
+    autocast: str  # dtype, or "none"
+    weight_dtype: str  # of the first floating weight; "none" without weights
+
+
+def compiled_so_far() -> Compiled:
+    """Reads the compiler's counters."""
+    return Compiled(
+        frames=counters["frames"]["total"],
+        graphs=counters["stats"]["unique_graphs"],
+        autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
+        graph_skips=counters["inductor"]["cudagraph_skips"],
+    )
+
+
+def count_compilations() -> Callable[[], int]:
+    """Starts to count; the result returns the number of compilations since then."""
+    before = compiled_so_far()
+    return lambda: compiled_so_far().since(before).compilations
+
+
+def observe(built: Built, device: Hardware) -> Observed:
+    """The state during a live call; where the step is a replay, that is the captured call.
+
+    It is read in a temporary forward pre-hook of the called module, outside compiled code.
+    """
+    observed: list[Observed] = []
+
+    def read(target: torch.nn.Module, args: Any) -> None:
+        observed.append(_state(built.subject.module, device.type))
+
+    with built.target.register_forward_pre_hook(read), built.kept():
+        built.live()
+    return observed[0]
+
+
+def _state(module: torch.nn.Module, device_type: str) -> Observed:
+    grad = "enabled" if torch.is_grad_enabled() else "no_grad"
+    if torch.is_inference_mode_enabled():
+        grad = "inference_mode"
+    autocast = "none"
+    if torch.is_autocast_enabled(device_type):
+        autocast = _name(torch.get_autocast_dtype(device_type))
+    weights = [w.dtype for w in module.parameters() if w.is_floating_point()]
+    return Observed(grad, autocast, _name(weights[0]) if weights else "none")
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
+    """CUDA graph launches in one steady call; None where none is expected.
+
+    To be called after all timing: profiling may slow later work (CUPTI may stay attached).
+    """
+    if device.type == "cpu":
+        return 0
+    return count_graph_launches(step, device) if backends.replays_graphs(mode) else None
+
+
+def count_graph_launches(step: Step, device: Hardware) -> int:
+    """CUDA graph launches in one call, which is profiled."""
+    with torch.profiler.profile(activities=list(device.activities)) as profile:
+        step()
+        device.synchronize()
+    names = [str(event.name) for event in profile.events() or []]
+    return sum(name.startswith(GRAPH_LAUNCHES) for name in names)
+
+
+@dataclass(frozen=True)
+class Facts(Compilation):
+    """All facts about a built variant that decide whether its mode took effect."""
+
+    observed: Observed
+    breaks: GraphBreaks | None  # None where unknown, or nothing was compiled
+    graph_launches: int | None = None  # in a steady call; None until after timing
+
+    @property
+    def expected(self) -> Observed:
+        """The state that the mode's axes demand."""
+        autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
+        has_weights = self.observed.weight_dtype != "none"
+        weights = _name(weight_dtype(self.variant)) if has_weights else "none"
+        return Observed(self.mode.grad, autocast, weights)
+
+
+DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
+    (
+        lambda f: f.observed.grad != f.expected.grad,
+        "the model ran under {f.observed.grad} instead of {f.expected.grad}",
+    ),
+    (
+        lambda f: f.observed.autocast != f.expected.autocast,
+        "autocast was {f.observed.autocast} instead of {f.expected.autocast}",
+    ),
+    (
+        lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
+        "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
+    ),
+    (
+        lambda f: backends.replays_graphs(f.mode) and f.on_cpu,
+        "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs",
+    ),
+    (
+        lambda f: backends.replays_graphs(f.mode) and not f.on_cpu and f.graph_launches == 0,
+        "no CUDA graph was launched in a steady call",
+    ),
+)
+"""Checks of every mode; those of a compiler are in the entry of its backend."""
+
+
+@dataclass(frozen=True)
+class ModeEffect:
+    """Whether a mode took effect, as columns."""
+
+    in_effect: bool
+    in_effect_note: str | None  # what torch ran instead, or what to know about the mode
+    graph_launches: int | None
+
+
+def effect(facts: Facts) -> ModeEffect:
+    """Decides whether a mode took effect."""
+    lines = (*DOUBTS, *backends.of(facts.mode).doubts)
+    doubts = [text.format(f=facts) for applies, text in lines if applies(facts)]
+    return ModeEffect(not doubts, "; ".join(doubts) or _remark(facts), facts.graph_launches)
+
+
+def _remark(facts: Facts) -> str | None:
+    """What to know about a mode that did take effect."""
+    if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
+        return _in_pieces(facts.breaks)
+    if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
+        return "nothing was tuned in this run: it was tuned before, or there is nothing to choose"
+    return None
+
+
+def _in_pieces(breaks: GraphBreaks) -> str:
+    """`compiled in pieces around Data-dependent branching at net.py:12`; and eager functions."""
+    around = f" around {graph_breaks.summary(breaks.sites)}" if breaks.sites else ""
+    in_eager = f"; not compiled: {', '.join(breaks.in_eager)}" if breaks.in_eager else ""
+    return f"compiled in pieces{around}{in_eager}"

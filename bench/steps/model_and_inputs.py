@@ -1,0 +1,215 @@
+"""The module under test and its inputs: imported from its target, copied, cast, redrawn."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from modescope.bench.records.cases import Model
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.progress import one_line
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Tensors: arguments of a forward, and targets for a loss to compare its outputs with."""
+
+    args: tuple[torch.Tensor, ...]
+    kwargs: dict[str, torch.Tensor]
+    targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All tensors, positional arguments first."""
+        return [*self.args, *self.kwargs.values(), *self.targets]
+
+    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
+        """The same arguments with `function` applied to each tensor."""
+        return Inputs(
+            tuple(function(tensor) for tensor in self.args),
+            {name: function(tensor) for name, tensor in self.kwargs.items()},
+            tuple(function(tensor) for tensor in self.targets),
+        )
+
+    @torch.no_grad()
+    def assign(self, values: Inputs) -> None:
+        """Overwrites the tensors in place, so that captured graphs see the new values."""
+        for tensor, value in zip(self.tensors(), values.tensors(), strict=True):
+            tensor.copy_(value)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module and the inputs it is called with; nothing else refers to either."""
+
+    module: torch.nn.Module
+    inputs: Inputs
+
+    def cast(self, dtype: torch.dtype) -> Subject:
+        """A copy whose floating weights, buffers and inputs have `dtype`.
+
+        Not `Module.to(dtype)`: that would take the imaginary part from complex weights.
+        """
+
+        def converted(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+        return Subject(
+            copy.deepcopy(self.module)._apply(converted),
+            self.inputs.map(lambda tensor: converted(tensor.clone())),
+        )
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Parameters, buffers and inputs."""
+        return [*self.module.parameters(), *self.module.buffers(), *self.inputs.tensors()]
+
+    def to(self, device: torch.device) -> Subject:
+        """Moved to `device`; the module itself is moved, not copied."""
+        return Subject(self.module.to(device), self.inputs.map(lambda t: t.to(device)))
+
+
+@contextmanager
+def state_kept(module: torch.nn.Module) -> Iterator[None]:
+    """Restores the module's buffers afterwards, whether calls changed or replaced them."""
+    before = [
+        (owner, name, buffer, None if buffer is None else buffer.clone())
+        for owner in module.modules()
+        for name, buffer in owner._buffers.items()
+    ]
+    try:
+        yield
+    finally:
+        with torch.inference_mode():  # buffers made in inference mode can only be written there
+            for owner, name, buffer, value in before:
+                if buffer is not None and value is not None:
+                    buffer.copy_(value)  # in place, because captured graphs contain its address
+                setattr(owner, name, buffer)
+
+
+def build(model: Model, shape: dict[str, int]) -> Subject:
+    """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
+
+    Raises UsageError where the target cannot be found or called with these arguments, or returns
+    anything but (module, tuple or dict of tensors).
+    """
+    function = find(model.target)
+    arguments = {**shape, **json.loads(model.args_json)}
+    try:
+        inspect.signature(function).bind(**arguments)
+    except (TypeError, ValueError) as error:  # ValueError: it has no signature
+        raise UsageError(
+            f"{model.target} cannot be called with {arguments}: {error}; set model.kwargs"
+        ) from error
+    try:
+        built = function(**arguments)
+    except ValueError as error:
+        raise UsageError(f"{model.target} refuses {arguments}: {error}") from error
+    module, example = built if isinstance(built, tuple) and len(built) == 2 else (None, None)
+    inputs = _inputs(example)
+    if inputs is None or not isinstance(module, torch.nn.Module):
+        raise UsageError(_wrong(model, built))
+    return Subject(module.eval(), inputs)
+
+
+def find(target: str, key: str = "model.target") -> Callable[..., Any]:
+    """The function "module:name", the value of setting `key`; raises UsageError without one."""
+    module_name, _, name = target.partition(":")
+    try:
+        module = _import(module_name)
+    except ImportError as error:
+        raise UsageError(
+            f"{key}={target}: cannot import {module_name} ({error}); install it, put its folder "
+            "on PYTHONPATH, or start in its folder"
+        ) from error
+    except Exception as error:
+        raise UsageError(
+            f"{key}={target}: importing {module_name} fails ({one_line(error)}); fix it so "
+            f'that python -c "import {module_name}" works'
+        ) from error
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if function is None:
+        raise UsageError(f"{key}={target}: {module_name} has no function '{name}'")
+    if not callable(function):
+        raise UsageError(f"{key}={target}: {name} is not a function")
+    return function
+
+
+def _import(name: str) -> ModuleType:
+    """The module; the current folder is searched last, after PYTHONPATH and site-packages."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] or str(Path.cwd()) in sys.path:
+            raise
+        sys.path.append(str(Path.cwd()))
+        return importlib.import_module(name)
+
+
+def _inputs(example: object) -> Inputs | None:
+    """The arguments as detached tensors; None unless there are tensors and nothing else."""
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    args = tuple(example) if isinstance(example, (tuple, list)) else ()
+    kwargs = dict(example) if isinstance(example, dict) else {}
+    tensors = [*args, *kwargs.values()]
+    named = all(isinstance(name, str) for name in kwargs)
+    if not (tensors and named and all(isinstance(each, torch.Tensor) for each in tensors)):
+        return None
+    return Inputs(args, kwargs).map(torch.Tensor.detach)
+
+
+def _wrong(model: Model, built: object) -> str:
+    kind = type(built).__name__
+    if isinstance(built, tuple):
+        kind = f"({', '.join(_kind(part) for part in built)})"
+    return (
+        f"{model.target} returned {kind}; it must return (torch.nn.Module, example inputs), the "
+        "inputs as a tuple or dict of tensors"
+    )
+
+
+def _kind(part: Any) -> str:
+    if isinstance(part, (tuple, list, dict)):
+        inside = part.values() if isinstance(part, dict) else part
+        kinds = ", ".join(sorted({type(item).__name__ for item in inside}))
+        return f"{type(part).__name__} of {kinds or 'nothing'}"
+    return type(part).__name__
+
+
+def redraw(inputs: Inputs, seed: int) -> Inputs:
+    """Fresh inputs like the given ones: floats are redrawn, integers and booleans permuted.
+
+    Floats keep mean, spread and range of the example, so that a model that needs, say, positive
+    values still gets them; a constant keeps its sign. Infinite values stay (attention masks).
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def fresh(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
+            return tensor.flatten()[order].view(tensor.shape)
+        noise = torch.randn(tensor.shape, generator=generator).to(tensor)
+        return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
+
+    return inputs.map(fresh)
+
+
+def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Standard normal `noise` with the mean, spread and range of the tensor's finite values."""
+    known = tensor[tensor.isfinite()]
+    if known.numel() == 0:
+        return tensor
+    low, high = known.aminmax()
+    if low == high:  # no spread: zero becomes noise, another value is scaled
+        return noise if low == 0 else tensor * noise.exp()
+    return (known.mean() + known.std(correction=0) * noise).clamp(low, high)

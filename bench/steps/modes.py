@@ -1,0 +1,103 @@
+"""Builds the step of a mode. Each axis is applied on its own, independent of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import torch
+
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.errors import UsageError
+from modescope.bench.steps import backends
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.phase_interface import Phase
+
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+
+GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
+    "enabled": None,  # the default state of a program
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+}
+
+MATMUL_PRECISION = {"tf32": "high"}
+"""`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
+
+POSITIONAL_ONLY = (
+    "train.capture=forward_backward: make_graphed_callables takes only positional arguments, and "
+    "the model's example inputs are a dict; return a tuple, or use train.capture=step"
+)
+
+
+def weight_dtype(variant: Variant) -> torch.dtype:
+    """fp32 for autocast, which casts per op; otherwise the dtype that weights are cast to once."""
+    return torch.float32 if variant.mode.autocast else DTYPES[variant.dtype]
+
+
+def build(
+    subject: Subject,
+    variant: Variant,
+    fullgraph: bool,
+    device: Hardware,
+    phase: Phase,
+    start: Any = None,
+) -> Built:
+    """Wraps `subject`, which must already have the variant's `weight_dtype`.
+
+    A manual capture happens here and runs the step; compiling happens in the first call. Steps are
+    those of `phase` and start from `start`, or else from the present weights. The caller restores
+    what the steps of a capture changed.
+    """
+    args, kwargs = subject.inputs.args, subject.inputs.kwargs
+    target = backends.of(variant.mode).build(subject.module, variant.mode, fullgraph)
+    graphed = phase.graphs_parts(variant.mode)
+    if graphed:
+        if kwargs:
+            raise UsageError(POSITIONAL_ONLY)
+        target = device.graphed(_Around(target, variant, device.type), args)
+    called = phase.forward(lambda: target(*args, **kwargs), subject.inputs)
+    forward = _in_contexts(called, variant, device.type)
+    live, step, state = phase.steps(subject.module, forward, variant, device, start)
+    return Built(subject, target, live, step, state, graphed)
+
+
+class _Around(torch.nn.Module):
+    """Graphed instead of the model, because graphing replaces a module's forward for good.
+
+    It enters the contexts itself: around make_graphed_callables, they would also apply to the
+    captured backward, unlike in a user's step (github.com/pytorch/pytorch/issues/120930).
+    """
+
+    def __init__(self, model: torch.nn.Module, variant: Variant, device_type: str) -> None:
+        super().__init__()
+        self.model, self.variant, self.device_type = model, variant, device_type
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        """The model's output."""
+        return _in_contexts(lambda: self.model(*args), self.variant, self.device_type)()
+
+
+def _in_contexts(step: Step, variant: Variant, device_type: str) -> Step:
+    """`step` as a user writes it: every call enters the contexts."""
+    if variant.mode.autocast:
+        step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)
+    grad = GRAD[variant.mode.grad]
+    return _under(grad, step) if grad else step
+
+
+def _under(context: Callable[[], AbstractContextManager[Any]], step: Step) -> Step:
+    def inside() -> object:
+        with context():
+            return step()
+
+    return inside

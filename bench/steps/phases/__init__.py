@@ -1,0 +1,1 @@
+"""The phases, and the table of them."""

@@ -1,0 +1,20 @@
+"""The inference phase: a step calls the model in `eval()`."""
+
+from __future__ import annotations
+
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Inference
+from modescope.bench.steps.correctness import output_check
+from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.phase_interface import Phase
+
+
+class InferencePhase(Phase):
+    """A step is a forward; its outputs are checked."""
+
+    def check(self, subject: Subject, device: Hardware, seed: int) -> output_check.OutputCheck:
+        """Outputs of a float64 copy."""
+        return output_check.prepare(subject, seed)
+
+
+ONE_CALL = InferencePhase(Inference())

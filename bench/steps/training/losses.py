@@ -1,0 +1,85 @@
+"""The losses that a step can minimise, computed from forward's outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import torch
+from torch.nn.functional import mse_loss
+
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.training_options import LOSSES
+from modescope.bench.steps.model_and_inputs import Inputs, Subject, find, state_kept
+from modescope.bench.steps.outputs import floating
+
+LossFunction = Callable[[Any, Inputs], torch.Tensor]
+
+NOTHING_TO_TRAIN = "the model has no parameter that requires a gradient: nothing can be trained"
+NO_OUTPUT = "model.loss={}: forward returns no floating tensor; name a loss made for this model"
+NO_SCALAR = (
+    "model.loss=output: forward returned {}; it must return the loss, a tensor of one element, or "
+    "something with an attribute or key 'loss'"
+)
+
+
+def mse(output: Any, inputs: Inputs) -> torch.Tensor:
+    """Mean squared error, summed over the tensors that forward returns."""
+    pairs = zip(floating(output), inputs.targets, strict=True)
+    return reduce(add, (mse_loss(part, target) for part, target in pairs))
+
+
+def returned_loss(output: Any, inputs: Inputs) -> torch.Tensor:
+    """Forward's output itself, or its attribute or key `loss`, as models of transformers have."""
+    loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", output)
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        raise UsageError(NO_SCALAR.format(type(output).__name__))
+    return loss
+
+
+def loss_of(name: str) -> LossFunction:
+    """The loss called `name`: one of LOSSES, or "module:function".
+
+    Such a function takes forward's output and the inputs (a tuple or a dict, as the model gave
+    them) and returns a tensor of one element. Raises UsageError where it is not found.
+    """
+    if name in LOSSES:
+        return find(LOSSES[name].target)
+    function = find(name, key="model.loss")
+
+    def checked(output: Any, inputs: Inputs) -> torch.Tensor:
+        loss = function(output, inputs.kwargs or inputs.args)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise UsageError(f"model.loss={name}: it must return a tensor of one element")
+        return loss
+
+    return checked
+
+
+def check(module: torch.nn.Module, loss: str) -> None:
+    """Raises UsageError where nothing can be trained, or there is no such loss."""
+    loss_of(loss)
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise UsageError(NOTHING_TO_TRAIN)
+
+
+def trainable(subject: Subject, loss: str, seed: int) -> Subject:
+    """`subject` in train mode, with a target for each output where the loss wants targets.
+
+    Targets are standard normal numbers of the outputs' shapes, drawn from `seed`. Raises UsageError
+    as `check` does, and where no output can be compared with a target.
+    """
+    module = subject.module.train()
+    check(module, loss)
+    if loss not in LOSSES or not LOSSES[loss].compares:
+        return subject
+    with torch.no_grad(), state_kept(module):
+        outputs = floating(module(*subject.inputs.args, **subject.inputs.kwargs))
+    if not outputs:
+        raise UsageError(NO_OUTPUT.format(loss))
+    generator = torch.Generator().manual_seed(seed)
+    targets = (torch.randn(out.shape, generator=generator).to(out) for out in outputs)
+    return Subject(module, replace(subject.inputs, targets=tuple(targets)))

@@ -1,0 +1,121 @@
+"""Compares training steps with the same steps in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.tolerances import EPS, TOLERANCE
+from modescope.bench.steps import modes
+from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.training.checkpointing import trained
+
+T = TypeVar("T")
+
+LEAST_SHARE = 1e-2
+"""Share of the root mean square of all gradients' norms by which errors of smaller gradients are
+divided. Some gradients are zero except for rounding: those of a key's bias in attention, or of a
+bias before a batch norm (1 to 2 EPS of that mean in fp32, a tenth of one in bf16 and fp16)."""
+
+LEAST_CLEAR, CLEAR_EPS = 1e-3, 10
+"""Gradients of this size relative to others, or of so many EPS, keep their sign under rounding."""
+
+
+@dataclass(frozen=True)
+class ErrorScale:
+    """The least that errors are divided by, so that one rounding stays within tolerance."""
+
+    share: float  # of a typical gradient, or of a typical update
+    of_weight: float  # of the weight that was updated
+    clear: float  # elements with smaller gradients may have updates of any size
+
+
+EXACT = ErrorScale(LEAST_SHARE, 0.0, LEAST_CLEAR)
+
+
+def error_scale(variant: Variant) -> ErrorScale:
+    """For the precisions in which `variant` computes gradients and stores weights."""
+    tolerance, eps = TOLERANCE[variant.dtype], EPS[variant.dtype]
+    weight_eps = torch.finfo(modes.weight_dtype(variant)).eps
+    share, clear = max(LEAST_SHARE, eps / tolerance), max(LEAST_CLEAR, CLEAR_EPS * eps)
+    return ErrorScale(share, weight_eps / tolerance, clear)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A loss, gradient or update, and what its error is divided by."""
+
+    value: torch.Tensor
+    typical: float = 0.0  # root mean square of the norms of all values of its kind
+    weight: float = 0.0  # norm of the weight that was updated
+    gradients: torch.Tensor | None = None
+    """The smallest gradient of each element in any step, over a typical one; None: all count."""
+
+    def error(self, result: torch.Tensor, scale: ErrorScale) -> float:
+        """Norm of the difference over that of the value, or over the least that `scale` allows."""
+        difference = result - self.value
+        if self.gradients is not None:
+            difference = difference[self.gradients >= scale.clear]
+        size = max(_norm(self.value), scale.share * self.typical, scale.of_weight * self.weight)
+        norm = _norm(difference)
+        return norm / size if size > 0 else norm
+
+
+References = dict[str, Reference]  # by names such as "gradient of 0.weight in step 2"
+
+
+def references(outcome: Outputs, module: torch.nn.Module, follows_size: bool) -> References:
+    """From the losses, gradients and updates of `module` in float64.
+
+    Where updates do not follow the size of gradients (`bench.records.training_options`), a mere
+    rounding error makes a full update, so updates count only where gradients are clear.
+    """
+    typical = {kind: _root_mean_square(_those(kind, outcome)) for kind in ("gradient", "update")}
+    weights = {f"update of {name}": _norm(weight) for name, weight in trained(module).items()}
+    expected = {
+        place: Reference(value, typical.get(place.partition(" ")[0], 0.0), weights.get(place, 0.0))
+        for place, value in outcome.items()
+    }
+    return expected if follows_size else _with_gradients(expected)
+
+
+def errors(
+    outcome: Outputs, expected: References, scale: ErrorScale
+) -> Iterator[tuple[str, float]]:
+    """The errors by name; infinite where shapes differ or one of the two lacks the name."""
+    for place in sorted(expected.keys() | outcome.keys()):
+        result, reference = outcome.get(place), expected.get(place)
+        if result is None or reference is None or result.shape != reference.value.shape:
+            yield place, math.inf
+        else:
+            yield place, reference.error(result, scale)
+
+
+def _with_gradients(expected: References) -> References:
+    gradients = {place: each.value for place, each in _those("gradient", expected).items()}
+    elements = sum(gradient.numel() for gradient in gradients.values())
+    typical = math.sqrt(sum(_norm(each) ** 2 for each in gradients.values()) / elements)
+    updates = _those("update", expected)
+    for place, reference in updates.items():
+        of = place.replace("update of", "gradient of") + " in "
+        own = [gradient.abs() for name, gradient in gradients.items() if name.startswith(of)]
+        if own:  # parameters without a gradient must not change at all
+            updates[place] = replace(reference, gradients=torch.stack(own).amin(0) / typical)
+    return {**expected, **updates}
+
+
+def _root_mean_square(tensors: Outputs) -> float:
+    return math.sqrt(sum(_norm(each) ** 2 for each in tensors.values()) / len(tensors))
+
+
+def _those(kind: str, of: Mapping[str, T]) -> dict[str, T]:
+    return {place: value for place, value in of.items() if place.startswith(kind)}
+
+
+def _norm(tensor: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(tensor.detach()))

@@ -1,0 +1,217 @@
+"""The training step, its parts, and all state that it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from modescope.bench.devices.allocators import storage_bytes
+from modescope.bench.records.cases import Mode, Training, Variant
+from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
+from modescope.bench.steps.built_step import Built, State, StepPart
+
+ComputeLoss = Callable[[], Any]
+
+FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
+
+MOST_HALVINGS = 24
+"""Of the scale before the first step: gradients that overflow at 2**-8 overflow at any scale."""
+
+HEADROOM = 4.0
+"""The largest scale without overflow is divided by it, because other batches have larger gradients,
+and their steps must not be skipped in the comparison with float64."""
+
+
+def optimizer(
+    parameters: Iterable[torch.nn.Parameter], training: Training, mode: Mode
+) -> Optimizer:
+    """The optimizer that `training` asks for; capturable where `mode` captures its step."""
+    named = OPTIMIZERS[training.optimizer]
+    options: dict[str, Any] = dict(IMPLEMENTATIONS[training.implementation])
+    if named.counts_steps:
+        capturable = training.capturable
+        options["capturable"] = training.captures_step(mode) if capturable is None else capturable
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    made: Optimizer = getattr(torch.optim, named.torch_name)(trained, lr=training.lr, **options)
+    return made
+
+
+def unscales(made: Optimizer) -> bool:
+    """Whether the optimizer unscales gradients and skips steps itself, instead of GradScaler."""
+    return bool(getattr(made, "_step_supports_amp_scaling", False))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The initial state of training: values in the order of the parameters."""
+
+    values: tuple[torch.Tensor, ...]  # of the parameters that are trained
+    scale: float = FIRST_SCALE  # of the loss, where it is scaled
+
+
+def start_of(module: torch.nn.Module) -> Start:
+    """Copies of the trained parameters of `module` as they are now."""
+    trained = (each for each in module.parameters() if each.requires_grad)
+    return Start(tuple(parameter.detach().clone() for parameter in trained))
+
+
+FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part of its time"
+
+
+@dataclass
+class Trainer(State):
+    """The state of steps that train: the step, its parts, and its initial state."""
+
+    optimizer: Optimizer
+    scaler: GradScaler | None
+    forward: ComputeLoss  # contexts, model and loss
+    start: Start
+    captured: tuple[torch.Tensor | None, ...] = ()  # gradients that a captured step writes
+
+    @property
+    def trained(self) -> list[torch.nn.Parameter]:
+        """The parameters that a step updates."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def step(self) -> torch.Tensor:
+        """Forward, loss, backward and optimizer, as a user writes them; returns the loss."""
+        self.clear()
+        loss: torch.Tensor = self.forward()
+        self.backward(loss)
+        self.update()
+        return loss
+
+    def clear(self) -> None:
+        """Drops the gradients of the step before."""
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Gradients of the loss, scaled if there is a scaler."""
+        (self.scaler.scale(loss) if self.scaler else loss).backward()
+
+    def update(self) -> None:
+        """The optimizer's step; a scaler skips it where gradients overflowed."""
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The optimizer's state."""
+        kept = (value for state in self.optimizer.state.values() for value in state.values())
+        return [value for value in kept if isinstance(value, torch.Tensor)]
+
+    def note_capture(self) -> None:
+        """To be called after a capture of the step: remembers the gradients that replays write."""
+        self.captured = tuple(parameter.grad for parameter in self.trained)
+
+    def gradients(self) -> list[torch.Tensor]:
+        """The gradients of the last step."""
+        return [p.grad for p in self.trained if p.grad is not None]
+
+    def restore(self) -> None:
+        """Restores the initial state, so that the next step is the first again.
+
+        Written in place, because compiled code and captured graphs contain the addresses. The
+        optimizers' initial state is zero (torch.optim: SGD, AdamW). After a capture the gradients
+        are again those that replays write.
+        """
+        for parameter, gradient in zip(self.trained, self.captured, strict=bool(self.captured)):
+            parameter.grad = gradient
+        with torch.no_grad():
+            for parameter, value in zip(self.trained, self.start.values, strict=True):
+                parameter.copy_(value)
+            for tensor in self.tensors():
+                tensor.zero_()
+        if self.scaler is not None:
+            first = {"scale": self.start.scale, "_growth_tracker": 0}
+            self.scaler.load_state_dict({**self.scaler.state_dict(), **first})
+
+    def written(self, step: Callable[[], object]) -> list[torch.Tensor]:
+        """Parameters with gradients, and the optimizer's state; both are known after a step."""
+        step()
+        return [*(each for each in self.trained if each.grad is not None), *self.tensors()]
+
+    def parts(self) -> tuple[StepPart, ...]:
+        """The calls of `step`, in the parts that are timed."""
+        clear: StepPart = ("optimizer_rounds_s", lambda loss: self.clear())
+        forward: StepPart = ("forward_rounds_s", lambda loss: self.forward())
+        backward: StepPart = ("backward_rounds_s", lambda loss: loss.backward())
+        scaler, optimizer = self.scaler, self.optimizer
+        if scaler is None:
+            return clear, forward, backward, ("optimizer_rounds_s", lambda loss: optimizer.step())
+        unscale: StepPart = ("scaler_rounds_s", lambda loss: scaler.unscale_(optimizer))
+        return (
+            clear,
+            forward,
+            ("scaler_rounds_s", scaler.scale),
+            backward,
+            *(() if unscales(optimizer) else (unscale,)),
+            ("optimizer_rounds_s", lambda loss: scaler.step(optimizer)),
+            ("scaler_rounds_s", lambda loss: scaler.update()),
+        )
+
+    def parts_note(self) -> str | None:
+        """Which part's time includes the unscaling of gradients."""
+        return FUSED_UNSCALES if self.scaler and unscales(self.optimizer) else None
+
+    def sizes(self) -> dict[str, Any]:
+        """Bytes of gradients and of the optimizer's state."""
+        return {
+            "gradient_bytes": storage_bytes(self.gradients()),
+            "optimizer_state_bytes": storage_bytes(self.tensors()),
+        }
+
+    def leave_device(self) -> None:
+        """Moves the initial state to the host, from where restoring it is slow."""
+        values = tuple(value.to("cpu") for value in self.start.values)
+        self.start = replace(self.start, values=values)
+
+    def copies_bytes(self) -> int:
+        """Bytes of the initial state, where parameters are on the host too."""
+        shares = all(parameter.device.type == "cpu" for parameter in self.trained)
+        return storage_bytes(self.start.values) if shares else 0
+
+    def settle(self, step: Callable[[], object]) -> None:
+        """Finds a loss scale at which gradients do not overflow, as GradScaler does in first steps.
+
+        Training then starts with that scale over HEADROOM, so that no timed step is skipped, which
+        would make it shorter. In blocks of thousands of steps GradScaler may still raise it.
+        """
+        if self.scaler is None:
+            return
+        for _ in range(MOST_HALVINGS):
+            self.restore()
+            step()
+            scale = self.scaler.get_scale()
+            if scale >= self.start.scale:
+                break
+            self.start = replace(self.start, scale=scale)
+        self.start = replace(self.start, scale=self.start.scale / HEADROOM)
+        self.restore()
+
+
+def trainer_of(built: Built) -> Trainer:
+    """The state of steps that train."""
+    assert isinstance(built.state, Trainer)
+    return built.state
+
+
+def trainer(
+    module: torch.nn.Module,
+    forward: ComputeLoss,
+    training: Training,
+    variant: Variant,
+    device_type: str,
+    start: Start | None = None,
+) -> Trainer:
+    """Trains `module`, whose loss `forward` computes, from `start` or else its present weights."""
+    start = start or start_of(module)
+    scaler = GradScaler(device_type, start.scale) if training.scales(variant) else None
+    return Trainer(optimizer(module.parameters(), training, variant.mode), scaler, forward, start)

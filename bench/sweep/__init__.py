@@ -1,0 +1,1 @@
+"""Turns a command line into jobs, and jobs into result files."""

@@ -1,0 +1,1 @@
+"""The host: software, processor, and what makes rows comparable."""

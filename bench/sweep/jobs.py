@@ -1,0 +1,124 @@
+"""Turns requests into validated jobs. Imports no torch: child processes read what needs it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
+from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.sweep.host.fingerprint import environment_id
+from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep.refusals import refusal
+from modescope.bench.sweep.settings.request import Request
+from modescope.bench.sweep.settings.request_to_case import resolve
+
+PROBE_TIMEOUT_S = 300
+
+VARIABLES = (
+    *("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "CUDNN", "NVIDIA_TF32"),
+    *("ATEN_", "ONEDNN_", "DNNL_", "OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_"),
+    *("LD_PRELOAD", "MALLOC_", "GLIBC_TUNABLES", "PYTHONMALLOC", "PYTHONOPTIMIZE"),
+)
+"""Prefixes of environment variables that change how torch runs."""
+
+HARMLESS = {
+    *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR"),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT"),
+    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_VERSION"),
+    *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
+}
+"""Exceptions that change no timing: file locations, and the device, which has its own column."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process to start: what it measures, how and where; or the reason to skip it."""
+
+    case: Case
+    plan: Plan
+    environment: Environment
+    refusal: str | None
+    command: str
+
+    @property
+    def label(self) -> str:
+        """The case in a few words."""
+        sizes = " ".join(f"{key}={value}" for key, value in self.case.shape.items())
+        variant = self.case.variant
+        words = (self.case.model.name, sizes, variant.mode.name, variant.dtype)
+        return " ".join(word for word in words if word)
+
+
+def prepare(requests: Sequence[Request]) -> list[Job]:
+    """Validates every request; raises one UsageError that lists all problems."""
+    problems: list[str] = []
+    jobs: list[Job] = []
+    for request in requests:
+        try:
+            jobs += _jobs(request)
+        except UsageError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise UsageError("\n".join(dict.fromkeys(problems)))
+    studies = dict.fromkeys(str(job.plan.study_folder) for job in jobs)
+    if len(studies) > 1:
+        raise UsageError(f"a sweep writes one study, not {' and '.join(studies)}; run one for each")
+    return jobs
+
+
+def _jobs(request: Request) -> list[Job]:
+    case, plan = resolve(request, lambda name: host(name).device)
+    device, environment = host(case.device).device, host(case.device).environment
+    if environment.cpu_cores and case.threads > environment.cpu_cores:
+        raise UsageError(
+            f"threads={case.threads}: this process may use {environment.cpu_cores} cores; set "
+            f"threads={environment.cpu_cores} or fewer"
+        )
+    options = case.options.affecting_model()
+    source = _model_source(case.model, case.shape_json, options, plan.timeout_s)
+    environment = replace(environment, model_source_id=source, variables=_variables())
+    environment = replace(environment, environment_id=environment_id(environment))
+    command = shlex.join(["python", "run.py", *request.overrides])
+    plans = [replace(plan, replicate=number) for number in range(request.config["replicates"])]
+    return [Job(case, each, environment, refusal(case, device), command) for each in plans]
+
+
+def _variables() -> str:
+    """The environment variables that change how torch runs, as the user set them, JSON."""
+    names = [name for name in os.environ if name.startswith(VARIABLES) and name not in HARMLESS]
+    return canonical_json({name: os.environ[name] for name in names})
+
+
+@cache
+def host(device: str) -> Host:
+    """Facts of the device and the machine; raises UsageError where there is no such device."""
+    outcome = isolation.call(
+        "modescope.bench.sweep.host.environment:read", device, timeout_s=PROBE_TIMEOUT_S
+    )
+    if outcome.kind != "returned":
+        raise UsageError(outcome.reason or f"device={device} cannot be used")
+    facts: Host = outcome.value
+    return facts
+
+
+@cache
+def _model_source(
+    model: Model, shape_json: str, options: PhaseOptions, timeout_s: float
+) -> str | None:
+    """Hash of the model's source, after building the model once; None where building failed.
+
+    Raises UsageError only for mistakes of the user. A model that crashes or hangs while it is built
+    does so again in its own run, which records it.
+    """
+    function = "modescope.bench.sweep.host.environment:try_model"
+    outcome = isolation.call(function, model, shape_json, options, timeout_s=timeout_s)
+    if outcome.kind == "usage":
+        raise UsageError(outcome.reason or "the model cannot be built")
+    source_hash: str | None = outcome.value
+    return source_hash

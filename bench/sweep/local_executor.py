@@ -1,0 +1,87 @@
+"""The executor for this machine: one case after another, each in its own process."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from tqdm import tqdm
+
+from modescope.bench.records import leftovers
+from modescope.bench.records.environment import place
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep import jobs
+from modescope.bench.sweep.executors import Submission
+from modescope.bench.sweep.host import releases
+from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.record_attempt import measure
+from modescope.bench.sweep.resume import Earlier, Reuse
+from modescope.bench.sweep.settings.request import Request
+
+
+def submit(requests: Sequence[Request]) -> Submission:
+    """Measures all cases without a reusable row; see `bench.sweep.executors.Executor`."""
+    todo = jobs.prepare(requests)
+    first = todo[0]
+    if not requests[0].sweep and first.refusal:
+        raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
+    if warning := releases.warning(first.environment.torch_version):
+        print(warning)  # to stdout, so that a saved table includes it
+    print(_heading(todo))
+    return Submission(first.plan.study_folder, len(todo), _measured(todo, requests[0]))
+
+
+def _heading(todo: Sequence[Job]) -> str:
+    """One line: what will be measured, on which machine, and the folder of the results."""
+    what = f"{len(todo)} cases" if len(todo) > 1 else todo[0].label
+    machines = [
+        place(job.environment, job.environment.device_name, job.case.threads) for job in todo
+    ]
+    where = " and ".join(dict.fromkeys(machines))
+    torch = f"torch {todo[0].environment.torch_version}"
+    return f"{what} on {where}, {torch} → {todo[0].plan.study_folder}"
+
+
+def _measured(todo: list[Job], request: Request) -> Iterator[str]:
+    """Measures each job without a reusable row; yields the run ids of reused and new rows.
+
+    order=random shuffles the jobs by the first one's seed, so that a drift of the machine does not
+    become a difference between modes; order=given keeps their order.
+    """
+    plan, order = todo[0].plan, request.config["order"]
+    runs = plan.study_folder / "runs"
+    leftovers.clear(runs, plan.study_folder / "traces", Path(plan.results_dir))
+    if order == "random":
+        random.Random(plan.seed).shuffle(todo)
+    earlier, resume = Earlier(runs), request.resume
+    reuses = [earlier.find(job, request.config["retry"]) if resume else Reuse(None) for job in todo]
+    for line in _reasons(reuses, earlier.outdated if resume else 0):
+        print(line)
+    yield from (reuse.run_id for reuse in reuses if reuse.run_id)
+    missing = [n for n, reuse in enumerate(reuses) if reuse.run_id is None]
+    with tqdm(total=len(missing), unit="case", disable=None, leave=False) as bar:
+        for position in missing:
+            job = todo[position]
+            place_in_sweep = (order, position) if len(todo) > 1 else (None, None)
+            yield measure(job, partial(_show_phase, bar, job.label), *place_in_sweep)
+            bar.update()
+
+
+def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
+    """Lines about reused rows, and reasons for measuring cases again."""
+    reused = sum(reuse.run_id is not None for reuse in reuses)
+    if reused:
+        yield f"reusing {reused} of {len(reuses)} cases; resume=false measures them again"
+    for why, count in Counter(each.why_not for each in reuses if each.why_not).most_common():
+        yield f"measuring {count} again: {why}"
+    if outdated:
+        rows = "1 earlier row" if outdated == 1 else f"{outdated} earlier rows"
+        yield f"not reusing {rows} of an older version of modescope"
+
+
+def _show_phase(bar: tqdm[NoReturn], label: str, phase: str) -> None:
+    bar.set_description(f"{label}: {phase}")

@@ -1,0 +1,72 @@
+"""Runs a command: composes all its cases, then hands them to an executor; sets exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep import executors
+from modescope.bench.sweep.settings.composing import composed
+from modescope.bench.sweep.settings.error_texts import os_error_text
+from modescope.bench.sweep.settings.request import Request
+
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+PIPE_CLOSED = 128 + signal.SIGPIPE
+
+Show = Callable[[Path, Sequence[str], bool], int]
+"""Prints these runs of a study, measured by a sweep or not; returns the exit status."""
+
+
+def main(show: Show) -> int:
+    """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        requests = composed()
+        status = measure(requests, show) if requests else 0
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader closed the pipe, as `... | head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return PIPE_CLOSED
+    except OSError as error:
+        print(f"error: {os_error_text(error)}; finished runs are kept", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        print("stopped")
+        return stopped(stop)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: ends a sweep as cleanly as Ctrl-C does."""
+
+
+def _terminate(signum: int, frame: object) -> None:
+    raise Terminated
+
+
+def stopped(by: KeyboardInterrupt) -> int:
+    """Exit status after a signal: 128 and its number, as shells count."""
+    return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
+
+
+def measure(requests: Sequence[Request], show: Show) -> int:
+    """Measures the cases without a reusable row, then shows the table and the files' places."""
+    is_sweep = requests[0].sweep
+    submission = executors.submit(requests)
+    run_ids: list[str] = []
+    try:
+        for run_id in submission.finished:
+            run_ids.append(run_id)
+        return show(submission.study_folder, run_ids, is_sweep)
+    except KeyboardInterrupt as stop:
+        if 0 < len(run_ids) < submission.runs:
+            show(submission.study_folder, run_ids, is_sweep)
+        print(f"stopped after {len(run_ids)} of {submission.runs}; run the sweep again to continue")
+        return stopped(stop)

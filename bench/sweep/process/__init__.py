@@ -1,0 +1,1 @@
+"""Calls a function in a fresh process and reports how it ended."""

@@ -1,0 +1,83 @@
+"""One attempt at a case: measures it in its own process and writes its row."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic
+
+from modescope.bench.records import parquet, results
+from modescope.bench.records.results import Findings, Result
+from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.process import compiler_cache, isolation
+
+OnPhase = Callable[[str], None]
+
+
+def measure(
+    job: Job, on_phase: OnPhase, order: str | None = None, position: int | None = None
+) -> str:
+    """Runs one job in its own process, writes a row whatever its status, returns the run id."""
+    started = datetime.now(UTC)
+    begin = monotonic()
+    run_id = f"{started:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
+    load = os.getloadavg()[0]
+    result = _result(job, run_id, on_phase)
+    plan = job.plan
+    record = results.Record(
+        results.Attempt(
+            schema_version=results.SCHEMA_VERSION,
+            run_id=run_id,
+            case_id=job.case.case_id,
+            study=plan.study,
+            started_at=started.isoformat(),
+            budget=plan.budget.name,
+            budget_rank=plan.budget.rank,
+            budget_settings=plan.budget.settings,
+            seed=plan.seed,
+            replicate=plan.replicate,
+            status=result.status,
+            reason=result.reason,
+            duration_s=monotonic() - begin,
+            command=job.command,
+            order=order,
+            position=position,
+            profile=plan.profile,
+            memory=plan.memory,
+            max_error=plan.max_error,
+        ),
+        results.work_of(job.case, plan),
+        replace(job.environment, load_1min=load),
+        result.findings,
+    )
+    parquet.write(record, plan.study_folder / "runs")
+    return run_id
+
+
+def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
+    if job.refusal:
+        return Result("skipped", job.refusal, Findings())
+    logs = job.plan.study_folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with compiler_cache.of(job.plan.compile_cache) as variables:
+        outcome = isolation.call(
+            "modescope.bench.case.runner:run",
+            job.case,
+            job.plan,
+            run_id,
+            timeout_s=job.plan.timeout_s,
+            log=logs / f"{run_id}.log",
+            variables=variables,
+            on_phase=on_phase,
+        )
+    result: Result | None = outcome.value
+    if result is None:
+        status = "failed" if outcome.kind == "usage" else outcome.kind
+        return Result(status, outcome.reason, Findings())
+    if outcome.kind == "returned":
+        return result
+    # The process died in a pass after timing: the timing is kept.
+    return replace(result, findings=results.noted(result.findings, result.lost, outcome.reason))

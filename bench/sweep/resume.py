@@ -1,0 +1,126 @@
+"""Reuse of earlier rows, so that a sweep continues where it stopped, and reasons against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from modescope.bench.records.cases import Plan
+from modescope.bench.records.environment import Environment
+from modescope.bench.records.fingerprint_columns import FINGERPRINT
+from modescope.bench.records.results import SCHEMA_VERSION
+from modescope.bench.sweep.jobs import Job
+
+COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
+"""Columns in which an earlier row must be equal, and their names in messages."""
+
+FINAL = ("ok", "skipped")
+"""Statuses that are not measured again; cases with others are, unless retry=false."""
+
+CHANGED = "["
+"""Marks the name of a budget with overridden values, which matches only itself."""
+
+NEVER_NULL = {
+    **dict.fromkeys(("run_id", "case_id", "status", "budget", "compile_cache"), str),
+    **dict.fromkeys(("budget_rank", "replicate"), int),
+}
+"""Columns that are never null, and their types."""
+
+COLUMNS = (
+    *("schema_version", *NEVER_NULL, "environment_id", "budget_settings"),
+    *("profile", "memory", "max_error", "flags", *COMPARED),
+)
+
+EarlierRow = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """The run id of the reusable row; or None, and why the newest row of the case is not reused."""
+
+    run_id: str | None
+    why_not: str | None = None
+
+
+class Earlier:
+    """The rows of a study, read once."""
+
+    def __init__(self, runs: Path) -> None:
+        self.outdated = 0  # rows of an older schema, which are never reused
+        self._rows: dict[tuple[str, int], list[EarlierRow]] = {}
+        for path in sorted(runs.glob("[!.]*.parquet")):
+            rows = _readable(path)
+            self.outdated += sum(row["schema_version"] < SCHEMA_VERSION for row in rows)
+            for row in filter(_is_ours, rows):
+                self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
+
+    def find(self, job: Job, retry: bool) -> Reuse:
+        """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
+        rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
+        newest_first = sorted(rows, key=lambda row: str(row["run_id"]), reverse=True)
+        differences = [_difference(row, job.plan, job.environment) for row in newest_first]
+        if None not in differences:
+            return Reuse(None, differences[0] if differences else None)
+        row = newest_first[differences.index(None)]
+        if row["status"] not in FINAL and retry:
+            return Reuse(None, f"status was {row['status']}")
+        rows.remove(row)
+        return Reuse(row["run_id"])
+
+
+def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | None:
+    """How `row` was measured differently, in a few words, or None."""
+    budget = plan.budget
+    if row["environment_id"] is None:
+        return "the environment of the earlier row is unknown"
+    differing = [
+        name for column, name in COMPARED.items() if row[column] != getattr(environment, column)
+    ]
+    if differing or row["environment_id"] != environment.environment_id:
+        return f"{' and '.join(differing) or 'the environment'} changed"
+    if row["budget_rank"] < budget.rank:
+        return f"only budget={row['budget']} so far"
+    if row["budget"] != budget.name and CHANGED in row["budget"] + budget.name:
+        return f"budget was {row['budget']}"
+    if row["budget"] == budget.name and row["budget_settings"] != budget.settings:
+        return f"the values of budget={row['budget']} changed"
+    if row["compile_cache"] != plan.compile_cache:
+        return f"compile_cache was {row['compile_cache']}"
+    if _status_may_differ(row, plan.max_error):
+        return f"max_error was {row['max_error'] or 'null'}"
+    for name in ("profile", "memory"):
+        if getattr(plan, name) and not row[name]:
+            return f"measured with {name}=false"
+    return None
+
+
+def _status_may_differ(row: EarlierRow, max_error: float | None) -> bool:
+    """Whether the row's status might differ with this `max_error`.
+
+    A smaller one may refuse what was accepted; a larger one may accept what was refused.
+    """
+    before, now = row["max_error"] or 0.0, max_error or 0.0
+    if row["status"] == "skipped" or before == now:
+        return False
+    was_wrong = row["status"] == "wrong_result" or "baseline_wrong" in (row["flags"] or ())
+    return now < before or was_wrong
+
+
+def _readable(path: Path) -> list[EarlierRow]:
+    """The file's row, if it has a schema version; unreadable files are measured again."""
+    try:
+        rows: list[EarlierRow] = pq.ParquetFile(path).read(columns=list(COLUMNS)).to_pylist()
+    except (pa.ArrowException, OSError, ValueError):  # ValueError: a name is not valid text
+        return []
+    return [row for row in rows if isinstance(row.get("schema_version"), int)]
+
+
+def _is_ours(row: EarlierRow) -> bool:
+    """Whether the row has all current columns, with values of the right types."""
+    return row.keys() >= set(COLUMNS) and all(
+        isinstance(row[name], kind) for name, kind in NEVER_NULL.items()
+    )

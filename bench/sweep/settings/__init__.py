@@ -1,0 +1,1 @@
+"""The command line: its schema, its overrides, and what is said of mistakes."""

@@ -1,1 +1,0 @@
-"""What the harness is tried on: steps that are known, loads beside them, a simulated device."""

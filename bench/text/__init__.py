@@ -1,0 +1,1 @@
+"""Text for readers: numbers with units, tables, pages from templates."""

@@ -1,0 +1,1 @@
+"""Timing of any callable: timers, paired rounds, calibration, contention."""

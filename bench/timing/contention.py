@@ -1,0 +1,116 @@
+"""Other load on this machine's cores while the case was measured.
+
+The difference of the system's counters before and after. Imports no torch. Linux has all counters;
+on other systems most are None.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from modescope.bench.records.columns import Contention
+from modescope.bench.records.cores import cgroups, lines_of
+
+THROTTLED_UNITS_S = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
+"""Keys of throttled time in cpu.stat, by cgroup version (kernel documents cgroup-v2, sched-bwc)."""
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Counters at one moment. Only differences have a meaning: they did not start at zero."""
+
+    wall_s: float
+    own_s: float  # CPU time of all threads of this process
+    waited_s: float | None  # this thread, ready to run but without a core
+    involuntary_switches: int | None  # this thread
+    idle_s: float | None  # of all cores together
+    cores: int | None  # of the machine, whether or not this process may use them
+    throttled_s: float | None
+
+
+def read(root: Path = Path("/")) -> Counters:
+    """The counters now, of the calling thread and of the machine whose files lie under `root`."""
+    idle_s, cores = _idle_and_cores(root)
+    return Counters(
+        wall_s=time.perf_counter(),
+        own_s=time.process_time(),
+        waited_s=_waited_s(root),
+        involuntary_switches=_involuntary_switches(),
+        idle_s=idle_s,
+        cores=cores,
+        throttled_s=_throttled_s(root),
+    )
+
+
+def between(before: Counters, after: Counters) -> Contention:
+    """The load from `before` to `after`, both read by the same thread.
+
+    CPU time of others is all busy time of the cores minus that of this process. It includes time
+    that a hypervisor gave to other guests, and may be off by 10 ms, the unit of idle time.
+    """
+    wall_s = after.wall_s - before.wall_s
+    idle_s = _difference(before.idle_s, after.idle_s)
+    others_s = None
+    if idle_s is not None and after.cores is not None:
+        others_s = max(0.0, wall_s * after.cores - idle_s - (after.own_s - before.own_s))
+    return Contention(
+        watched_s=wall_s,
+        cpu_wait_s=_difference(before.waited_s, after.waited_s),
+        involuntary_switches=_difference(before.involuntary_switches, after.involuntary_switches),
+        others_cpu_s=others_s,
+        machine_cores=after.cores,
+        cgroup_throttled_s=_difference(before.throttled_s, after.throttled_s),
+    )
+
+
+def _difference(before: Number | None, after: Number | None) -> Number | None:
+    return None if before is None or after is None else after - before
+
+
+def _waited_s(root: Path) -> float | None:
+    """From "running waited slices" in nanoseconds; a kernel that does not count has "0 0 0"."""
+    for line in lines_of(root / "proc/thread-self/schedstat"):
+        running, waited, _ = map(int, line.split())
+        return waited * 1e-9 if running else None
+    return None
+
+
+def _involuntary_switches() -> int | None:
+    if sys.platform != "linux":  # the others do not count per thread
+        return None
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:
+    """Idle time, waiting for disks included, and the number of cores (proc(5), /proc/stat)."""
+    lines = lines_of(root / "proc/stat")
+    totals = [[int(word) for word in line.split()[1:]] for line in lines if line[:4] == "cpu "]
+    cores = sum(bool(re.match("cpu[0-9]", line)) for line in lines)
+    if not cores or not any(map(any, totals)):  # some sandboxes show nothing but zeros
+        return None, cores or None
+    _, _, _, idle, waiting, *_ = totals[0]
+    return (idle + waiting) / os.sysconf("SC_CLK_TCK"), cores
+
+
+def _throttled_s(root: Path) -> float | None:
+    """How long quotas stopped this process's cgroup or its parents, in total.
+
+    Each counts its own quota only. In a container the path may be the host's, of which only the
+    end exists there: missing files are skipped.
+    """
+    totals_s = [
+        int(words[1]) * THROTTLED_UNITS_S[words[0]]
+        for folder in cgroups(root)
+        for words in map(str.split, lines_of(folder / "cpu.stat"))
+        if words[0] in THROTTLED_UNITS_S
+    ]
+    return sum(totals_s) if totals_s else None

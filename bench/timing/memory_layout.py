@@ -1,0 +1,82 @@
+"""Draws the memory layout anew for each block, so that it is noise and no lasting difference.
+
+Two copies of one step differ by 0.2 to 4 % as long as their process lives, because of where the
+allocator put their tensors: cache sets, pages and free lists. Rounds cannot average over what never
+changes, so the interval of such a difference excludes 1 without a cause in the code. Moving tensors
+between rounds turns the difference into noise, which the interval covers (Curtsinger and Berger,
+STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import torch
+
+from modescope.bench.devices.devices import Device
+
+Redraw = Callable[[], object]
+"""Moves tensors to other memory. The layout lasts as long as the result is held."""
+
+SMALL_BYTES = 2048  # at most, of one small block on the heap
+BLOCKS = 400
+PADDING_BYTES = 2**20  # at most, before all that is moved
+LARGEST_MOVED_BYTES = 2**22  # larger tensors fill caches wherever they lie
+MOST_MOVED_BYTES = 2**25  # per draw: copying as much takes some 10 ms
+
+
+def heap(draw: random.Random) -> object:
+    """Changes the state of malloc's free lists until the result is dropped."""
+    blocks = [bytearray(draw.randrange(1, SMALL_BYTES)) for _ in range(draw.randrange(1, BLOCKS))]
+    return blocks[::2]
+
+
+def anew(
+    tensors: Sequence[torch.Tensor],
+    device: Device,
+    seed: int,
+    restore: Callable[[], object] = lambda: None,
+) -> Redraw:
+    """The function to call before each block: it moves tensors and changes the heap's state.
+
+    Values, shapes, strides and identities stay, so compiled code is not affected. Tensors that
+    share memory or exceed 4 MiB are not moved; of the rest, at most 32 MiB at a time, chosen at
+    random. On a GPU only the host's heap changes, because captured graphs contain the addresses of
+    tensors. `restore` is called first, to undo what steps change: all blocks make the same calls.
+    """
+    own = [] if device.queues else _with_memory_of_their_own(tensors)
+    draw = random.Random(seed)
+
+    def redraw() -> object:
+        restore()
+        held = [heap(draw)]
+        if device.queues:
+            return held
+        held.append(bytearray(draw.randrange(PADDING_BYTES)))
+        left = MOST_MOVED_BYTES
+        for tensor in draw.sample(own, len(own)):
+            left -= tensor.nbytes
+            if left < 0:
+                break
+            held.append(bytearray(draw.randrange(SMALL_BYTES)))
+            tensor.data = tensor.data.clone()
+        return held
+
+    return redraw
+
+
+def _with_memory_of_their_own(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    distinct = list({id(tensor): tensor for tensor in tensors}.values())
+    plain = [t for t in distinct if type(t) in (torch.Tensor, torch.nn.Parameter)]
+    dense = [t for t in plain if t.layout == torch.strided and not t.is_inference()]
+    holders = Counter(t.untyped_storage().data_ptr() for t in dense)
+    return [
+        tensor
+        for tensor in dense
+        if 0 < tensor.nbytes <= LARGEST_MOVED_BYTES
+        and tensor.nbytes == tensor.untyped_storage().nbytes()
+        and holders[tensor.untyped_storage().data_ptr()] == 1
+        and tensor.data.clone().stride() == tensor.stride()
+    ]

@@ -1,0 +1,181 @@
+"""Timers: each takes a step, any kind of device and a number of calls, and returns a `Timing`."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+
+from modescope.bench.devices.devices import Device, Step
+
+Clock = Callable[[], float]
+
+HOST_CALLS = 5  # enough for a median; sets only how long the queue is held at first
+HOLD_FACTOR = 1.5  # hold the queue for this many times as long as issuing is expected to take
+HOLD_MARGIN_S = 1e-4  # added, as marks and the hold itself take host time too
+HOLD_GROWTH = 4.0
+LONGEST_HOLD_S = 1.0  # limits spinning for long steps that wait for the device
+GATE_TRIES = 4  # the last hold is 64 times as long as the first
+CLOCK_READINGS = 10_000
+COST_BATCHES = 10
+SYNCHRONISE_CALLS = 101
+TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.01 %
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call, one value per sample; no samples where they cannot be measured."""
+
+    samples_s: tuple[float, ...]
+    reason: str | None = None  # why there are no samples, or what to know about them
+
+    @property
+    def median_s(self) -> float | None:
+        """The median of the samples; None without any."""
+        return statistics.median(self.samples_s) if self.samples_s else None
+
+
+def latency(step: Step, device: Device, calls: int) -> Timing:
+    """The time that a caller waits for the result of a call. One sample per call."""
+    device.synchronize()  # once: every call leaves the queue empty for the next
+    return Timing(_each(_awaited(step, device), device.clock, calls))
+
+
+def _each(call: Step, clock: Clock, calls: int) -> tuple[float, ...]:
+    samples: list[float] = []
+    keep = samples.append
+    for _ in repeat(None, calls):
+        start = clock()
+        call()
+        keep(clock() - start)
+    return tuple(samples)
+
+
+def _awaited(step: Step, device: Device) -> Step:
+    """`step` followed by a wait for its work; only `step` where the device has no queue."""
+    if not device.queues:
+        return step
+    synchronize = device.synchronize
+
+    def awaited() -> None:
+        step()
+        synchronize()
+
+    return awaited
+
+
+def host(step: Step, device: Device, calls: int) -> Timing:
+    """The time that the host is busy issuing a call to an empty queue. One sample per call."""
+    clock, synchronize = device.clock, device.synchronize
+    samples: list[float] = []
+    keep = samples.append
+    for _ in repeat(None, calls):
+        synchronize()
+        start = clock()
+        step()
+        keep(clock() - start)
+    synchronize()
+    return Timing(tuple(samples))
+
+
+def device_time(step: Step, device: Device, calls: int, host_s: float | None = None) -> Timing:
+    """The time that the device works on a call. One sample, over `calls` calls.
+
+    The queue is held until all calls are issued, so that launching is no part of the time. If the
+    device passes the start mark before that, a longer hold is tried; a step for which no hold is
+    long enough has no device time. `host_s`: the host's time per call; None: measured here.
+    """
+    if not device.queues:
+        return Timing((), "this device does not queue work, so it has no time apart from the host")
+    if host_s is None:
+        host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
+    hold_s = HOLD_FACTOR * host_s * calls + HOLD_MARGIN_S
+    longest_s = max(LONGEST_HOLD_S, HOLD_GROWTH * hold_s)
+    holds_s = [hold_s * HOLD_GROWTH**attempt for attempt in range(GATE_TRIES)]
+    for held_s in (each_s for each_s in holds_s if each_s <= longest_s):
+        block_s = _held_block(step, device, calls, held_s)
+        if block_s is not None:
+            return Timing((block_s / calls,))
+    return Timing(
+        (),
+        f"the device started before all {calls} calls were issued, even with the longest hold: the "
+        "step waits for the device itself, or its launches fill the queue",
+    )
+
+
+def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float | None:
+    """Device time of `calls` calls; None if the device started before all were issued."""
+    device.synchronize()
+    device.hold(hold_s)
+    start = device.mark()
+    for _ in range(calls):
+        step()
+    end = device.mark()
+    all_issued_ahead = not start.reached()
+    device.synchronize()
+    return end.seconds_since(start) if all_issued_ahead else None
+
+
+def pipelined(step: Step, device: Device, calls: int) -> Timing:
+    """The time that a further call adds if calls follow each other without waiting. One sample.
+
+    It is the slope between a block of `calls` and one of twice as many. A single block would give
+    (host + calls x device) / calls: up to 10 % too much for ten calls on a busy device. An
+    interruption of the shorter block can make a slope negative. Such slopes are kept, because
+    without them the median of many would be too high.
+    """
+    single_s, double_s = _block(step, device, calls), _block(step, device, 2 * calls)
+    return Timing(((double_s - single_s) / calls,))
+
+
+def _block(step: Step, device: Device, calls: int) -> float:
+    device.synchronize()
+    start = device.clock()
+    for _ in range(calls):
+        step()
+    device.synchronize()
+    return device.clock() - start
+
+
+def resolution(clock: Clock) -> float | None:
+    """The smallest step between readings of the clock, in its unit; None if there is none."""
+    readings = [clock() for _ in range(CLOCK_READINGS)]
+    return min(
+        (later - earlier for earlier, later in pairwise(readings) if later > earlier), default=None
+    )
+
+
+def reading_cost(clock: Clock) -> float:
+    """Time of one reading of the clock, in its unit: a median of means, against interruptions."""
+    return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
+
+
+def synchronize_cost(device: Device) -> float:
+    """Seconds that a synchronise takes on an idle device."""
+    device.synchronize()
+    return statistics.median(_each(device.synchronize, device.clock, SYNCHRONISE_CALLS))
+
+
+def _mean_cost(clock: Clock) -> float:
+    readings = CLOCK_READINGS // COST_BATCHES
+    start = clock()
+    for _ in range(readings - 1):
+        clock()
+    return (clock() - start) / readings
+
+
+def calls_for(block_s: float, per_call_s: float, timer_cost_s: float) -> int:
+    """The number of calls for a block of `block_s` that is long compared with a clock reading.
+
+    At least one. Raises ValueError if neither a call nor a reading takes any time.
+    """
+    # No call counts as shorter than a reading, which limits the number of calls.
+    call_s = max(per_call_s, timer_cost_s)
+    if not call_s > 0:
+        raise ValueError(
+            f"got {per_call_s} s per call and {timer_cost_s} s per reading of the clock; one of "
+            "them must be positive: measure more calls, or use a finer clock"
+        )
+    return max(1, math.ceil(max(block_s, TIMER_COSTS_PER_BLOCK * timer_cost_s) / call_s))

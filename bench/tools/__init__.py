@@ -1,0 +1,1 @@
+"""Further programs: self-check, comparison with peers, instruction counts, claims."""

@@ -1,0 +1,1 @@
+"""Casts and scaled gradients."""

@@ -1,0 +1,1 @@
+"""torch.compile: graphs, kernels, speed."""

@@ -1,0 +1,1 @@
+"""Captured and replayed steps."""

@@ -1,0 +1,1 @@
+"""Operators registered with torch.library."""

@@ -1,0 +1,1 @@
+"""The way of a call to its kernel, and what it costs."""

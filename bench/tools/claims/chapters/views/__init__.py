@@ -1,0 +1,1 @@
+"""What is shared with a tensor, and what is copied."""

@@ -1,0 +1,1 @@
+"""Compares modescope with other harnesses: readings of one callable, and decisions on pairs."""

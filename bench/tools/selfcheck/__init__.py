@@ -1,0 +1,1 @@
+"""Tests the harness on this machine with quantities whose true values are known."""

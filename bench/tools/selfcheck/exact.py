@@ -1,0 +1,247 @@
+"""Checks of readings with a known value: planted waits, planted work, another harness."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+
+import numpy as np
+import torch
+
+from modescope.bench.devices.devices import Device, Step
+from modescope.bench.timing.timers import (
+    Timing,
+    calls_for,
+    device_time,
+    host,
+    latency,
+    pipelined,
+    reading_cost,
+)
+from modescope.bench.tools.peers.harnesses import DO_BENCH
+from modescope.bench.tools.peers.theirs import by_torch_timer, by_triton
+from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, percent
+from modescope.bench.tools.testbed import simulated
+from modescope.bench.tools.testbed.corunners import CONDITIONS
+from modescope.bench.tools.testbed.sides import Recipe, Side, side
+from modescope.bench.tools.testbed.workloads import delay
+
+Timer = Callable[[Step, Device, int], Timing]
+
+DELAYS_S = (50e-6, 200e-6, 1e-3, 10e-3)
+READINGS = 50  # of both clocks, to get one pair without an interruption
+RATE_WITHIN = 1e-3  # time servers change a clock's rate by at most half of that (adjtimex)
+DELAY_SHARE, DELAY_LEAST_S = 0.005, 0.5e-6
+READING_S = 0.2  # duration of one reading
+
+SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
+"""About 2**14 to 2**26 cycles of a device that runs at 1.7 GHz."""
+
+MORE_S = 200e-6
+HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
+ALTERNATIONS = 5
+TURNS = 6, 30  # readings of each harness, quick and thorough
+SLOPES = 9  # in a reading of pipelined time; makes blocks of some ms, as in torch's timer
+AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
+NEEDS_GPU = "needs a CUDA GPU"
+
+
+def clock_itself(setting: Setting) -> Iterator[CheckRow]:
+    """The rate of the clock that is used for timing, against a clock that is never adjusted."""
+    if not hasattr(time, "CLOCK_MONOTONIC_RAW"):
+        yield CheckRow("clock rate", "quiet", "this system has no unadjusted clock", "", None, 0)
+        return
+    clock, raw = setting.device.clock, partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
+    begin, begin_raw = _at_once(clock, raw)
+    delay(setting.count(1, 5))()
+    end, end_raw = _at_once(clock, raw)
+    off = (end - begin) / (end_raw - begin_raw) - 1
+    yield CheckRow(
+        check="clock rate",
+        condition="quiet",
+        found=f"{off * 1e6:+.1f} ppm",
+        accepted=f"within {RATE_WITHIN * 1e6:g} ppm",
+        holds=abs(off) <= RATE_WITHIN,
+        trials=1,
+        value=off,
+    )
+
+
+def _at_once(clock: Callable[[], float], raw: Callable[[], float]) -> tuple[float, float]:
+    """Both clocks at one moment: of several attempts the fastest, which nothing interrupted."""
+    tries = [(clock(), raw(), clock()) for _ in range(READINGS)]
+    before, moment, after = min(tries, key=lambda each: each[2] - each[0])
+    return (before + after) / 2, moment
+
+
+def planted_delays(setting: Setting) -> Iterator[CheckRow]:
+    """A step that only waits, for a known time."""
+    for condition in ("quiet", "one co-runner"):
+        with CONDITIONS[condition]():
+            yield from _delays(setting, condition)
+
+
+def _delays(setting: Setting, condition: str) -> Iterator[CheckRow]:
+    device = setting.device
+    for delay_s in DELAYS_S:
+        calls = calls_for(setting.count(1, 5) * READING_S, delay_s, 0.0)
+        read_s = latency(delay(delay_s), device, calls).median_s
+        assert read_s is not None
+        allowed_s = max(DELAY_SHARE * delay_s, DELAY_LEAST_S)
+        yield CheckRow(
+            check=f"planted wait of {delay_s * 1e6:g} µs: latency",
+            condition=condition,
+            found=f"{(read_s - delay_s) * 1e6:+.2f} µs",
+            accepted=f"within {allowed_s * 1e6:g} µs",
+            holds=abs(read_s - delay_s) <= allowed_s,
+            trials=calls,
+            value=read_s / delay_s - 1,
+        )
+
+
+def planted_spins(setting: Setting) -> Iterator[CheckRow]:
+    """Whether device time is linear in the number of cycles for which the device spins."""
+    device = setting.device
+    if not device.queues:
+        yield CheckRow("planted device work: linearity", "quiet", NEEDS_GPU, "", None, 0)
+        return
+    read_s = [_median_of(device_time, partial(device.hold, hold_s), device) for hold_s in SPINS_S]
+    requested, read = np.array(SPINS_S), np.array(read_s)
+    slope, start = np.polyfit(requested, read, 1, w=1 / requested)
+    left = np.abs(read - (slope * requested + start))
+    determined = 1 - float(np.sum(left**2) / np.sum((read - read.mean()) ** 2))
+    inside = bool(np.all(left <= np.maximum(0.01 * read, 2e-6)))
+    yield CheckRow(
+        check="planted device work: linearity",
+        condition="quiet",
+        found=f"R² {determined:.6f}, largest error {left.max() * 1e6:.2f} µs",
+        accepted="R² at least 0.9999, error at most 1 % or 2 µs",
+        holds=determined >= 0.9999 and inside,
+        trials=len(SPINS_S),
+        value=determined,
+    )
+
+
+# clock -> timer, whether additional host work increases it, and whether additional device work
+# does. The step is 50 µs of launching, then 300 µs of device work; more host work goes in front.
+SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
+    "latency_s": (latency, True, True),
+    "host_s": (host, True, False),
+    "device_s": (device_time, False, True),
+    "pipelined_s": (pipelined, False, True),
+}
+
+
+def separation(setting: Setting) -> Iterator[CheckRow]:
+    """Additional host work must not appear as device time, nor device work as host time."""
+    device = simulated.SimulatedDevice()
+    base = (50e-6, 300e-6)
+    yield from _separated(
+        device,
+        "simulated clock",
+        simulated.step(device, base),
+        simulated.step(device, (MORE_S, 0.0), base),
+        simulated.step(device, base, (0.0, MORE_S)),
+    )
+    gpu = setting.device
+    if not gpu.queues:
+        yield CheckRow("separation of host and device time", "GPU", NEEDS_GPU, "", None, 0)
+        return
+
+    def work() -> None:
+        gpu.hold(base[1])
+
+    def more_device() -> None:
+        gpu.hold(base[1] + MORE_S)
+
+    waiting = delay(MORE_S)
+
+    def more_host() -> None:
+        waiting()
+        work()
+
+    yield from _separated(gpu, "GPU", work, more_host, more_device)
+
+
+def _separated(
+    device: Device, condition: str, base: Step, more_host: Step, more_device: Step
+) -> Iterator[CheckRow]:
+    steps = (base, more_host, more_device)
+    for clock, (timer, of_host, of_device) in SEPARATION.items():
+        plain_s, host_s, device_s = (_median_of(timer, step, device) for step in steps)
+        share_s = max(DEVICE_SHARE * plain_s, DEVICE_WITHIN_S)
+        within_s = HOST_WITHIN_S if timer is host else share_s + HOST_WITHIN_S
+        for work, read_s, grows in (("host", host_s, of_host), ("device", device_s, of_device)):
+            truth_s = MORE_S if grows else 0.0
+            yield CheckRow(
+                check=f"+{MORE_S * 1e6:g} µs of {work} work: {clock}",
+                condition=condition,
+                found=f"{(read_s - plain_s) * 1e6:+.2f} µs",
+                accepted=f"{truth_s * 1e6:g} ± {within_s * 1e6:.2g} µs",
+                holds=abs(read_s - plain_s - truth_s) <= within_s,
+                trials=ALTERNATIONS,
+                value=read_s - plain_s,
+            )
+
+
+def _median_of(timer: Timer, step: Step, device: Device) -> float:
+    """The median of several readings of 10 calls; infinite if the timer has no result."""
+    readings = [timer(step, device, 10).median_s for _ in range(ALTERNATIONS)]
+    return median(math.inf if each is None else each for each in readings)
+
+
+def torch_timer(setting: Setting) -> Iterator[CheckRow]:
+    """The same callable measured by torch.utils.benchmark, alternating, with equal threads."""
+    device, turns = setting.device, setting.count(*TURNS)
+    for name in ("pointwise", "matmul", "linear_with_tape"):
+        of = side(Recipe(name, str(device.torch_device), torch.get_num_threads()), device)
+        shuffle = random.Random(f"{setting.seed} {name}")
+        ratio = median(_ours_over_theirs(of, device, shuffle) for _ in range(turns))
+        what = f"pipelined_s ÷ torch.utils.benchmark, {name}"
+        yield _agreement(what, "quiet", ratio, AGREES, turns)
+
+
+def _agreement(check: str, condition: str, ratio: float, within: float, trials: int) -> CheckRow:
+    """A row for our reading over that of another harness."""
+    return CheckRow(
+        check=check,
+        condition=condition,
+        found=f"{ratio:.3f}",
+        accepted=f"within {percent(within)} of 1",
+        holds=abs(ratio - 1) <= within,
+        trials=trials,
+        value=ratio,
+    )
+
+
+def _ours_over_theirs(of: Side, device: Device, shuffle: random.Random) -> float:
+    """One reading of each in random order, so that drift of the machine favours neither."""
+    calls = calls_for(READING_S / 3 / SLOPES, of.call_s, reading_cost(device.clock))
+    read: dict[str, Callable[[], float]] = {
+        "ours": lambda: median(
+            slope_s
+            for _ in range(SLOPES)
+            for slope_s in pipelined(of.step, device, calls).samples_s
+        ),
+        "theirs": lambda: median(by_torch_timer(of, READING_S)),
+    }
+    seconds = {name: read[name]() for name in shuffle.sample(list(read), len(read))}
+    return seconds["ours"] / seconds["theirs"]
+
+
+def triton_bench(setting: Setting) -> Iterator[CheckRow]:
+    """A large matrix product by triton.testing, which keeps the GPU busy as device_s does."""
+    device = setting.device
+    missing = DO_BENCH.missing(device)
+    if missing:
+        yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing, "", None, 0)
+        return
+    a, b = torch.rand(2, 4096, 4096, device=device.torch_device, dtype=torch.bfloat16)
+    work = partial(torch.mm, a, b)
+    for name, within in (("do_bench", AGREES), ("do_bench_cudagraph", AGREES_WITH_GRAPH)):
+        ratio = _median_of(device_time, work, device) / median(by_triton(name, work))
+        yield _agreement(f"device_s ÷ triton.testing.{name}", "GPU", ratio, within, ALTERNATIONS)

@@ -1,0 +1,115 @@
+"""One comparison of two steps in this process, with the results that checks need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tqdm import tqdm
+
+from modescope.bench.devices.devices import Device
+from modescope.bench.records.cases import Budget
+from modescope.bench.records.columns import Rounds
+from modescope.bench.stats import diagnostics, estimates
+from modescope.bench.stats.conditions import contended
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.timing import contention, memory_layout
+from modescope.bench.timing.comparison import compare
+from modescope.bench.tools.selfcheck.outcomes import Setting
+from modescope.bench.tools.selfcheck.witness import Witness
+from modescope.bench.tools.testbed.workloads import Workload
+
+BLOCK_S = 0.001
+WARM_UP_S = 0.05  # these steps settle at once: nothing compiles and nothing is large
+PILOT_ROUNDS = 12
+FIXED_ROUNDS = 60
+
+
+def adaptive(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
+    """A budget in which a pilot decides on 20 rounds or more; by default like budget=quick."""
+    return _budget(20, max_rounds, half_width, timed_max_s)
+
+
+def _budget(low: int, high: int, half_width: float, timed_max_s: float) -> Budget:
+    return Budget(
+        name="selfcheck",
+        rank=0,
+        warmup_min_s=WARM_UP_S,
+        warmup_max_s=1.0,
+        block_s=BLOCK_S,
+        pilot_rounds=PILOT_ROUNDS,
+        min_rounds=low,
+        max_rounds=high,
+        half_width=half_width,
+        timed_max_s=timed_max_s,
+        clock_rounds=1,
+    )
+
+
+FIXED = _budget(FIXED_ROUNDS, FIXED_ROUNDS, 1e-9, 60.0)
+"""Always FIXED_ROUNDS rounds, so that a disturbance can follow the number of the round."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The result of one comparison."""
+
+    ratio: Estimate  # speedup of the case over the baseline
+    flags: tuple[str, ...]
+    timed_s: float
+    watched: bool = True  # whether the system reports the load of other processes
+    constant_speed: bool | None = None  # of the machine; None without a witness
+
+    @property
+    def sign(self) -> int:
+        """1 if the interval lies above 1 (faster), -1 below, 0 if it contains 1 or is unknown."""
+        if self.ratio.low is None or self.ratio.high is None:
+            return 0
+        return (self.ratio.low > 1) - (self.ratio.high < 1)
+
+    @property
+    def verdict_sign(self) -> int:
+        """The same beyond the verdict's margin."""
+        return {"faster": 1, "slower": -1}.get(str(estimates.verdict(self.ratio)), 0)
+
+
+def race(
+    case: Workload,
+    baseline: Workload,
+    device: Device,
+    budget: Budget,
+    seed: int,
+    redraw: memory_layout.Redraw | None = None,
+    witness: Workload | None = None,
+) -> Trial:
+    """Warm-up and paired rounds of two steps, with a new memory layout per block by default.
+
+    A `witness` is timed in blocks of half their length between theirs.
+    """
+    before = contention.read()
+    elsewhere = redraw or memory_layout.anew([*case.tensors, *baseline.tensors], device, seed)
+    watch = None if witness is None else Witness(witness, device, budget.block_s / 2, seed)
+    between = elsewhere if watch is None else watch.before(elsewhere)
+    compared = compare(case, baseline, device, budget, seed, between)
+    load = contention.between(before, contention.read())
+    trial = trial_of(compared.rounds)
+    flags = {"no_steady_state": not compared.steady, "contended": contended(load)}
+    up = tuple(name for name, is_up in flags.items() if is_up)
+    watched = load.cpu_wait_s is not None or load.others_cpu_s is not None
+    constant = None if watch is None else watch.constant_speed()
+    return replace(trial, flags=(*trial.flags, *up), watched=watched, constant_speed=constant)
+
+
+def trial_of(rounds: Rounds) -> Trial:
+    """The ratio and the flags of paired rounds."""
+    case_s, baseline_s = rounds.latency_rounds_s, rounds.baseline_latency_rounds_s
+    ratio = estimates.speedup(case_s, baseline_s)
+    assert ratio is not None
+    assert rounds.timed_s is not None
+    flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
+    return Trial(ratio, flags, rounds.timed_s)
+
+
+def seeds(setting: Setting, n: int, title: str) -> Iterator[int]:
+    """A seed for each trial, with a progress bar on a terminal."""
+    yield from tqdm(setting.seeds(n, title), desc=title, leave=False, disable=None)

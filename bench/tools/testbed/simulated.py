@@ -1,0 +1,167 @@
+"""A simulated device: host and device timelines in simulated seconds, without real waiting.
+
+Timers and rounds are tested on it against times computed by hand. Steps consist of launches
+(`step`), the machine can slow down over time (`slowdown`), and reading the clock can cost time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from modescope.bench.devices.devices import Mark, Step
+
+Scale = Callable[[], float]
+
+
+def constant() -> float:
+    """The scale of a step without noise."""
+    return 1.0
+
+
+@dataclass(frozen=True)
+class SimulatedMark:
+    """The moment at which the device reaches a point of its queue."""
+
+    device: SimulatedDevice
+    at_s: float
+
+    def reached(self) -> bool:
+        """See `Mark`."""
+        return self.device.now_s >= self.at_s
+
+    def seconds_since(self, earlier: Mark) -> float:
+        """See `Mark`."""
+        assert isinstance(earlier, SimulatedMark)
+        assert self.reached(), "the device has not reached this mark yet"
+        return self.at_s - earlier.at_s
+
+
+class SimulatedDevice:
+    """Host and device as two clocks: launches advance the device's, synchronise joins them.
+
+    queues: False makes launched work run on the host, as on a CPU.
+    depth: pieces of work that the queue holds before a launch has to wait.
+    read_cost_s: host time of reading the clock.
+    mark_s: device time of a mark; if not 0, a mark also takes a place in the queue.
+    slowdown: factor on the time of work that starts at a given second.
+    """
+
+    CLOCK_HZ = 2e9  # at a slowdown of 1
+
+    def __init__(
+        self,
+        queues: bool = True,
+        depth: int = 10**9,
+        read_cost_s: float = 0.0,
+        mark_s: float = 0.0,
+        slowdown: Callable[[float], float] = lambda now_s: 1.0,
+    ) -> None:
+        self.type = "cuda" if queues else "cpu"
+        self.queues = queues
+        self.clock: Callable[[], float] = self._read_clock
+        self.synchronize: Callable[[], None] = self._join
+        self.now_s = 0.0
+        self.holds_s: list[float] = []
+        self._pending_ends_s: deque[float] = deque()
+        self._depth, self._read_cost_s, self._slowdown = depth, read_cost_s, slowdown
+        self._mark_s = mark_s
+
+    def _read_clock(self) -> float:
+        self.now_s += self._read_cost_s
+        return self.now_s
+
+    def _join(self) -> None:
+        self.now_s = max(self.now_s, self._queue_end_s())
+        self._pending_ends_s.clear()
+
+    def hold(self, seconds: float) -> None:
+        """See `Device`."""
+        self.holds_s.append(seconds)
+        self.launch(0.0, seconds)
+
+    def mark(self) -> Mark:
+        """See `Device`."""
+        if self._mark_s:
+            self.launch(0.0, self._mark_s)
+        return SimulatedMark(self, max(self.now_s, self._queue_end_s()))
+
+    def clock_hz(self) -> float | None:
+        """See `Hardware`: CLOCK_HZ ÷ slowdown; None without a queue."""
+        return self.CLOCK_HZ / self._slowdown(self.now_s) if self.queues else None
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """See `bench.devices.clock_rate`: unknown."""
+        return None
+
+    def other_processes(self) -> int | None:
+        """See `bench.devices.clock_rate`: unknown."""
+        return None
+
+    def launch(self, host_s: float, device_s: float) -> None:
+        """Keeps the host busy for `host_s`, then queues `device_s` of work."""
+        self.now_s += host_s * self._slowdown(self.now_s)
+        if not self.queues:
+            self.now_s += device_s * self._slowdown(self.now_s)
+            return
+        self._wait_for_room()
+        start_s = max(self.now_s, self._queue_end_s())
+        self._pending_ends_s.append(start_s + device_s * self._slowdown(start_s))
+
+    def _wait_for_room(self) -> None:
+        while self._pending_ends_s and self._pending_ends_s[0] <= self.now_s:
+            self._pending_ends_s.popleft()
+        if len(self._pending_ends_s) >= self._depth:
+            self.now_s = self._pending_ends_s.popleft()
+
+    def _queue_end_s(self) -> float:
+        return self._pending_ends_s[-1] if self._pending_ends_s else self.now_s
+
+
+def step(device: SimulatedDevice, *launches: tuple[float, float], scale: Scale = constant) -> Step:
+    """A step of (host_s, device_s) launches; each call multiplies all times by a new `scale()`."""
+
+    def call() -> None:
+        factor = scale()
+        for host_s, device_s in launches:
+            device.launch(host_s * factor, device_s * factor)
+
+    return call
+
+
+def synchronising_step(device: SimulatedDevice, host_s: float, device_s: float) -> Step:
+    """A step that waits for its own result, like one that calls .item()."""
+
+    def call() -> None:
+        device.launch(host_s, device_s)
+        device.synchronize()
+
+    return call
+
+
+def normal_noise(seed: int, sigma: float) -> Scale:
+    """Log-normal scales around 1."""
+    source = random.Random(seed)
+    return lambda: source.lognormvariate(0.0, sigma)
+
+
+def spikes(seed: int, share: float, factor: float) -> Scale:
+    """`factor` in about a `share` of the calls, else 1."""
+    source = random.Random(seed)
+    return lambda: factor if source.random() < share else 1.0
+
+
+def decaying(calls: int, factor: float) -> Scale:
+    """`factor` at first, approaching 1 exponentially: the excess falls by 1/e in `calls` calls."""
+    calls_so_far = count()
+    return lambda: 1.0 + (factor - 1.0) * math.exp(-next(calls_so_far) / calls)
+
+
+def settling(calls: int, factor: float) -> Scale:
+    """`factor` for the first calls, then 1."""
+    left = iter([factor] * calls)
+    return lambda: next(left, 1.0)

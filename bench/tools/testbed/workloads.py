@@ -1,0 +1,162 @@
+"""Steps with known or known-to-be-equal times, on which the harness is tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+
+from modescope.bench.devices.devices import Device, Hardware, Step
+from modescope.bench.timing.timers import latency
+
+SPIN_S = 200e-6
+"""Minimum spin of a lengthened step on a device that queues work."""
+
+WAIT_S = 500e-9
+"""Minimum wait of a lengthened step on a CPU: several readings of the clock."""
+
+CALLS = 200  # for an estimate of the time of one call
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A step and its tensors, which `bench.timing.memory_layout` may move."""
+
+    function: Callable[..., object]
+    tensors: tuple[torch.Tensor, ...] = ()
+
+    def __call__(self) -> object:
+        """The step."""
+        return self.function(*self.tensors)
+
+
+def python_loop() -> Workload:
+    """The interpreter alone, with hardly any memory: about 20 µs."""
+
+    def loop() -> None:
+        for _ in range(2000):
+            pass
+
+    return Workload(loop)
+
+
+def pointwise() -> Workload:
+    """Twenty small operators, mostly dispatcher and allocator: about 50 µs."""
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            for _ in range(20):
+                x = x * 1.01
+            return x
+
+    return Workload(chain, (torch.rand(256),))
+
+
+def matmul() -> Workload:
+    """One matrix product of size 128, mostly arithmetic: about 40 µs."""
+    return Workload(torch.mm, (torch.rand(128, 128), torch.rand(128, 128)))
+
+
+def copy() -> Workload:
+    """A copy of 1 MiB in place, mostly caches and memory: about 20 µs."""
+    return Workload(torch.Tensor.copy_, (torch.empty(2**18), torch.rand(2**18)))
+
+
+def linear_with_tape() -> Workload:
+    """Two small layers that record for backward, with autograd's objects: about 30 µs."""
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 64), torch.nn.LayerNorm(64)
+    )
+    x = torch.rand(16, 64)
+    return Workload(lambda *_: layers(x), (x, *layers.parameters()))
+
+
+def attention() -> Workload:
+    """Attention of four heads over 32 tokens, one fused kernel: about 15 µs."""
+    q, k, v = (torch.rand(1, 4, 32, 32) for _ in range(3))
+    return Workload(torch.nn.functional.scaled_dot_product_attention, (q, k, v))
+
+
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    each.__name__: each
+    for each in (python_loop, pointwise, matmul, copy, linear_with_tape, attention)
+}
+"""Builders by name; two steps of one workload share no memory."""
+
+
+def built(name: str, device: Hardware) -> Workload:
+    """The workload called `name` with its tensors on `device`."""
+    with device.torch_device:
+        return WORKLOADS[name]()
+
+
+def call_s(step: Step, device: Device) -> float:
+    """The approximate latency of a call."""
+    seconds = latency(step, device, CALLS).median_s
+    assert seconds is not None
+    return seconds
+
+
+def waiting(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work`, then a busy wait of the host: WAIT_S, plus `share()` × (time of the call + WAIT_S).
+
+    Each call is timed itself, because the processor's speed changes between calls. The share is
+    computed before the call, and every call has a wait of at least WAIT_S, so that the overhead of
+    this wrapper is the same with and without a share.
+    """
+    clock = device.clock
+
+    def longer(*tensors: torch.Tensor) -> None:
+        factor = 1 + share()
+        start = clock()
+        work.function(*tensors)
+        end = start + factor * (clock() - start + WAIT_S)
+        while clock() < end:
+            pass
+
+    return Workload(longer, work.tensors)
+
+
+def spinning(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work`, then a spin of the device: SPIN_S, plus `share()` × (time of the call + SPIN_S).
+
+    A wait of the host would be hidden behind the device, and a kernel that is only sometimes
+    launched would itself cost more than 1 % of a short step. The time of the call is estimated
+    here, once, because the host does not know when the device finishes a call. It includes
+    launching, so relative to the device time the spin is slightly more than that share.
+    """
+
+    def spun(extra_s: float, *tensors: torch.Tensor) -> None:
+        work.function(*tensors)
+        device.hold(SPIN_S + extra_s)
+
+    plain_s = call_s(lambda: spun(0.0, *work.tensors), device)
+    return Workload(lambda *tensors: spun(share() * plain_s, *tensors), work.tensors)
+
+
+def lengthened(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+    """`work` with each call longer by `share()` of its latency."""
+    longer = spinning if device.queues else waiting
+    return longer(work, share, device)
+
+
+def planted(work: Workload, share: float, device: Device) -> Workload:
+    """`work` longer by a constant share; a share of 0 still adds the same wrapper."""
+    return lengthened(work, lambda: share, device)
+
+
+def delay(seconds: float) -> Step:
+    """A step in which the host only waits busily for a known time.
+
+    It calls no other Python function, which would add a tenth of a microsecond.
+    """
+    clock = perf_counter
+
+    def wait() -> None:
+        end = clock() + seconds
+        while clock() < end:
+            pass
+
+    return wait

@@ -1,0 +1,147 @@
+"""Device work: ends are at the clocks' values, and the caption names the uncertainty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modescope.analysis.figures import fusion
+from modescope.bench.records.results import Record
+from tests.helpers.drawings import US, cells, names, numbers, only_axes, points, rows_of
+from tests.helpers.pass_columns import cuda_passes, profiled
+from tests.helpers.studies import cpu_clocks, cuda_clocks, record
+
+EAGER = 100e-6  # the baseline's latency
+CAUTION = "Intervals hold within the measured processes"
+
+
+def test_a_dumbbell_spans_the_work_of_eager_and_of_the_mode(tmp_path: Path) -> None:
+    rows = rows_of(
+        tmp_path,
+        record("inference_mode", 112e-6, 1.2, **cuda_clocks(1e-4, 40e-6), **profiled(42, 38e-6)),
+        record("compile", 72e-6, 1.8, **cuda_clocks(6e-5, 25e-6), **profiled(9, 24e-6)),
+        record("cuda-graph", 52e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
+    )
+    axes = only_axes(fusion.draw(rows))
+    assert names(axes) == ["compile fp32", "cuda-graph fp32"]
+    ends = [float(np.ravel(point.get_xdata())[0]) / US for point in points(axes)]
+    assert ends == pytest.approx([40, 25, 40, 41])
+    # the graph was not profiled, so only eager's end has a number
+    texts = [text.get_text() for text in axes.texts]
+    assert [text for text in texts if text.isdigit()] == ["9", "42", "42"]
+    assert numbers(axes)[0].startswith("1.60× [")
+
+
+def _cpu(mode: str, latency_s: float, dispatch_s: float, **columns: Any) -> Record:
+    return record(
+        mode, latency_s, EAGER / latency_s, **cpu_clocks(latency_s, dispatch_s), **columns
+    )
+
+
+def _cuda(mode: str, device_s: float, **columns: Any) -> Record:
+    return record(mode, 202e-6, 1.2, **(cuda_clocks(50e-6, device_s) | columns))
+
+
+def _caption(folder: Path, *records: Record) -> str | None:
+    return fusion.caption(rows_of(folder, *records))
+
+
+def test_the_caption_names_modes_with_less_work_and_their_kernels(tmp_path: Path) -> None:
+    caption = _caption(
+        tmp_path,
+        _cpu("inference_mode", 90e-6, 10e-6, **profiled(16, 80e-6)),
+        _cpu("compile", 50e-6, 10e-6, **profiled(1, 40e-6)),
+        _cpu("max-autotune", 130e-6, 10e-6),
+        _cpu("max-autotune-no-cudagraphs", 90e-6, 10e-6),
+    )
+    assert caption is not None
+    assert caption.startswith("Less work than plain eager: compile fp32 (2.00× [")
+    fused, tuned, last = caption.split(" fp32 (")[1:]
+    gained = "], 1 kernel instead of 16, speedup 1.80× from less work, 1.00× from dispatch)"
+    assert gained in fused
+    assert fused.endswith("; more work than plain eager: max-autotune")
+    assert tuned.startswith("0.67× [")
+    assert last == "1.00× [0.98, 1.02], speedup 1.00× from less work, 1.00× from dispatch)."
+    assert "undecided" in caption
+
+
+def test_on_cuda_the_caption_states_the_launch_gain(tmp_path: Path) -> None:
+    caption = _caption(tmp_path / "cuda", *cuda_passes())
+    assert caption is not None
+    gained = "9 kernels instead of 42, speedup 1.08× from less work, 3.06× from launching"
+    assert gained in caption
+    assert _caption(tmp_path / "none", _cpu("inference_mode", 90e-6, 30e-6)) is None
+
+
+@pytest.mark.parametrize(("count", "cautious"), [(1, True), (4, True), (5, False)])
+def test_device_times_of_few_processes_have_a_caution(
+    tmp_path: Path, count: int, cautious: bool
+) -> None:
+    records = [
+        _cuda(mode, device_s * (1 + number / 1000), replicate=number)
+        for mode, device_s in (("inference_mode", 200e-6), ("compile", 100e-6))
+        for number in range(count)
+    ]
+    caption = _caption(tmp_path, *records)
+    assert caption is not None
+    assert caption.startswith("Less work than plain eager: compile fp32 (2.0")
+    assert (CAUTION in caption) is cautious
+
+
+def test_one_row_of_few_processes_is_enough_for_the_caution(tmp_path: Path) -> None:
+    many = [_cuda("compile", 100e-6, replicate=number) for number in range(5)]
+    caption = _caption(tmp_path, _cuda("inference_mode", 200e-6), *many)
+    assert caption is not None
+    assert caption.endswith("which replicates=5 shows.")
+
+
+def test_paired_latencies_of_a_cpu_have_no_caution(tmp_path: Path) -> None:
+    caption = _caption(
+        tmp_path, _cpu("inference_mode", 90e-6, 10e-6), _cpu("compile", 50e-6, 10e-6)
+    )
+    assert caption is not None
+    assert CAUTION not in caption
+
+
+@pytest.mark.parametrize(
+    ("clock_hz", "is_open"),
+    [
+        ((0.3e9, 1.98e9, 1.98e9), False),
+        ((0.3e9, 1.965e9, 1.965e9), False),  # 0.8 % lower
+        ((1.98e9, 1.95e9, 1.95e9), True),  # 1.5 % lower while device time was read
+        ((1.98e9, 1.98e9, 1.93e9), True),  # 1.3 % lower between the two moments around it
+        (None, False),
+        ((), False),
+    ],
+)
+def test_work_at_another_clock_rate_of_the_gpu_is_undecided(
+    tmp_path: Path, clock_hz: tuple[float, ...] | None, is_open: bool
+) -> None:
+    caption = _caption(
+        tmp_path,
+        _cuda("inference_mode", 200e-6, device_clock_hz=(1.98e9, 1.98e9, 1.98e9)),
+        _cuda("compile", 100e-6, device_clock_hz=clock_hz),
+    )
+    assert caption is not None
+    opening = (
+        "Not comparable, as the GPU clock differed from plain eager's by more than 1 %: compile"
+    )
+    assert caption.startswith(opening if is_open else "Less work than plain eager: compile")
+
+
+def test_the_table_shows_work_beside_that_of_eager(tmp_path: Path) -> None:
+    compiled = cells(fusion.table(rows_of(tmp_path, *cuda_passes())), "compile", "fp32")
+    assert (compiled["work"], compiled["eager's work"]) == ("25.0 µs", "40.0 µs")
+    assert (compiled["kernels"], compiled["eager's kernels"]) == ("9", "42")
+
+
+def test_both_ends_of_a_pair_refer_to_the_same_baseline(tmp_path: Path) -> None:
+    eager = record("inference_mode", 90e-6, 100 / 90, **cpu_clocks(90e-6, 30e-6))
+    compiled = record("compile", 50e-6, 2.0, **cpu_clocks(50e-6, 10e-6))
+    (pair,) = fusion.pairs(rows_of(tmp_path, eager, compiled))
+    assert pair.row["work_s"] == pytest.approx(40e-6, rel=1e-3)
+    assert pair.reference_work_s == pytest.approx(60e-6, rel=1e-3)
+    assert pair.reference["mode"] == "inference_mode"

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from modescope.analysis.format import phrases
+
+
+def test_sizes_name_batch_and_sequence_first() -> None:
+    assert phrases.sizes('{"batch":4,"heads":8,"seq":64}') == "batch 4, seq 64, heads 8"
+
+
+@pytest.mark.parametrize(
+    ("phase", "optimizer", "training", "expected"),
+    [
+        ("inference", None, None, "inference"),
+        ("train", "sgd", "{}", "train with sgd"),
+        ("train", "adamw", '{"optimizer":"adamw"}', "train with adamw"),
+        ("train", "sgd", '{"checkpoint":"model","lr":0.01,"scaler":false}',
+         "train with sgd, checkpoint model, lr 0.01, scaler false"),
+        ("train", "sgd", '{"activation_memory_budget":0.5}',
+         "train with sgd, activation memory budget 0.5"),
+        ("train", None, None, "train"),
+    ],
+)  # fmt: skip
+def test_training_is_named_with_its_optimizer_and_options(
+    phase: str, optimizer: str | None, training: str | None, expected: str
+) -> None:
+    row = {"phase": phase, "optimizer": optimizer, "training": training}
+    assert phrases.phase(row) == expected
+
+
+UNCHECKED = {
+    "status": "ok", "error": None, "error_limit": None, "max_error": None, "baseline_error": None,
+    "baseline_dtype": "fp32", "phase": "inference",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"error": 0.03, "error_limit": 0.01, "max_error": 0.05}, "error accepted up to 0.05"),
+        ({"error": 0.03, "error_limit": 0.0, "max_error": 0.05}, "error accepted up to 0.05"),
+        ({"error": 0.01, "error_limit": 0.01, "max_error": 0.05}, ""),
+        ({"error": 0.03, "error_limit": 0.01}, ""),
+        ({"error": 0.03, "error_limit": 0.01, "max_error": 0.02, "status": "wrong_result"}, ""),
+        ({"max_error": 0.05, "status": "failed"}, ""),
+    ],
+)
+def test_an_error_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, object], expected: str
+) -> None:
+    assert phrases.accepted_knowingly(UNCHECKED | changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"baseline_error": 6e-4, "max_error": 0.7}, "baseline's error accepted up to 0.7"),
+        ({"baseline_error": 4e-4, "max_error": 0.7}, ""),  # below five times the tolerance
+        ({"baseline_error": 6e-4}, ""),
+        ({"baseline_error": 6e-4, "max_error": 5e-4}, ""),  # there was no baseline then
+        ({"baseline_error": 6e-4, "max_error": 0.7, "baseline_dtype": "bf16"}, ""),
+        ({"baseline_error": 6e-4, "max_error": 0.7, "phase": "train"}, ""),  # a ReLU's jump
+        ({"baseline_error": 0.1, "max_error": 0.7, "phase": "train"}, "accepted up to 0.7"),
+        ({"baseline_error": 6e-4, "max_error": 0.7, "status": "failed"}, ""),
+    ],
+)
+def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
+    changes: dict[str, object], expected: str
+) -> None:
+    said = phrases.baseline_accepted(UNCHECKED | changes)
+    assert said.endswith(expected)
+    assert bool(said) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, None),
+        ({"max_error": 0.05}, None),
+        ({"error_limit": 0.01}, 0.01),
+        ({"error_limit": 0.01, "max_error": 0.05}, 0.05),
+        ({"error_limit": 0.01, "max_error": 0.001}, 0.01),
+    ],
+)
+def test_the_larger_limit_counts(changes: dict[str, object], expected: float | None) -> None:
+    assert phrases.accepted_error(UNCHECKED | changes) == expected
+
+
+def test_of_a_smoke_run_nothing_that_takes_rounds_is_shown() -> None:
+    row = dict.fromkeys(phrases.OF_ROUNDS, 2.0)
+    table = pd.DataFrame([{**row, "budget_rank": rank, "latency_s": 1.0} for rank in (0, 1)])
+    for name in phrases.OF_ROUNDS:
+        assert phrases.that_counts({**row, "budget_rank": 0}, name) is None
+        assert phrases.that_counts({**row, "budget_rank": 1}, name) == 2.0
+        assert phrases.that_counts(table, name).isna().tolist() == [True, False]
+    assert phrases.that_counts(table, "latency_s").tolist() == [1.0, 1.0]

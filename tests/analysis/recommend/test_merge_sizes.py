@@ -1,0 +1,190 @@
+"""Neighbouring sizes with one answer become one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.merge_sizes import fold
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.results import Record
+from tests.helpers.recommendations import MIB, control, needs
+from tests.helpers.studies import record, save
+
+CALL_S = 100e-6
+
+
+def at(sizes: Mapping[str, int], mode: str, speedup: float, **columns: Any) -> Sequence[Record]:
+    """A mode at one shape, and the baseline: a call takes 100 µs, a first one 1 s."""
+    shape: dict[str, Any] = {"shape": canonical_json(sizes), "batch": sizes.get("batch"), **columns}
+    return [control(**shape), record(mode, CALL_S, speedup, spread=0.03, **shape)]
+
+
+def sentences(folder: Path, *groups: Sequence[Record], **asked: Any) -> list[str]:
+    records = [one for group in groups for one in group]
+    return [one.text for one in fold(recommend(derived(save(records, folder)), **asked))]
+
+
+def batch(size: int, mode: str, speedup: float, **columns: Any) -> Sequence[Record]:
+    return at({"batch": size, "seq": 64}, mode, speedup, **columns)
+
+
+def test_neighbouring_batches_with_one_answer_form_one_span(tmp_path: Path) -> None:
+    (sentence,) = sentences(
+        tmp_path,
+        batch(64, "compile", 1.25),
+        batch(4, "reduce-overhead", 2.5),
+        batch(16, "reduce-overhead", 2.0),
+        batch(1, "reduce-overhead", 3.0),
+    )
+    assert sentence == (
+        "transformer, seq 64, inference, fp32: "
+        "batch ≤ 16: reduce-overhead, 2.00 to 3.00× [1.98, 3.03] over eager, pays after at most "
+        "9,980 calls, memory unknown; "
+        "batch 64: compile, 1.25× [1.24, 1.26] over eager, pays after 39,900 calls, memory unknown"
+    )
+
+
+def test_a_span_ends_where_the_answer_changes(tmp_path: Path) -> None:
+    (sentence,) = sentences(
+        tmp_path,
+        batch(2, "compile", 1.5),
+        batch(4, "compile", 1.5),
+        batch(8, "compile", 1.0),
+        batch(16, "compile", 1.5),
+        batch(32, "compile", 1.5),
+    )
+    spans = sentence.partition("fp32: ")[2].split("; ")
+    assert [span.partition(":")[0] for span in spans] == [
+        "batch 2 to 4",
+        "batch 8",
+        "batch 16 to 32",
+    ]
+    assert "this data cannot show a difference" in spans[1]
+
+
+def test_a_single_shape_has_no_span_label(tmp_path: Path) -> None:
+    (sentence,) = sentences(tmp_path, batch(8, "compile", 2.0, first_call_s=0.001))
+    assert sentence == (
+        "transformer, batch 8, seq 64, inference, fp32: compile, 2.00× [1.98, 2.02] over eager, "
+        "pays at once, memory unknown"
+    )
+
+
+def test_one_answer_for_all_sizes_names_the_measured_sizes(tmp_path: Path) -> None:
+    (sentence,) = sentences(tmp_path, batch(1, "compile", 2.0), batch(64, "compile", 2.0))
+    assert "fp32: batch 1 to 64: compile, 2.00× [1.98, 2.02] over eager" in sentence
+
+
+def test_any_size_that_varies_alone_is_merged(tmp_path: Path) -> None:
+    chain = [at({"batch": 8, "ops": ops}, "compile", 2.0) for ops in (4, 16, 64)]
+    (sentence,) = sentences(tmp_path, *chain)
+    assert sentence.startswith("transformer, batch 8, inference, fp32: ops 4 to 64: compile")
+
+
+def test_batches_are_merged_for_each_value_of_another_size(tmp_path: Path) -> None:
+    grid = [at({"batch": b, "seq": s}, "compile", 2.0) for b in (2, 4) for s in (64, 512)]
+    assert [sentence.partition(":")[0] for sentence in sentences(tmp_path, *grid)] == [
+        "transformer, seq 64, inference, fp32",
+        "transformer, seq 512, inference, fp32",
+    ]
+
+
+def test_shapes_are_listed_where_two_sizes_other_than_the_batch_vary(tmp_path: Path) -> None:
+    grid = [at({"depth": d, "width": w}, "compile", 2.0) for d in (2, 4) for w in (64, 512)]
+    assert len(sentences(tmp_path, *grid)) == 4
+
+
+def test_memory_of_a_span_is_a_range(tmp_path: Path) -> None:
+    def with_memory(size: int, extra: int) -> Sequence[Record]:
+        shape: dict[str, Any] = {"shape": canonical_json({"batch": size})}
+        return [
+            control(**shape, **needs(10 * MIB)),
+            record("compile", CALL_S, 2.0, **shape, **needs(10 * MIB + extra)),
+        ]
+
+    (sentence,) = sentences(tmp_path, with_memory(1, -MIB), with_memory(4, 2 * MIB))
+    assert sentence.endswith("−1.00 MiB to +2.00 MiB memory")
+
+
+def test_the_gain_over_calls_includes_the_first_call(tmp_path: Path) -> None:
+    (sentence,) = sentences(tmp_path, batch(8, "compile", 2.0, first_call_s=1.0), calls=100_000)
+    assert sentence.endswith(
+        "compile, 2.00× [1.98, 2.02] over eager, 1.82× [1.80, 1.83] over 100,000 calls with a "
+        "first call of 1.00 s, memory unknown"
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "in_subject"),
+    [
+        ("compile_cache", ("cold", "warm"), "fp32, warm compiler cache:"),
+        ("environment_id", ("one", "other"), "AMD EPYC 9554, 1 thread, environment B:"),
+        ("threads", (1, 2), "fp32, AMD EPYC 9554, 2 threads, environment A:"),
+        ("phase", ("inference", "train"), "seq 64, train, fp32:"),
+    ],
+)
+def test_sentences_name_the_column_in_which_they_differ(
+    tmp_path: Path, column: str, values: tuple[Any, Any], in_subject: str
+) -> None:
+    sweep = [batch(8, "compile", 2.0, case_id=str(v), **{column: v}) for v in values]
+    one, other = sentences(tmp_path, *sweep)
+    assert in_subject in other
+    assert in_subject not in one
+
+
+def test_a_remark_on_some_sizes_names_them(tmp_path: Path) -> None:
+    flagged = batch(8, "compile", 2.0, flags=("drift",))
+    sweep = [*batch(1, "compile", 2.0), *flagged, *batch(16, "compile", 2.0, flags=("drift",))]
+    (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
+    assert advice.remarks == ("At batch 8 and 16: Timings of compile are flagged: drift.",)
+
+
+def test_a_remark_on_all_sizes_names_none(tmp_path: Path) -> None:
+    sweep = [record("compile", shape=f'{{"batch":{n}}}') for n in (1, 8)]
+    (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
+    assert advice.remarks == (
+        "The noise floor is unknown: there is no usable run of eager against itself.",
+    )
+
+
+def test_spans_contain_their_recommendations(tmp_path: Path) -> None:
+    sweep = [*batch(16, "compile", 2.0), *batch(1, "compile", 2.0), *batch(64, "compile", 0.5)]
+    (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
+    shapes = [[one.question.shape for one in span.recommendations] for span in advice.spans]
+    assert shapes == [
+        ['{"batch":1,"seq":64}', '{"batch":16,"seq":64}'],
+        ['{"batch":64,"seq":64}'],
+    ]
+
+
+def test_no_recommendations_merge_to_nothing(tmp_path: Path) -> None:
+    assert fold(()) == ()
+
+
+def test_a_mode_excluded_twice_is_named_with_the_difference_of_its_rows(
+    tmp_path: Path,
+) -> None:
+    twice = [
+        record("compile", case_id=f"compile-{breaks}", fullgraph=breaks, **needs(90 * MIB))
+        for breaks in (True, False)
+    ]
+    asked = derived(save([control(**needs(10 * MIB)), *twice], tmp_path))
+    (advice,) = fold(recommend(asked, memory_limit_bytes=50 * MIB))
+    assert (
+        "Not recommended: compile (fullgraph=true) and compile (fullgraph=false): a call needs "
+        "90.0 MiB, more than the limit of 50 MiB."
+    ) in advice.remarks
+
+
+def test_a_repeated_remark_is_printed_once(tmp_path: Path) -> None:
+    answers = recommend(derived(save([*batch(1, "compile", 2.0)], tmp_path)))
+    twice = [replace(one, remarks=("It rained.", "It rained.")) for one in answers]
+    (advice,) = fold(twice)
+    assert advice.remarks == ("It rained.",)

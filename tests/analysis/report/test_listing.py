@@ -1,0 +1,189 @@
+"""The table of all rows: grouped by work, in both pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis import table
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.report import report
+from modescope.analysis.report.listing import ListedWork, listing
+from modescope.analysis.report.study import Study
+from modescope.analysis.rows.select import ordered
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.results import Record
+from tests.helpers.studies import at_size, cpu_sweep, not_measured, record, save, training
+
+FIRST = ["mode", "verdict", "speedup [95 %]"]  # what fits on a phone
+
+
+class Table(HTMLParser):
+    """The cells of the table of all rows, a list per <tr>, under the heading of each <tbody>."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.head: list[str] = []
+        self.works: dict[str, list[list[str]]] = {}
+        self._row: list[str] = []
+        self._inside = self._in_cell = False
+        self._heading: str | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside |= tag == "table" and ("id", "table") in attrs
+        if tag == "tr":
+            self._row = []
+        if tag in ("th", "td"):
+            self._row.append("")
+            self._in_cell = True
+        if tag == "tbody":
+            self._heading = None
+
+    def handle_data(self, data: str) -> None:
+        if self._in_cell:
+            self._row[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_cell &= tag not in ("th", "td")
+        if tag == "tr" and self._inside:
+            self._end_row([" ".join(cell.split()) for cell in self._row])
+        self._inside &= tag != "table"
+
+    def _end_row(self, cells: list[str]) -> None:
+        if not self.head:
+            self.head = cells
+        elif self._heading is None:
+            (self._heading,) = cells
+            assert self._heading not in self.works
+            self.works[self._heading] = []
+        else:
+            self.works[self._heading].append(cells)
+
+
+def _written(records: Iterable[Record], folder: Path) -> Table:
+    return Table(report.write(save(records, folder)).read_text())
+
+
+def _listed(records: Iterable[Record], folder: Path) -> list[ListedWork]:
+    rows = ordered(derived(save(records, folder)))
+    works: list[ListedWork] = listing(Study("main", "main", rows, (), {}))["works"]
+    return works
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    records = [
+        *cpu_sweep("mlp"),
+        *cpu_sweep("transformer"),
+        *(at_size("compile", 1.2, batch) for batch in (64, 8)),
+        training(),
+        training(optimizer="adamw"),
+    ]
+    return _written(records, tmp_path_factory.mktemp("results") / "main")
+
+
+def test_every_work_has_one_heading_in_the_order_of_the_terminal(
+    written: Table, tmp_path: Path
+) -> None:
+    place = "AMD EPYC 9554, 1 thread"
+    assert list(written.works) == [
+        f"mlp, batch 4, seq 64, inference on {place}",
+        f"transformer, batch 4, seq 64, inference on {place}",
+        f"transformer, batch 4, seq 64, train with adamw on {place}",
+        f"transformer, batch 4, seq 64, train with sgd on {place}",
+        f"transformer, batch 8, seq 64, inference on {place}",
+        f"transformer, batch 64, seq 64, inference on {place}",
+    ]
+    rows = derived(save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path))
+    headings = [line for line in table.text(rows).splitlines() if "inference ·" in line]
+    assert [line.partition(" · ")[0] for line in headings] == [
+        heading.partition(" on ")[0] for heading in list(written.works)[:2]
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "mlp"},
+        {"model_args": '{"width":64}'},
+        {"shape": canonical_json({"batch": 8, "seq": 64})},
+        {"phase": "train", "optimizer": "sgd"},
+        {"training": '{"lr":0.1}'},
+        {"threads": 2},
+        {"device": "cuda", "device_name": "NVIDIA H200"},
+        {"environment_id": "env-2"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_whatever_sets_works_apart_makes_another_heading(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    works = _listed([record(), record(case_id="other", **changes)], tmp_path)
+    assert [len(work.rows) for work in works] == [1, 1]
+    assert works[0].work + works[0].place != works[1].work + works[1].place
+    differing = list(zip(*(work.values for work in works), strict=True))
+    assert differing
+    assert all(one != other for one, other in differing)
+
+
+def test_no_cell_of_a_row_repeats_its_heading(written: Table) -> None:
+    for heading, rows in written.works.items():
+        parts = set(re.split(", | on ", heading))
+        assert parts >= {"seq 64"}
+        for cells in rows:
+            assert not parts & {piece for cell in cells for piece in cell.split(", ")}
+
+
+def test_mode_verdict_and_speedup_come_first(written: Table) -> None:
+    assert written.head[:4] == [*FIRST, "dtype"]
+    assert not {"model", "shape", "phase", "where"} & set(written.head)
+    best = written.works["mlp, batch 4, seq 64, inference on AMD EPYC 9554, 1 thread"][0]
+    assert best[:4] == ["max-autotune", "not in effect", "1.312× [1.303, 1.321]", "fp32"]
+
+
+def test_rows_of_a_work_are_fastest_first_and_those_without_a_result_last(written: Table) -> None:
+    for rows in written.works.values():
+        factors = [cells[2].partition("×")[0] for cells in rows]
+        known = [float(factor) for factor in factors if factor != "–"]
+        assert known == sorted(known, reverse=True)
+        assert factors[len(known) :] == ["–"] * (len(rows) - len(known))
+    assert len(written.works) == 6
+
+
+def test_a_row_without_a_result_has_its_reason_in_place_of_numbers(tmp_path: Path) -> None:
+    written = _written([record(), not_measured("amp", "oom", "out of\nmemory")], tmp_path)
+    ((_, failed),) = written.works.values()
+    assert failed == ["amp", "oom", "–", "bf16", "out of memory"]
+
+
+def test_what_differs_within_a_work_is_a_column_and_what_is_equal_is_said_once(
+    tmp_path: Path,
+) -> None:
+    equal = _written([record(), record("eager", speedup=1.0)], tmp_path / "equal")
+    assert not {"against", "budget", "cache"} & set(equal.head)
+    page = (tmp_path / "equal" / "report" / "index.html").read_text()
+    assert "All rows: against eager fp32, budget=standard, compile_cache=cold." in page
+    other_row = record("amp", baseline_dtype="bf16", budget="quick", compile_cache="warm")
+    differing = _written([record(), other_row], tmp_path / "differing")
+    assert differing.head[4:7] == ["against", "budget", "cache"]
+    ((one, other),) = differing.works.values()
+    assert {tuple(one[4:7]), tuple(other[4:7])} == {
+        ("eager fp32", "standard", "cold"), ("eager bf16", "quick", "warm"),
+    }  # fmt: skip
+
+
+def test_each_work_of_the_markdown_page_has_a_table_of_its_own(tmp_path: Path) -> None:
+    folder = save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path)
+    report.write(folder)
+    markdown = (folder / "report" / "report.md").read_text()
+    rows = markdown.partition("## All rows")[2].partition("\n## ")[0]
+    headings = re.findall("^### (.*) on AMD EPYC 9554, 1 thread$", rows, flags=re.M)
+    assert headings == [f"{model}, batch 4, seq 64, inference" for model in ("mlp", "transformer")]
+    assert rows.count("| mode | verdict | speedup [95 %] | dtype |") == 4  # 2 with further columns
+    assert rows.count("| ▼ compile | faster | 1.311× [1.302, 1.320] | fp32 |") == 4

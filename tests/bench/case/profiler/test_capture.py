@@ -1,0 +1,366 @@
+"""Profiles of real steps on a CPU: kernels counted, files bounded, doubts raised."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch._inductor import metrics
+from torch._inductor.scheduler import BaseSchedulerNode
+
+from modescope.bench.case.profiler import facts
+from modescope.bench.case.profiler.bypassing import through_the_dispatcher
+from modescope.bench.case.profiler.capture import (
+    MAX_BYTES,
+    STEPS,
+    Profile,
+    capture,
+    contradictions,
+    with_kernel_events,
+)
+from modescope.bench.case.profiler.events import load
+from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.records.cases import CompileOptions, Model, Variant
+from modescope.bench.records.columns import GeneratedCode
+from modescope.bench.steps import modes
+from modescope.bench.steps.evidence import generated_code
+from modescope.bench.steps.evidence.generated_code import Generated
+from modescope.bench.steps.model_and_inputs import build
+from modescope.bench.steps.phases.inference import ONE_CALL
+from tests.helpers.probe_models import variant
+
+LENGTHS = (4, 16, 64)
+EAGER = variant(grad="inference_mode")
+COMPILE = variant(grad="inference_mode", compile="default")
+MLP = {"batch": 2, "width": 8, "depth": 2}
+EXPECTED_S = 1e-4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_anew() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def built(name: str, asked: Variant = EAGER, **shape: int) -> Step:
+    torch.manual_seed(0)
+    subject = build(Model(name, f"modescope.models.{name}:build"), shape)
+    return modes.build(subject, asked, True, Cpu(), ONE_CALL).step
+
+
+def chain(ops: int, asked: Variant = EAGER) -> Step:
+    return built("pointwise", asked, batch=4, width=16, ops=ops)
+
+
+@lru_cache
+def compiled(ops: int) -> tuple[Profile, Generated]:
+    with generated_code.watch() as watch:
+        step = with_kernel_events(lambda: chain(ops, COMPILE))
+    assert watch.generated
+    return profile(step), watch.generated
+
+
+def profile(step: Step, path: Path | None = None, max_bytes: int = MAX_BYTES) -> Profile:
+    return capture(step, Cpu(), path, EXPECTED_S, max_bytes)
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
+    seen = profile(chain(ops))
+    assert [step.kernels for step in seen.trace.steps] == [ops] * STEPS
+    assert [step.ops_top for step in seen.trace.steps] == [ops] * STEPS
+    assert sum(heavy.count for heavy in seen.typical.heaviest_kernels) == ops
+    assert contradictions(seen, None) == ()
+    assert seen.notes == ()
+
+
+@pytest.mark.parametrize("ops", LENGTHS)
+def test_a_compiled_chain_is_one_kernel_and_no_operator(ops: int) -> None:
+    seen, _ = compiled(ops)
+    assert [step.kernels for step in seen.trace.steps] == [1] * STEPS
+    assert [step.ops_top for step in seen.trace.steps] == [0] * STEPS
+    (kernel,) = seen.typical.heaviest_kernels
+    assert "cpp_fused" in kernel.name
+
+
+def test_the_compiler_s_own_code_has_as_many_kernels_as_the_trace() -> None:
+    _, generated = compiled(16)
+    columns = generated.columns
+    assert (generated.wrappers, columns.generated_kernels, columns.extern_calls) == (1, 1, 0)
+    # (4, 16) floats in, as many out, and 16 of the scale
+    assert columns.bytes_accessed == 4 * (2 * 4 * 16 + 16)
+
+
+def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
+    _, first = compiled(16)
+    with generated_code.watch() as watch:
+        with_kernel_events(lambda: chain(16, COMPILE))
+    again = watch.generated.columns
+    assert (again.compiler_cache_hits, again.compiler_cache_misses) == (1, 0)
+    usual = {"compiler_cache_hits": 0, "compiler_cache_misses": 1}
+    assert replace(again, **usual) == replace(first.columns, **usual)
+
+
+def test_of_the_compilers_nodes_only_bytes_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other attributes would look up run times and keep the graphs alive."""
+    estimated: list[object] = []
+    monkeypatch.setattr(
+        BaseSchedulerNode, "_get_estimated_runtime", lambda self: estimated.append(self)
+    )
+    torch.compiler.reset()
+    with generated_code.watch() as watch:
+        chain(5, COMPILE)()
+    assert watch.generated.columns.compiler_cache_misses == 1, "code from the cache is not read"
+    assert watch.generated.columns.bytes_accessed == 4 * (2 * 4 * 16 + 16)
+    assert estimated == metrics.node_runtimes == metrics.nodes_num_elem == []
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "batch", "symbolic"),
+    [
+        (None, 4, 0),
+        (True, 4, 1),
+        (True, 1, 0),
+    ],  # a size of 1 is a constant in the code, like those of weights
+)
+def test_symbolic_sizes_of_generated_code_are_counted(
+    dynamic: bool | None, batch: int, symbolic: int
+) -> None:
+    torch.compiler.reset()
+    asked = variant(grad="inference_mode", compile="default", options=CompileOptions(dynamic))
+    with generated_code.watch() as watch:
+        built("pointwise", asked, batch=batch, width=16, ops=4)()
+    assert (watch.generated.wrappers, watch.generated.symbolic_sizes) == (1, symbolic)
+
+
+def test_without_compiling_no_code_is_generated() -> None:
+    with generated_code.watch() as watch:
+        chain(4)()
+    assert watch.generated == Generated(0, GeneratedCode(), None)
+
+
+def test_a_matrix_product_is_one_kernel_however_it_is_composed() -> None:
+    """linear -> addmm, which copies its bias first; gelu; linear -> addmm."""
+    seen = profile(built("mlp", EAGER, **MLP)).typical
+    assert (seen.kernels, seen.ops_top) == (3, 3)
+    assert seen.ops_leaf > 3
+
+
+def test_in_a_compiled_mlp_only_the_gelu_is_a_generated_kernel() -> None:
+    """So a CPU shows no fusion of bias and GELU: each linear layer is one addmm, which adds the
+    bias itself, and the GELU between them is a kernel of its own. On a GPU the bias joins the GELU.
+    """
+    with generated_code.watch() as watch:
+        step = with_kernel_events(lambda: built("mlp", COMPILE, **MLP))
+    seen = profile(step)
+    columns = watch.generated.columns
+    assert (columns.generated_kernels, columns.extern_calls) == (1, 2)
+    assert (seen.typical.kernels, seen.typical.ops_top) == (3, 2)
+    counts = {heavy.name: heavy.count for heavy in seen.typical.heaviest_kernels}
+    assert counts.pop("aten::addmm") == 2
+    ((name, count),) = counts.items()
+    assert ("cpp_fused_gelu" in name, count) == (True, 1)
+
+
+def test_kernels_of_a_backward_pass_are_seen() -> None:
+    """y = w * x; the sum; then in backward: ones_like, and one multiplication for w's gradient."""
+    weight, x = torch.rand(4, requires_grad=True), torch.rand(4)
+
+    def step() -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+
+    seen = profile(step)
+    counts = {heavy.name: heavy.count for heavy in seen.typical.heaviest_kernels}
+    assert counts == {"aten::mul": 2, "aten::sum": 1, "aten::ones_like": 1}
+
+
+def test_a_saved_trace_loads_back_with_its_steps(tmp_path: Path) -> None:
+    path = tmp_path / "traces" / "run.json.gz"
+    seen = profile(chain(4), path)
+    assert facts.read(path) == seen.trace
+    assert seen.saved_steps == STEPS
+    assert path.stat().st_size < MAX_BYTES
+    ranges = [event for event in load(path)["traceEvents"] if event["name"] == STEP]
+    assert [event["cat"] for event in ranges] == ["user_annotation"] * STEPS
+    assert [file.name for file in path.parent.iterdir()] == ["run.json.gz"]
+
+
+def test_a_trace_too_large_keeps_its_first_steps(tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.json.gz", tmp_path / "part.json.gz"
+    profile(chain(64), whole)
+    max_bytes = whole.stat().st_size * 3 // 5
+    seen = profile(chain(64), path, max_bytes)
+    assert path.stat().st_size <= max_bytes
+    assert 1 <= seen.saved_steps < STEPS
+    assert facts.read(path).steps == seen.trace.steps[: seen.saved_steps]
+    (note,) = seen.notes
+    assert note.startswith(f"{seen.saved_steps} of {STEPS} steps fit into a trace file of ")
+
+
+def test_a_trace_without_room_for_a_step_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "run.json.gz"
+    seen = profile(chain(4), path, max_bytes=100)
+    assert list(tmp_path.iterdir()) == []
+    assert seen.saved_steps == 0
+    assert len(seen.trace.steps) == STEPS
+    assert seen.notes == ("not even one step fits into a trace file of 0.0001 MB",)
+
+
+@pytest.mark.parametrize(("expected_s", "steps"), [(0.5, 4), (0.9, 2), (30.0, 1), (0.0, 5)])
+def test_fewer_slow_steps_are_profiled(expected_s: float, steps: int) -> None:
+    seen = capture(chain(4), Cpu(), None, expected_s)
+    assert len(seen.trace.steps) == steps
+    assert seen.saved_steps is None
+    assert (seen.overhead is None) == (expected_s == 0)
+
+
+class Ticking(Cpu):
+    """A clock that advances by a second with every reading."""
+
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] = iter(range(1000)).__next__
+
+
+def test_overhead_is_relative_to_the_step_without_the_profiler() -> None:
+    assert capture(chain(4), Ticking(), None, 0.25).overhead == 4
+
+
+def test_steps_that_do_different_things_are_noted() -> None:
+    lengths = iter([1, 1, 2, 1, 2, 1])
+    x = torch.rand(4)
+
+    def step() -> None:
+        for _ in range(next(lengths)):
+            torch.sin(x)
+
+    assert profile(step).notes == (
+        "ops_top differs between steps: 1, 2",
+        "kernels differs between steps: 1, 2",
+    )
+
+
+def _adding(x: torch.Tensor) -> torch.Tensor:
+    return x + x
+
+
+def _in_numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(np.add(x.numpy(), x.numpy()))
+
+
+@pytest.mark.parametrize("kernel", [_adding, _in_numpy])
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_operators_of_users_are_counted(
+    kernel: Callable[[torch.Tensor], torch.Tensor], mode: str
+) -> None:
+    twice = torch.library.custom_op("modescope_test::twice", kernel, mutates_args=())
+    twice.register_fake(torch.empty_like)
+    x = torch.rand(4)
+
+    def step() -> object:
+        return twice(x)
+
+    if mode == "compiled":
+        step = torch.compile(step, backend="aot_eager")
+    step()
+    seen = profile(step)
+    assert [heavy.name for heavy in seen.typical.heaviest_kernels] == ["modescope_test::twice"]
+    assert (seen.typical.kernels, seen.typical.ops_top) == (1, 1)
+    around = getattr(twice._opoverload, "_pyobj_dispatcher", None) is not None
+    assert [note.endswith(": modescope_test::twice") for note in seen.notes] == [True] * around
+
+
+def test_profiling_leaves_operators_unchanged() -> None:
+    @torch.library.custom_op("modescope_test::thrice", mutates_args=())
+    def thrice(x: torch.Tensor) -> torch.Tensor:
+        return 3 * x
+
+    op: Any = thrice._opoverload
+
+    def ways() -> tuple[bool, bool]:
+        direct = getattr(op, "_pyobj_dispatcher", None) is not None
+        return direct, op._op is getattr(op, "_cpp_dispatch_handle", op._op)
+
+    def profiled_in_vain() -> None:
+        with through_the_dispatcher() as names:
+            assert ways() == (False, True)
+            assert ("modescope_test::thrice" in names) == before[0]
+            raise KeyError
+
+    before = ways()
+    with pytest.raises(KeyError):
+        profiled_in_vain()
+    assert ways() == before
+
+
+@pytest.fixture(scope="module")
+def sane() -> Profile:
+    return profile(chain(4))
+
+
+def with_step(sane: Profile, lost: int = 0, **changes: float) -> Profile:
+    facts = replace(sane.trace.steps[0], kernels=100, kernels_s=1e-3, busy_s=1e-3, span_s=2e-3)
+    left_out = Counter(lost=lost)
+    trace = replace(sane.trace, steps=(replace(facts, **changes),), left_out=left_out)  # type: ignore[arg-type]
+    return replace(sane, trace=trace)
+
+
+@pytest.mark.parametrize(
+    ("device_s", "flags"),
+    [
+        (None, ()),
+        (1.0e-3, ()),
+        (1.1e-3, ()),
+        (1.4e-3, ()),  # 100 kernels may leave 200 us between them, and 15 % are tolerated
+        (1.5e-3, ("profile_contradicts_device_time",)),
+        (0.9e-3, ()),
+        (0.8e-3, ("profile_contradicts_device_time",)),
+    ],
+)
+def test_busy_time_is_compared_with_the_device_clock(
+    sane: Profile, device_s: float | None, flags: tuple[str, ...]
+) -> None:
+    assert contradictions(with_step(sane), device_s) == flags
+
+
+@pytest.mark.parametrize(
+    ("kernels", "graph_launches", "launches", "device_s", "fits"),
+    [
+        (1000, 0, 1000, 2.5e-3, True),  # 2 us each would be 2 ms, half of device time is 1.25
+        (1000, 0, 1000, 3.0e-3, False),
+        (100, 1, 0, 1.25e-3, True),
+        (100, 1, 0, 1.35e-3, False),  # 1 us each in a replay, and 15 % are tolerated
+        (100, 0, 100, 1.35e-3, True),
+        (100, 1, 60, 1.35e-3, True),  # 60 before the replay, 40 in it
+    ],
+)
+def test_gaps_between_kernels_explain_missing_busy_time_up_to_a_limit(
+    sane: Profile, kernels: int, graph_launches: int, launches: int, device_s: float, fits: bool
+) -> None:
+    """Busy for 1 ms."""
+    changes = {"kernels": kernels, "graph_launches": graph_launches, "launches": launches}
+    assert (contradictions(with_step(sane, **changes), device_s) == ()) == fits
+
+
+def test_implausible_profiles_are_flagged(sane: Profile) -> None:
+    assert contradictions(with_step(sane, busy_s=3e-3), None) == ("profile_busy_exceeds_span",)
+    assert contradictions(with_step(sane, lost=2), None) == ("profile_lost_events",)
+    empty = replace(sane, trace=replace(sane.trace, steps=()))
+    assert contradictions(empty, 1.0) == ("profile_empty",)
+    assert empty.typical is None
+
+
+def test_the_typical_step_is_a_measured_step(sane: Profile) -> None:
+    base = sane.trace.steps[0]
+    steps = tuple(replace(base, span_s=span) for span in (3.0, 1.0, 9.0, 2.0))
+    assert replace(sane, trace=replace(sane.trace, steps=steps)).typical is steps[3]

@@ -1,0 +1,477 @@
+"""Traces written by hand in Kineto's format, with facts worked out by hand. Times in microseconds.
+
+Fields are those of libkineto/src/output_json.cpp and CuptiActivity.cpp: device work has the device
+as its process and the stream as its thread, and shares "correlation" with the call that caused it.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import math
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.bench.case.profiler import facts
+from modescope.bench.case.profiler.facts import Heavy, TraceFacts
+from modescope.bench.case.profiler.steps import STEP
+
+HOST, THREAD, BACKWARD_THREAD = 500, 500, 501
+
+Raw = dict[str, Any]
+
+
+def interval(
+    category: str, name: str, start: float, length: float, thread: int = THREAD, process: int = HOST
+) -> Raw:
+    return {
+        **{"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread},
+        **{"ts": start, "dur": length, "args": {"External id": 1}},
+    }
+
+
+def step(start: float, length: float, **where: int) -> Raw:
+    return interval("user_annotation", STEP, start, length, **where)
+
+
+def op(name: str, start: float, length: float, **where: int) -> Raw:
+    return interval("cpu_op", name, start, length, **where)
+
+
+def call(name: str, correlation: int, start: float, length: float = 2.0, **where: int) -> Raw:
+    """A call of the CUDA runtime (cuda...) or driver (cu...)."""
+    category = "cuda_runtime" if name.startswith("cuda") else "cuda_driver"
+    event = interval(category, name, start, length, **where)
+    event["args"] |= {"cbid": 211, "correlation": correlation}
+    return event
+
+
+def work(
+    category: str, name: str, correlation: int, start: float, length: float, stream: int = 7
+) -> Raw:
+    event = interval(category, name, start, length, thread=stream, process=0)
+    event["args"] |= {"device": 0, "context": 1, "stream": stream, "correlation": correlation}
+    return event
+
+
+def kernel(name: str, correlation: int, start: float, length: float, stream: int = 7) -> Raw:
+    return work("kernel", name, correlation, start, length, stream)
+
+
+def facts_of(*events: Raw, working: list[str] | None = None) -> TraceFacts:
+    return facts.read({"schemaVersion": 1, "traceEvents": list(events)}, working)
+
+
+def only(read: TraceFacts) -> facts.StepFacts:
+    (found,) = read.steps
+    return found
+
+
+def left_out(read: TraceFacts) -> dict[str, int]:
+    """Reasons that occurred."""
+    return {reason: number for reason, number in read.left_out.items() if number}
+
+
+def us(*values: float) -> Any:
+    """Seconds, exact to a picosecond."""
+    return pytest.approx(tuple(v * 1e-6 for v in values), abs=1e-12)
+
+
+def at(seconds: float) -> Any:
+    return pytest.approx(seconds * 1e-6, abs=1e-12)
+
+
+def test_nested_operators_are_counted_at_the_top_and_at_the_leaves() -> None:
+    """linear > (t > transpose, addmm > copy_), then relu; the compiler's range is no operator."""
+    read = facts_of(
+        step(0, 100),
+        op("Torch-Compiled Region: 0/0", 2, 90),
+        op("aten::linear", 10, 50),
+        op("aten::t", 12, 8),
+        op("aten::transpose", 14, 4),
+        op("aten::addmm", 25, 30),
+        op("aten::copy_", 26, 5),
+        op("aten::relu", 70, 10),
+    )
+    one = only(read)
+    assert (one.ops_top, one.ops_leaf) == (2, 3)
+    assert one.leaf_ops_s == at(4 + 5 + 10)
+    assert one.heaviest_ops == (
+        Heavy("aten::addmm", 1, 25e-6),
+        Heavy("aten::linear", 1, 12e-6),
+        Heavy("aten::relu", 1, 10e-6),
+        Heavy("aten::copy_", 1, 5e-6),
+        Heavy("aten::t", 1, 4e-6),
+        Heavy("aten::transpose", 1, 4e-6),
+    )
+
+
+def test_kernels_of_a_cpu_are_the_outermost_operators_that_work() -> None:
+    """The copy inside of addmm is part of it, the one inside of `to` is a kernel of its own."""
+    read = facts_of(
+        step(0, 100),
+        op("aten::linear", 10, 50),
+        op("aten::t", 12, 8),
+        op("aten::addmm", 25, 30),
+        op("aten::copy_", 26, 5),
+        op("aten::to", 65, 8),
+        op("aten::copy_", 66, 6),
+        op("aten::empty", 75, 1),
+        op("graph_0_cpp_fused_gelu_0", 80, 10),
+        working=["aten::addmm", "aten::copy_"],
+    )
+    one = only(read)
+    assert one.kernels == 3
+    assert one.kernels_s == one.busy_s == at(30 + 6 + 10)
+    assert [heavy.name for heavy in one.heaviest_kernels] == [
+        "aten::addmm",
+        "graph_0_cpp_fused_gelu_0",
+        "aten::copy_",
+    ]
+    assert (one.ops_top, one.ops_leaf) == (3, 4)  # the fused kernel is not dispatched
+
+
+def test_the_working_operators_of_a_cpu_are_read_from_the_trace() -> None:
+    events = [step(0, 100), op("aten::mul", 10, 5), op("aten::view", 20, 5)]
+    trace = {"traceEvents": events, facts.WORKING_OPERATORS: ["aten::mul"]}
+    assert only(facts.read(trace)).kernels == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "dispatched", "is_kernel"),
+    [
+        ("aten::mul", 1, 0),
+        ("aten::mul.Tensor", 1, 0),
+        ("mylib::op", 1, 0),
+        ("mkldnn::_linear_pointwise", 1, 0),
+        ("MulBackward0", 0, 0),
+        ("autograd::engine::evaluate_function: MulBackward0", 0, 0),
+        ("torch::autograd::AccumulateGrad", 0, 0),
+        ("## Call CompiledFxGraph fabc ##", 0, 0),
+        ("graph_0_cpp_fused_add_mul_sin_0", 0, 1),
+        ("cpp_fused_mul_0", 0, 1),
+    ],
+)
+def test_operators_and_fused_kernels_are_distinguished_by_name(
+    name: str, dispatched: int, is_kernel: int
+) -> None:
+    one = only(facts_of(step(0, 100), op(name, 10, 5), working=[]))
+    assert (one.ops_top, one.ops_leaf, one.kernels) == (dispatched, dispatched, is_kernel)
+
+
+def test_operators_of_several_threads_are_not_nested() -> None:
+    """Autograd works on its own thread while the caller waits."""
+    one = only(
+        facts_of(
+            step(0, 100),
+            op("aten::mul", 10, 50),
+            op("aten::mm", 20, 10, thread=BACKWARD_THREAD),
+            working=["aten::mul", "aten::mm"],
+        )
+    )
+    assert (one.ops_top, one.ops_leaf, one.kernels) == (2, 2, 2)
+    assert one.kernels_s == at(60)
+    assert one.busy_s == at(50)
+
+
+def test_work_belongs_to_the_step_that_launched_it() -> None:
+    """Both kernels run after the first step's range; the second one within the next step's."""
+    read = facts_of(
+        step(0, 20),
+        call("cudaLaunchKernel", 1, 5),
+        call("cudaLaunchKernel", 2, 10),
+        step(60, 30),
+        call("cudaLaunchKernel", 3, 62),
+        kernel("a", 1, 25, 10),
+        kernel("b", 2, 40, 25),
+        kernel("a", 3, 70, 10),
+    )
+    first, second = read.steps
+    assert (first.kernels, first.launches, second.kernels, second.launches) == (2, 2, 1, 1)
+    assert (first.span_s, first.busy_s) == (at(65), at(35))
+    assert first.launch_delays_s == us(20, 30)
+    assert (second.span_s, second.busy_s) == (at(30), at(10))
+    assert first.heaviest_kernels == (Heavy("b", 1, 25e-6), Heavy("a", 1, 10e-6))
+    assert second.heaviest_kernels == (Heavy("a", 1, 10e-6),)
+    assert left_out(read) == {}
+
+
+def test_streams_that_overlap_are_busy_once() -> None:
+    """Stream 7: 10 to 30 and 50 to 60. Stream 9: 20 to 40, and 52 to 55 within another."""
+    one = only(
+        facts_of(
+            step(0, 80),
+            *(call("cudaLaunchKernel", n, n) for n in (1, 2, 3, 4)),
+            kernel("a", 1, 10, 20),
+            kernel("b", 2, 20, 20, stream=9),
+            kernel("a", 3, 50, 10),
+            kernel("b", 4, 52, 3, stream=9),
+        )
+    )
+    assert one.kernels_s == at(20 + 20 + 10 + 3)
+    assert one.busy_s == at(30 + 10)
+
+
+def test_a_replayed_graph_is_one_launch_of_many_kernels() -> None:
+    """All kernels of a replay carry its correlation; the delay is that of the first."""
+    one = only(
+        facts_of(
+            step(0, 50),
+            call("cudaMemcpyAsync", 8, 1),
+            work("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 8, 4, 2),
+            call("cudaGraphLaunch", 9, 5, 20),
+            kernel("a", 9, 12, 3),
+            kernel("b", 9, 16, 3),
+            kernel("c", 9, 20, 3, stream=9),
+        )
+    )
+    assert (one.kernels, one.launches, one.graph_launches, one.copies) == (3, 0, 1, 1)
+    assert one.launch_delays_s == us(3, 7)
+    assert one.busy_s == at(2 + 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "graph_launches"),
+    [
+        ("cudaLaunchKernel", 1, 0),
+        ("cudaLaunchKernelExC", 1, 0),
+        ("cudaLaunchCooperativeKernel", 1, 0),
+        ("cuLaunchKernel", 1, 0),
+        ("cuLaunchKernelEx", 1, 0),
+        ("cudaGraphLaunch", 0, 1),
+        ("cuGraphLaunch", 0, 1),
+        ("cudaGraphInstantiate", 0, 0),
+        ("cudaLaunchHostFunc", 0, 0),
+        ("cudaMemcpyAsync", 0, 0),
+        ("cudaDeviceSynchronize", 0, 0),
+    ],
+)
+def test_launches_are_recognised_by_name(name: str, launches: int, graph_launches: int) -> None:
+    one = only(facts_of(step(0, 50), call(name, 1, 5), kernel("a", 1, 10, 3)))
+    assert (one.launches, one.graph_launches) == (launches, graph_launches)
+
+
+def test_a_launch_reported_by_runtime_and_driver_counts_once() -> None:
+    one = only(
+        facts_of(
+            step(0, 50),
+            call("cudaLaunchKernel", 1, 5, 4),
+            call("cuLaunchKernel", 1, 6, 2),
+            kernel("a", 1, 15, 3),
+        )
+    )
+    assert (one.launches, one.kernels) == (1, 1)
+    assert one.launch_delays_s == us(10)
+
+
+def test_copies_and_fills_are_not_kernels() -> None:
+    read = facts_of(
+        step(0, 50),
+        call("cudaMemcpyAsync", 1, 2),
+        call("cudaMemsetAsync", 2, 5),
+        call("cudaLaunchKernel", 3, 8),
+        work("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 1, 10, 4),
+        work("gpu_memset", "Memset (Device)", 2, 15, 1),
+        kernel("a", 3, 20, 5),
+    )
+    one = only(read)
+    assert (one.kernels, one.copies, one.fills) == (1, 1, 1)
+    assert (one.kernels_s, one.busy_s) == (at(5), at(10))
+    assert [heavy.name for heavy in one.heaviest_kernels] == ["a"]
+
+
+def test_events_outside_all_steps_are_left_out() -> None:
+    read = facts_of(
+        op("aten::mul", 1, 2),
+        call("cudaLaunchKernel", 1, 4),
+        step(10, 10),
+        op("aten::mul", 12, 2),
+        op("aten::mul", 20, 2),
+        kernel("a", 1, 15, 3),
+    )
+    one = only(read)
+    assert (one.ops_top, one.launches, one.kernels, one.busy_s) == (1, 0, 0, 0)
+    assert left_out(read) == {"elsewhere": 4}
+
+
+def test_other_processes_are_left_out() -> None:
+    """Correlation 2 occurs in both processes, so the owner of its kernel is unknown."""
+    read = facts_of(
+        step(0, 50),
+        op("aten::mul", 1, 3),
+        call("cudaLaunchKernel", 1, 2),
+        call("cudaLaunchKernel", 2, 10),
+        step(5, 50, process=900),
+        op("aten::mul", 6, 3, process=900),
+        call("cudaLaunchKernel", 2, 7, process=900),
+        call("cudaLaunchKernel", 3, 20, process=900),
+        kernel("mine", 1, 12, 3),
+        kernel("whose", 2, 16, 3),
+        kernel("theirs", 3, 30, 3),
+    )
+    one = only(read)
+    assert (one.ops_top, one.launches, one.kernels) == (1, 2, 1)
+    assert one.heaviest_kernels == (Heavy("mine", 1, 3e-6),)
+    assert left_out(read) == {"elsewhere": 4, "unclaimed": 1, "lost": 1}
+
+
+def test_dropped_records_are_counted() -> None:
+    """Kernel 1 has neither start nor length, 2 is missing, and 3 has no launch."""
+    read = facts_of(
+        step(0, 50),
+        call("cudaLaunchKernel", 1, 2),
+        call("cudaLaunchKernel", 2, 5),
+        kernel("a", 1, 0, 0),
+        kernel("b", 3, 20, 5),
+    )
+    assert (only(read).launches, only(read).kernels) == (2, 0)
+    assert left_out(read) == {"broken": 1, "unclaimed": 1, "lost": 2}
+
+
+def broken(**changes: Any) -> Raw:
+    event = op("aten::mul", 10, 5) | changes
+    return {key: value for key, value in event.items() if value != "gone"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        broken(dur="gone"),
+        broken(ts="gone"),
+        broken(dur=-3),
+        broken(dur=math.nan),
+        broken(dur="5"),
+        broken(ts=None),
+    ],
+)
+def test_an_event_without_a_start_or_a_length_is_left_out(event: Raw) -> None:
+    read = facts_of(step(0, 50), op("aten::add", 20, 2), event)
+    assert only(read).ops_top == 1
+    assert left_out(read) == {"broken": 1}
+
+
+def test_invalid_events_are_left_out() -> None:
+    trace: Any = {"traceEvents": [step(0, 50), None, "x", broken(args=None), broken(args=[])]}
+    read = facts.read(trace)
+    assert only(read).ops_top == 1  # they are equally long: one around the other
+    assert only(read).ops_leaf == 1
+    assert left_out(read) == {"broken": 2}
+
+
+def test_an_unfinished_event_has_no_known_end() -> None:
+    """Kineto ends it with the recording and marks it."""
+    open_op, open_step = op("aten::mul", 40, 60), step(60, 40)
+    open_op["args"]["finished"] = open_step["args"]["finished"] = False
+    read = facts_of(step(0, 50), op("aten::add", 42, 2), open_op, open_step)
+    assert len(read.steps) == 1
+    assert only(read).ops_top == 1
+    assert left_out(read) == {"unfinished": 2}
+
+
+def test_overlapping_operators_are_left_out() -> None:
+    read = facts_of(step(0, 50), op("aten::mul", 5, 10), op("aten::add", 10, 20))
+    assert only(read).ops_top == 1
+    assert left_out(read) == {"overlapping": 1}
+
+
+def test_arrows_instants_and_metadata_are_not_read() -> None:
+    arrow = {"ph": "s", "id": 1, "pid": HOST, "tid": THREAD, "ts": 5.0, "cat": "ac2g"}
+    thread_name = {"ph": "M", "name": "thread_name", "pid": HOST, "tid": THREAD, "ts": 0.0}
+    read = facts_of(
+        step(0, 50),
+        {**arrow, "name": "ac2g"},
+        {**arrow, "ph": "f", "bp": "e"},
+        {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 50.0},
+        {**arrow, "ph": "b"},
+        thread_name,
+        interval("gpu_user_annotation", STEP, 10, 10),
+        interval("Trace", "PyTorch Profiler (0)", 0, 60),
+        op("aten::mul", 10, 5),
+    )
+    assert only(read).ops_top == 1
+    assert left_out(read) == {"unread": 4}
+
+
+def test_adjacent_operators_are_not_nested() -> None:
+    one = only(facts_of(step(0, 50), op("aten::mul", 5, 5), op("aten::add", 10, 5)))
+    assert (one.ops_top, one.ops_leaf) == (2, 2)
+
+
+def test_of_operators_that_start_together_the_longer_is_the_outer() -> None:
+    """Whatever their order in the file."""
+    read = facts_of(step(0, 50), op("aten::copy_", 5, 5), op("aten::addmm", 5, 10))
+    assert (only(read).ops_top, only(read).ops_leaf) == (1, 1)
+    assert only(read).leaf_ops_s == at(5)
+    assert left_out(read) == {}
+
+
+def test_times_are_read_to_the_nanosecond() -> None:
+    """1.001 * 1000 is less than 1001 in binary arithmetic."""
+    one = only(facts_of(step(0, 50), op("aten::mul", 5, 1.001)))
+    assert one.leaf_ops_s == pytest.approx(1001e-9, abs=1e-15)
+
+
+def test_nanoseconds_survive_the_size_of_a_real_clock() -> None:
+    """Kineto counts from the start of a quarter: microseconds of 13 digits and three decimals."""
+    origin = 4306560125996.9
+    one = only(
+        facts_of(
+            step(origin, 0.048),
+            op("aten::mul", origin + 0.003, 0.017),
+            op("aten::add", origin + 0.020, 0.009),
+        )
+    )
+    assert one.ops_top == 2
+    assert one.span_s == pytest.approx(48e-9, abs=1e-15)
+    assert one.leaf_ops_s == pytest.approx(26e-9, abs=1e-15)
+
+
+def test_only_the_ten_heaviest_are_named() -> None:
+    position = count()
+    events = [op(f"aten::op{n}", 20.0 * next(position), n) for n in range(1, 13)]
+    working = [f"aten::op{n}" for n in range(1, 13)]
+    one = only(facts_of(step(0, 1000), *events, working=working))
+    names = [f"aten::op{n}" for n in range(12, 2, -1)]
+    assert [heavy.name for heavy in one.heaviest_ops] == names
+    assert [heavy.name for heavy in one.heaviest_kernels] == names
+
+
+def test_a_trace_without_steps_has_no_facts() -> None:
+    read = facts_of(op("aten::mul", 10, 5), kernel("a", 1, 10, 3))
+    assert read.steps == ()
+    assert left_out(read) == {"elsewhere": 1, "unclaimed": 1}
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_trace_file_gives_the_same_facts(name: str, tmp_path: Path) -> None:
+    trace = {"traceEvents": [step(0, 50), op("aten::mul", 5, 5)]}
+    text = json.dumps(trace).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    before = copy.deepcopy(trace)
+    assert facts.read(tmp_path / name) == facts.read(trace)
+    assert trace == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("cut.json", b'{"traceEvents": [', "is not a complete JSON file"),
+        (
+            "cut.json.gz",
+            gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9],
+            "is not a complete JSON file",
+        ),
+        ("list.json", b"[]", "list traceEvents"),
+        ("other.json", b"{}", "list traceEvents"),
+    ],
+)
+def test_a_file_that_is_not_a_trace_is_refused(
+    name: str, content: bytes, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=complaint):
+        facts.read(tmp_path / name)

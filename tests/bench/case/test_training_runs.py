@@ -1,0 +1,248 @@
+"""From a training case to its result, without stand-ins, in eager."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import pytest
+import torch
+
+from modescope.bench.case import paired_timing, passes, runner
+from modescope.bench.case.first_call import enter
+from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.columns import LossScaling, Rounds, StepParts
+from modescope.bench.records.results import Result
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.training import phase as training_phase
+from modescope.bench.steps.training import trainer, training_check
+from modescope.bench.steps.training.phase import TrainingPhase
+from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.timing import comparison, rounds
+from tests.helpers import trained_models
+from tests.helpers.null_columns import MAY_BE_NOISE, NULL_ON_A_CPU, nulls
+from tests.helpers.probe_models import random, silent, smoke, variant
+from tests.helpers.trained_models import (
+    EAGER,
+    equal,
+    everything,
+    normalised,
+    parameters,
+    small_mlp,
+    subject,
+)
+
+pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
+
+AMP = variant("bf16", autocast=True)
+HALF_AMP = variant("fp16", autocast=True)
+
+
+def run(asked: Case, phases: list[str] | None = None) -> Result:
+    def report(phase: str, keep: object = None) -> None:
+        if phases is not None:
+            phases.append(phase)
+
+    return runner.run(report, asked, smoke())
+
+
+OF_TRAINING = {
+    "dispatch_rounds_s",
+    *("loss_scale", "overflow_skipped", "scaler_rounds_s", "parts_note"),
+}
+
+
+@pytest.mark.parametrize("asked", [EAGER, AMP, HALF_AMP], ids=["fp32", "bf16", "fp16"])
+def test_an_ok_result_is_complete(asked: Variant) -> None:
+    phases: list[str] = []
+    result = run(trained_models.case(small_mlp, asked), phases)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    missing = {name for name, value in asdict(found).items() if value is None}
+    expected = OF_TRAINING if asked is not HALF_AMP else {"dispatch_rounds_s", "parts_note"}
+    of_trained = {each.name for group in (LossScaling, StepParts) for each in fields(group)}
+    assert missing & (of_trained | {"dispatch_rounds_s"}) == expected
+    with_them = replace(found, **dict.fromkeys(of_trained))
+    assert nulls(with_them) - MAY_BE_NOISE - expected <= NULL_ON_A_CPU
+    assert found.dispatch_note == TrainingPhase.no_dispatch
+    assert found.in_effect is True
+    assert found.seen_grad == "enabled"
+    assert found.error <= found.error_limit
+    assert found.error_place.split()[0] in ("loss", "gradient", "update")
+    assert found.recompiles == 0
+    assert len(found.forward_rounds_s) == smoke().budget.clock_rounds
+    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "evidence"]
+    order += ["dispatch", "parts"]
+    assert [phase for phase in phases if phase in order] == order
+
+
+class Watch:
+    """What a run builds, examines and times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.built: list[Built] = []
+        self.examined: list[Built] = []
+        self.timed: tuple[Step, Step | None] | None = None
+        self.before_timing: Callable[[], None] = lambda: None
+        build, examine, paired = modes.build, training_check.TrainingCheck.examine, rounds.paired
+
+        def watched_build(*arguments: Any) -> Built:
+            self.built.append(build(*arguments))
+            return self.built[-1]
+
+        def watched_examine(check: Any, built: Built, *others: Any) -> Any:
+            self.examined.append(built)
+            return examine(check, built, *others)
+
+        def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
+            self.timed = case, baseline
+            self.before_timing()
+            return paired(case, baseline, *others)
+
+        monkeypatch.setattr(modes, "build", watched_build)
+        monkeypatch.setattr(training_check.TrainingCheck, "examine", watched_examine)
+        monkeypatch.setattr(comparison, "paired", watched_paired)
+
+    @property
+    def candidate(self) -> Built:
+        return self.built[2]  # after the reference and eager
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    return Watch(monkeypatch)
+
+
+def test_the_timed_step_is_the_checked_step(watch: Watch) -> None:
+    run(trained_models.case(small_mlp, AMP))
+    _, eager, candidate, baseline = watch.built[:4]
+    expected = [eager, candidate, baseline, candidate]
+    assert [id(each) for each in watch.examined] == [id(each) for each in expected]
+    assert watch.timed == (candidate.step, baseline.step)
+
+
+def test_a_run_restores_parameters_and_optimizer_state(watch: Watch) -> None:
+    """Warm-up, rounds, clocks, parts and both checks train; buffers change, too."""
+    before: list[Any] = []
+    watch.before_timing = lambda: before.append(list(trainer_of(watch.candidate).start.values))
+    assert run(trained_models.case(normalised, HALF_AMP, optimizer="adamw")).status == "ok"
+    candidate = watch.candidate
+    assert equal(parameters(candidate), before[0])
+    assert not any(bool(state.any()) for state in trainer_of(candidate).tensors())
+    assert trainer_of(candidate).scaler.get_scale() == trainer_of(candidate).start.scale
+    torch.manual_seed(0)
+    original, _ = normalised()
+    buffers = dict(original.named_buffers())
+    assert all(torch.equal(b, buffers[n]) for n, b in candidate.subject.module.named_buffers())
+
+
+def test_every_block_begins_with_the_first_step(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each block's first step has the loss of training's first step."""
+    losses: list[float] = []
+    first: list[bool] = []
+    redraw = paired_timing.redraw
+
+    def noted(*arguments: Any) -> Callable[[], object]:
+        place = redraw(*arguments)
+
+        def draw() -> object:
+            held = place()
+            made = watch.candidate
+            with made.kept():
+                losses.append(torch.as_tensor(made.step()).item())
+            first.append(equal(parameters(made), list(trainer_of(made).start.values)))
+            return held
+
+        return draw
+
+    monkeypatch.setattr(paired_timing, "redraw", noted)
+    run(trained_models.case(small_mlp, optimizer="adamw"))
+    assert len(losses) >= 2 * smoke().budget.pilot_rounds
+    assert len(set(losses)) == 1
+    assert all(first)
+
+
+def test_a_step_that_turns_wrong_while_timed_is_a_wrong_result(watch: Watch) -> None:
+    def spoil() -> None:
+        trainer_of(watch.candidate).optimizer.param_groups[0]["lr"] *= 2
+
+    watch.before_timing = spoil
+    result = run(trained_models.case(small_mlp))
+    assert result.status == "wrong_result"
+    assert result.findings.error_place.startswith("update of ")
+    assert "against float64 in update of " in result.reason
+
+
+def test_a_step_that_ignores_its_gradients_is_a_wrong_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only in the candidate, so eager's error sets the limit."""
+    build, built = modes.build, []
+
+    def faulty(*arguments: Any) -> Built:
+        built.append(build(*arguments))
+        if len(built) == 3:
+            monkeypatch.setattr(trainer_of(built[-1]), "update", lambda: None)
+        return built[-1]
+
+    monkeypatch.setattr(modes, "build", faulty)
+    result = run(trained_models.case(small_mlp))
+    assert result.status == "wrong_result"
+    assert result.findings.error > 0.5
+    assert result.findings.overflow_skipped is None
+
+
+def test_a_model_that_draws_random_numbers_is_not_timed() -> None:
+    result = run(trained_models.case(small_mlp))
+    assert result.status == "ok"
+    asked = trained_models.case(small_mlp)
+    target = f"{random.__module__}:random"
+    result = run(replace(asked, model=replace(asked.model, target=target)))
+    assert result.status == "failed"
+    assert "build it without them (dropout=0)" in result.reason
+
+
+def test_the_first_call_includes_the_step_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy of the starting state is made before the first call."""
+
+    def slow(module: torch.nn.Module) -> Any:
+        time.sleep(1.0)
+        return trainer.start_of(module)
+
+    monkeypatch.setattr(training_phase, "start_of", slow)
+    asked = trained_models.case(small_mlp)
+    first = [enter(subject(small_mlp), EAGER, asked, Cpu(), smoke()) for _ in range(2)]
+    assert min(each.first_call_s for each in first) < 1.0
+
+
+def test_passes_leave_the_timed_step_unchanged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    scenes: list[passes.Scene] = []
+
+    def watched(progress: Any, scene: passes.Scene, findings: Any) -> Any:
+        scenes.append(scene)
+        candidate = scene.candidate.built
+        assert passes._rebuilt(scene, EAGER.mode).state.start is trainer_of(candidate).start
+        before = everything(scene.candidate.built)
+        for each in passes.PASSES:
+            if each.applies(scene) and each.name != "ceilings":
+                findings = each.run(scene, findings)
+                assert equal(before, everything(scene.candidate.built)), each.name
+        return findings
+
+    monkeypatch.setattr(passes, "run", watched)
+    plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
+    asked = trained_models.case(normalised, HALF_AMP, optimizer="adamw")
+    found = runner.run(silent, asked, plan).findings
+    assert len(scenes) == 1
+    assert found.kernels > 0
+    assert found.flops > 0
+    assert found.optimizer_state_bytes > 0
+    assert found.overflow_skipped is True

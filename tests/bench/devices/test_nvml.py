@@ -1,0 +1,149 @@
+"""A stand-in for NVIDIA's library: its readings, and every way in which it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from modescope.bench.devices import nvml
+
+GPU = "GPU-0a-1b"
+CURRENT, FORMER = nvml.QUERIES
+
+
+class Refused(Exception):
+    """Like pynvml.NVMLError, which derives from Exception directly."""
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, **functions: Callable[..., object]) -> ModuleType:
+    """A `pynvml` with one GPU and these functions, which fail before nvmlInit."""
+    module = ModuleType("pynvml")
+    initialised: list[bool] = []
+
+    def init() -> None:
+        initialised.append(True)
+
+    def handle(uuid: str) -> object:
+        if not initialised or uuid != GPU:
+            raise Refused("Not Found")
+        return "handle"
+
+    def asked(function: Callable[..., object]) -> Callable[..., object]:
+        def answer(device: object) -> object:
+            assert device == "handle"
+            return function()
+
+        return answer
+
+    answers = {name: asked(function) for name, function in functions.items()}
+    for name, value in {"nvmlInit": init, "nvmlDeviceGetHandleByUUID": handle, **answers}.items():
+        setattr(module, name, value)
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    return module
+
+
+def refuses() -> object:
+    raise Refused("Not Supported")
+
+
+@pytest.mark.parametrize(
+    ("bits", "reasons"),
+    [
+        (0x0, ()),
+        (0x1 | 0x2 | 0x10 | 0x100, ()),  # idle, clocks as somebody set them: no slowdown of work
+        (0x4, ("sw_power_cap",)),
+        (0x8, ("hw_slowdown",)),
+        (0x20, ("sw_thermal",)),
+        (0x40, ("hw_thermal",)),
+        (0x80, ("hw_power_brake",)),
+        (0x1 | 0x4 | 0x40, ("sw_power_cap", "hw_thermal")),
+    ],
+)
+@pytest.mark.parametrize("name", nvml.QUERIES)
+def test_throttle_reasons_are_named(
+    name: str, bits: int, reasons: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, **{name: lambda: bits})
+    assert nvml.clock_reasons(GPU) == reasons
+
+
+def test_an_older_driver_is_queried_by_the_former_function_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretend(monkeypatch, **{CURRENT: refuses, FORMER: lambda: 0x20})
+    assert nvml.clock_reasons(GPU) == ("sw_thermal",)
+
+
+def test_bits_and_names_match_the_library() -> None:
+    library = pytest.importorskip("pynvml", reason="nvidia-ml-py is optional")
+    assert {
+        library.nvmlClocksEventReasonSwPowerCap: "sw_power_cap",
+        library.nvmlClocksEventReasonHwSlowdown: "hw_slowdown",
+        library.nvmlClocksEventReasonSwThermalSlowdown: "sw_thermal",
+        library.nvmlClocksEventReasonHwThermalSlowdown: "hw_thermal",
+        library.nvmlClocksEventReasonHwPowerBrakeSlowdown: "hw_power_brake",
+    } == nvml.CLOCK_REASONS
+    for name in (*nvml.QUERIES, "nvmlInit", "nvmlDeviceGetHandleByUUID"):
+        assert callable(getattr(library, name))
+    assert callable(library.nvmlDeviceGetComputeRunningProcesses)
+
+
+def processes(*pids: int) -> Callable[[], object]:
+    return lambda: [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in pids]
+
+
+OWN = os.getpid()
+STRANGER = OWN + 1
+
+
+@pytest.mark.parametrize(
+    ("pids", "others"),
+    [
+        ((OWN,), 0),
+        ((STRANGER, OWN), 1),
+        ((OWN, STRANGER, STRANGER), 1),  # one process, two contexts
+        ((STRANGER,), None),  # this process is missing: the ids are of another namespace
+        ((), None),
+    ],
+)
+def test_other_processes_on_the_gpu(
+    pids: tuple[int, ...], others: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, nvmlDeviceGetComputeRunningProcesses=processes(*pids))
+    assert nvml.other_processes(GPU) == others
+
+
+def both(nvidia_id: str = GPU) -> tuple[object, object]:
+    return nvml.clock_reasons(nvidia_id), nvml.other_processes(nvidia_id)
+
+
+def test_without_the_library_all_readings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
+    assert both() == (None, None)
+
+
+def test_without_a_driver_all_readings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pretend(
+        monkeypatch,
+        **{CURRENT: lambda: 0x4, "nvmlDeviceGetComputeRunningProcesses": processes(OWN)},
+    )
+    assert both() == (("sw_power_cap",), 0)
+    monkeypatch.setattr(module, "nvmlInit", refuses)
+    assert both() == (None, None)
+
+
+def test_no_other_gpu_is_queried_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, **{CURRENT: lambda: 0x4})
+    assert both("GPU-of-another-machine") == (None, None)
+
+
+def test_readings_a_gpu_does_not_support_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(
+        monkeypatch,
+        **{CURRENT: refuses, FORMER: refuses, "nvmlDeviceGetComputeRunningProcesses": refuses},
+    )
+    assert both() == (None, None)

@@ -1,0 +1,190 @@
+"""Facts that distinguish machines whose CPUs have the same name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from modescope.bench.devices import processor
+from modescope.bench.records import instruction_sets
+from modescope.bench.records.environment import Environment, Processor
+from modescope.bench.sweep.host.fingerprint import environment_id
+from tests.helpers.made_up_records import part
+
+ZEN_3 = """processor\t: 0
+vendor_id\t: AuthenticAMD
+cpu family\t: 25
+model\t\t: 1
+model name\t: AMD EPYC
+stepping\t: 1
+microcode\t: 0xa0011d1
+flags\t\t: fpu sse2 avx2 fma avx f16c hypervisor
+power management:
+
+processor\t: 1
+model name\t: another
+"""
+ZEN_5 = ZEN_3.replace("family\t: 25", "family\t: 26").replace(
+    "avx2 fma", "avx2 avx512f avx512_bf16 fma"
+)
+GRACE = """processor\t: 0
+Features\t: fp asimd asimdhp sve sve2 bf16 i8mm
+CPU implementer\t: 0x41
+CPU variant\t: 0x0
+CPU part\t: 0xd4f
+CPU revision\t: 0
+"""
+
+Machine = Callable[..., Processor]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The facts of a machine with these files and this output of lscpu."""
+
+    def read(cpuinfo: str | None, lscpu: str | None = None, **cpufreq: str) -> Processor:
+        file = tmp_path / "cpuinfo"
+        if cpuinfo is not None:
+            file.write_text(cpuinfo)
+        for core in (0, 1):
+            folder = tmp_path / f"cpu{core}" / "cpufreq"
+            folder.mkdir(parents=True)
+            for name, text in cpufreq.items():
+                (folder / name).write_text(f"{text}\n")
+
+        def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+            if lscpu is None:
+                raise FileNotFoundError(command[0])
+            return subprocess.CompletedProcess(command, 0, lscpu)
+
+        monkeypatch.setattr(processor, "CPUINFO", file)
+        monkeypatch.setattr(processor, "CORES", tmp_path)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1}, raising=False)
+        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(processor, "quota_cores", lambda: 1.5)
+        return processor.read()
+
+    return read
+
+
+def test_processors_of_one_name_are_distinguished(machine: Machine, tmp_path: Path) -> None:
+    found = machine(ZEN_3, "Model name:  AMD EPYC\nHypervisor vendor:   KVM\n")
+    assert found == Processor(
+        cpu_name="AMD EPYC",
+        cpu_model="AuthenticAMD family 25 model 1 stepping 1",
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        cpu_instructions="avx avx2 f16c fma",
+        cpu_cores=2,
+        cpu_quota_cores=1.5,
+        cpu_max_hz=None,
+        cpu_boost=None,
+        cpu_governor=None,
+        cpu_microcode="0xa0011d1",
+        hypervisor="KVM",
+    )
+
+
+def test_instruction_sets_distinguish_machines_of_one_name(machine: Machine) -> None:
+    found = machine(ZEN_5)
+    assert (found.cpu_name, found.cpu_model) == (
+        "AMD EPYC",
+        "AuthenticAMD family 26 model 1 stepping 1",
+    )
+    assert found.cpu_instructions == "avx avx2 avx512_bf16 avx512f f16c fma"
+    assert found.hypervisor == "unknown"
+
+
+def test_an_arm_processor_has_its_name_from_lscpu(machine: Machine) -> None:
+    found = machine(GRACE, "Architecture: aarch64\nModel name: Neoverse-V2\n")
+    assert found.cpu_name == "Neoverse-V2"
+    assert found.cpu_model == "implementer 0x41 variant 0x0 part 0xd4f revision 0"
+    assert found.cpu_instructions == "asimd asimdhp bf16 i8mm sve sve2"
+    assert found.hypervisor is None
+
+
+@pytest.mark.parametrize("text", [None, "", "processor : 0\n"])
+def test_facts_the_system_does_not_give_are_null(text: str | None, machine: Machine) -> None:
+    capability = torch.backends.cpu.get_cpu_capability()
+    assert machine(text) == Processor(cpu_capability=capability, cpu_cores=2, cpu_quota_cores=1.5)
+
+
+def test_the_clock_limit_is_the_one_in_force(machine: Machine) -> None:
+    found = machine(ZEN_3, scaling_max_freq="2600000", scaling_governor="powersave")
+    assert (found.cpu_max_hz, found.cpu_governor) == (2.6e9, "powersave")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "boost"),
+    [
+        ("intel_pstate/no_turbo", "1", False),
+        ("intel_pstate/no_turbo", "0", True),
+        ("cpufreq/boost", "1", True),
+        ("cpufreq/boost", "0", False),
+    ],
+)
+def test_whether_the_clock_may_be_boosted(
+    file: str, text: str, boost: bool, machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(text)
+    assert machine(ZEN_3).cpu_boost is boost
+
+
+@pytest.mark.parametrize(("flags", "hypervisor"), [("fpu hypervisor", "unknown"), ("fpu", "none")])
+def test_a_hypervisor_without_a_name(flags: str, hypervisor: str, machine: Machine) -> None:
+    assert machine(f"flags\t: {flags}\n").hypervisor == hypervisor
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [
+        ("cpu_model", "AuthenticAMD family 26 model 2 stepping 1"),
+        ("cpu_capability", "AVX512"),
+        ("cpu_instructions", "avx avx2"),
+        ("cpu_cores", 16),
+        ("cpu_quota_cores", 0.5),
+        ("cpu_max_hz", 1e9),
+        ("cpu_boost", False),
+        ("cpu_governor", "powersave"),
+        ("cpu_microcode", "0x2"),
+        ("hypervisor", "none"),
+        ("device_name", "another GPU"),
+        ("power_limit_w", 300.0),
+        ("python_version", "3.13.1"),
+        ("variables", '{"ATEN_CPU_CAPABILITY":"avx2"}'),
+        ("source_id", "edited"),
+    ],
+)
+def test_facts_that_can_change_a_number_change_the_environment_id(
+    column: str, other: object
+) -> None:
+    here = part(Environment)
+    assert environment_id(replace(here, **{column: other})) != environment_id(here)
+
+
+@pytest.mark.parametrize("column", ["host", "git_commit", "git_dirty", "load_1min", "memory_bytes"])
+def test_other_facts_keep_the_environment_id(column: str) -> None:
+    here = part(Environment)
+    assert environment_id(replace(here, **{column: None})) == environment_id(here)
+
+
+@pytest.mark.parametrize(
+    ("capability", "instructions", "text"),
+    [
+        ("AVX2", "avx avx2 fma", "AVX2, no bf16 instructions"),
+        ("AVX512", "avx512_bf16 avx512f", "AVX512, bf16 instructions"),
+        ("DEFAULT", "asimd bf16", "DEFAULT, bf16 instructions"),
+        ("AVX2", None, "AVX2"),
+        (None, None, None),
+    ],
+)
+def test_instruction_sets_are_named(
+    capability: str | None, instructions: str | None, text: str | None
+) -> None:
+    assert instruction_sets.phrase(capability, instructions) == text

@@ -1,0 +1,52 @@
+"""How many cores a process may use, with and without the system's facts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.records.cores import quota_cores, usable_cores
+from tests.helpers.system_files import machine
+
+
+def test_usable_cores_follow_the_affinity_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
+    assert usable_cores() == 3
+
+
+@pytest.mark.parametrize(("all_of_them", "usable"), [(8, 8), (None, 1)])
+def test_all_cores_count_where_the_system_has_no_affinity_call(
+    all_of_them: int | None, usable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: all_of_them)
+    assert usable_cores() == usable
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "files", "cores"),
+    [
+        ("0::/mine\n", {"mine/cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/mine\n", {"mine/cpu.max": "max 100000\n", "cpu.max": "50000 100000\n"}, 0.5),
+        ("0::/mine\n", {"mine/cpu.max": "max 100000\n"}, None),
+        ("0::/mine\n", {}, None),
+        (
+            "3:cpu,cpuacct:/mine\n",
+            {"cpu/mine/cpu.cfs_quota_us": "200000\n", "cpu/mine/cpu.cfs_period_us": "100000\n"},
+            2.0,
+        ),
+        (
+            "3:cpu,cpuacct:/mine\n",
+            {"cpu/mine/cpu.cfs_quota_us": "-1\n", "cpu/mine/cpu.cfs_period_us": "100000\n"},
+            None,
+        ),
+    ],
+)
+def test_usable_cores_follow_the_cgroup_quota(
+    cgroup: str, files: dict[str, str], cores: float | None, tmp_path: Path
+) -> None:
+    limits = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    root = machine(tmp_path, {"proc/self/cgroup": cgroup, **limits})
+    assert quota_cores(root) == cores

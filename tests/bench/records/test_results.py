@@ -1,0 +1,57 @@
+"""Columns of a result: of the case, joined, noted, flagged."""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+
+from modescope.bench.records import columns
+from modescope.bench.records.cases import Model
+from modescope.bench.records.columns import Clocks, Rounds
+from modescope.bench.records.results import Findings, flagged, joined, noted, row, work_of
+from tests.helpers.made_up_records import case, plan, record
+
+
+def test_the_columns_of_a_case() -> None:
+    work = work_of(case(model=Model("custom:net:build", "net:build")), plan(compile_cache="warm"))
+    assert (work.model, work.mode, work.grad, work.compile) == (
+        "custom:net:build",
+        "compile",
+        "inference_mode",
+        "default",
+    )
+    assert (work.batch, work.seq) == (8, None)
+    assert (work.baseline_mode, work.baseline_dtype) == ("eager", "fp32")
+    assert work.compile_cache == "warm"
+
+
+def test_without_a_baseline_its_columns_are_null() -> None:
+    work = work_of(case(baseline=None), plan())
+    assert (work.baseline_mode, work.baseline_dtype) == (None, None)
+
+
+def test_columns_of_different_parts_do_not_collide() -> None:
+    made = record()
+    sizes = [len(vars(part)) for part in vars(made).values()]
+    assert len(row(made)) == sum(sizes)
+
+
+def test_findings_contain_every_group_of_columns() -> None:
+    groups = {each for each in vars(columns).values() if is_dataclass(each)}
+    assert groups == {each for each in Findings.__mro__[1:] if is_dataclass(each)}
+
+
+def test_nulls_of_a_group_are_joined_too() -> None:
+    known = Findings(error=0.5, clocks_s=3.0, flags=("drift",))
+    joint = joined(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))
+    assert joint == Findings(
+        error=0.5, timed_s=2.0, host_rounds_s=(1.0,), clocks_s=None, flags=("drift",)
+    )
+
+
+def test_notes_are_appended_to_earlier_notes() -> None:
+    columns = Findings(memory_note="sparse")
+    assert noted(columns, [], "lost") == columns
+    found = noted(columns, ["memory_note", "work_note"], "lost")
+    assert (found.memory_note, found.work_note) == ("sparse; lost", "lost")
+    assert noted(columns, ["work_note"], None) == columns
+    assert flagged(flagged(columns, "a"), "b").flags == ("a", "b")

@@ -1,0 +1,279 @@
+"""The graph breaks found equal those counted by hand, for every kind that Dynamo has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from traceback import FrameSummary
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.exc import Unsupported
+from torch._dynamo.output_graph import GraphCompileReason
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+from modescope.bench.steps.evidence import code_places, graph_breaks
+from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, GraphBreakWatch, Site
+from tests.helpers.breaking_models import BY_HAND, Counted, build
+from tests.helpers.paths import HELPERS
+
+FILE = HELPERS / "breaking_models.py"
+
+# What torch._dynamo.explain counts instead, which is always one less than the graphs.
+EXPLAINED = {
+    # No graph at all is -1: the break is in a loop, in a try or in other code that cannot be
+    # resumed, or the forward is disabled.
+    **dict.fromkeys(
+        ("DisabledForward", "Generator", "Loop", "OwnContext", "Property", "Tried"), -1
+    ),
+    # There is nothing to compile before the break or after it, or that code runs in Python.
+    **dict.fromkeys(("PrintingFirst", "TrailingItem", "TriedLater"), 0),
+    # A break in a function splits the graphs of its callers too, once for each call.
+    **dict.fromkeys(("CalledTwice", "Nested", "Submodule"), 3),
+    "Recompiled": 6,
+    # Each iteration of the loop is a graph, until a known one recurs.
+    "While": 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def called(name: str, compile_it: Callable[[torch.nn.Module], Any]) -> Any:
+    module, inputs = build(name)
+    compiled = compile_it(module.eval())
+    return compiled(**inputs) if isinstance(inputs, dict) else compiled(*inputs)
+
+
+def watched(name: str) -> GraphBreaks:
+    with graph_breaks.watch() as watch:
+        called(name, lambda module: torch.compile(module, backend="eager"))
+    return watch.breaks
+
+
+@pytest.mark.parametrize(("name", "by_hand"), BY_HAND.items(), ids=BY_HAND)
+def test_graph_breaks_equal_the_count_by_hand(name: str, by_hand: Counted) -> None:
+    found = watched(name)
+    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.in_eager)
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    for site in found.sites:
+        if name == "DisabledForward":
+            assert site.place is None
+        else:
+            file, _, line = site.place.partition(":")
+            assert file == FILE.name
+            assert lines[int(line) - 1].endswith("# breaks")
+        assert site.reason
+        assert "\n" not in site.reason
+
+
+@pytest.mark.parametrize(
+    "name", ["TwoOnALine", "TwoOnALineFromOneColumn", "Finally", "Loop", "Recompiled"]
+)
+def test_graph_breaks_are_the_same_without_columns_in_stacks(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in torch before 2.13."""
+
+    def without_columns(error: Unsupported) -> list[FrameSummary]:
+        return [
+            FrameSummary(frame.filename, frame.lineno, frame.name, lookup_line=False)
+            for frame in error.real_stack
+        ]
+
+    monkeypatch.setattr(graph_breaks, "_stack", without_columns)
+    assert len(watched(name).sites) == BY_HAND[name].sites
+    monkeypatch.setattr(code_places, "columns_of", lambda error: {})
+    torch.compiler.reset()
+    assert len(watched(name).sites) == 1
+
+
+def test_enough_kinds_of_breaks_are_covered() -> None:
+    breaking = [counted for counted in BY_HAND.values() if counted.sites]
+    assert len(breaking) >= 15
+    assert len(BY_HAND) - len(breaking) >= 10
+    lines = FILE.read_text(encoding="utf-8").splitlines()
+    assert sum(line.endswith("# breaks") for line in lines) > 20
+
+
+@pytest.mark.parametrize("name", [*EXPLAINED, "Branch", "Two", "Plain"])
+def test_cases_where_torch_explain_counts_wrongly(name: str) -> None:
+    """If torch counts like this one day, our own count can go."""
+    explained = called(name, torch._dynamo.explain).graph_break_count
+    assert explained == EXPLAINED.get(name, BY_HAND[name].sites)
+    assert (explained != BY_HAND[name].sites) == (name in EXPLAINED)
+
+
+def test_a_second_call_and_a_recompilation_add_no_site() -> None:
+    module, _ = build("Nested")
+    compiled = torch.compile(module.eval(), backend="eager", dynamic=False)
+    with graph_breaks.watch() as watch:
+        for rows in (3, 3, 4, 5):
+            compiled(torch.ones(rows, 4))
+    assert len(watch.breaks.sites) == 1
+
+
+def test_breaks_of_an_earlier_watch_are_not_counted_again() -> None:
+    assert len(watched("Two").sites) == 2
+    assert watched("Plain") == GraphBreaks((), ())
+
+
+def test_code_that_is_not_compiled_has_no_breaks() -> None:
+    with graph_breaks.watch() as watch:
+        called("Two", lambda module: module)
+    assert watch.breaks == GraphBreaks((), ())
+
+
+def test_the_functions_of_dynamo_are_restored() -> None:
+    names = ("log_graph_break", "step_graph_break")
+    before = [getattr(InstructionTranslatorBase, name) for name in names]
+    watched("Loop")
+    assert [getattr(InstructionTranslatorBase, name) for name in names] == before
+
+
+@pytest.mark.parametrize("name", ["Branch", "Nested", "TrailingItem", "Two"])
+def test_a_break_without_a_report_is_found_at_the_end_of_its_graph(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a later torch did not report this kind of break."""
+    monkeypatch.setattr(GraphBreakWatch, "reported", lambda watch, *args, **kwargs: None)
+    assert watched(name).sites
+
+
+def test_a_function_skipped_by_dynamo_is_a_site_without_a_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(GraphBreakWatch, "reported", lambda watch, *args, **kwargs: None)
+    found = watched("Loop")
+    assert len(found.sites) == 1
+    assert found.in_eager == ("Loop.forward",)
+
+
+def test_without_the_hooks_in_torch_breaks_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(InstructionTranslatorBase, "step_graph_break")
+    with graph_breaks.watch() as watch:
+        called("Plain", lambda module: torch.compile(module, backend="eager"))
+    assert watch.breaks is None
+    with pytest.raises(RuntimeError, match="does not report graph breaks"):
+        graph_breaks.count(watch)
+
+
+# Places
+
+
+TORCH = f"{code_places.TORCH}nn/modules/rnn.py"
+OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
+
+
+def stack(*lines: tuple[str, int], columns: tuple[int, int] | None = None) -> list[FrameSummary]:
+    first, last = columns or (None, None)
+    return [
+        FrameSummary(file, line, "forward", lookup_line=False, colno=first, end_colno=last)
+        for file, line in lines
+    ]
+
+
+def sites(*stacks: Sequence[FrameSummary]) -> list[Site]:
+    watch = GraphBreakWatch()
+    for each in stacks:
+        watch.stopped("why", each)
+    watch.close()
+    return list(watch.breaks.sites)
+
+
+def test_a_break_within_a_library_is_at_the_calling_line() -> None:
+    assert sites(stack(OURS, (TORCH, 1000))) == [Site("net.py:12", "why")]
+
+
+def test_later_breaks_within_a_library_are_the_same_break() -> None:
+    assert sites(stack(OURS, (TORCH, 1000)), stack((TORCH, 1000))) == [Site("net.py:12", "why")]
+    assert sites(stack((TORCH, 1000))) == [Site("rnn.py:1000", "why")]
+
+
+def test_lines_in_files_of_equal_names_are_different_sites() -> None:
+    assert len(sites(stack(OURS), stack(THEIRS), stack(OURS))) == 2
+
+
+def test_expressions_of_one_line_are_different_sites() -> None:
+    first, inner, second = (stack(OURS, columns=each) for each in ((0, 5), (0, 9), (6, 9)))
+    watch = GraphBreakWatch()
+    for number, each in enumerate((first, second, inner, second, first)):
+        watch.stopped(f"reason {number}", each)
+    watch.close()
+    assert watch.breaks.sites == tuple(Site("net.py:12", f"reason {n}") for n in (0, 1, 2))
+
+
+@pytest.mark.parametrize("unknown_first", [True, False])
+def test_a_stack_without_columns_matches_a_known_site_of_the_line(unknown_first: bool) -> None:
+    unknown, known = stack(OURS), stack(OURS, columns=(0, 5))
+    met = (unknown, known) if unknown_first else (known, unknown)
+    assert sites(*met, *met) == [Site("net.py:12", "why")]
+
+
+def test_two_calls_of_a_library_on_one_line_are_two_sites() -> None:
+    first, second = (stack(OURS, columns=each) for each in ((0, 5), (6, 9)))
+    within = stack((TORCH, 1000), columns=(4, 8))
+    assert len(sites([*first, *within], within, [*second, *within], within)) == 2
+
+
+def test_breaks_are_counted_in_installed_packages_too() -> None:
+    installed = f"{code_places.INSTALLED[0]}transformers/modeling.py"
+    assert sites(stack(OURS, (installed, 7))) == [Site("modeling.py:7", "why")]
+
+
+def test_a_stack_with_only_dynamo_frames_has_no_place() -> None:
+    assert sites(stack((f"{code_places.DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
+
+
+def test_a_function_refused_before_its_first_line_is_not_a_site() -> None:
+    watch = GraphBreakWatch()
+    refused = Unsupported("Attempt to trace generator", "")
+    assert not refused.real_stack
+    watch.raised(refused)
+    watch.raised(ValueError("another kind"))
+    watch.close()
+    assert watch.breaks.sites == (Site(None, "another kind"),)
+
+
+def test_the_end_of_a_graph_is_a_site_only_in_functions_without_one() -> None:
+    watch = GraphBreakWatch()
+    watch.stopped("why", stack(OURS))
+    watch.split(GraphCompileReason("elsewhere", stack(("/home/me/net.py", 10))))
+    watch.split(GraphCompileReason("unreported", stack(("/home/me/layers.py", 3))))
+    watch.close()
+    assert watch.breaks.sites == (Site("net.py:12", "why"), Site("layers.py:3", "unreported"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Data-dependent branching\n  Explanation: …", "Data-dependent branching"),
+        ("It failed. Got error:\n\nPrinting\n  Hint: …", "It failed. Got error: Printing"),
+        ("Only a lead:", "Only a lead:"),
+        ("", "torch gave no reason"),
+        ("x" * 1000, "x" * graph_breaks.REASON_MAX_LENGTH),
+    ],
+)
+def test_the_reason_is_the_line_with_the_kind_of_break(text: str, reason: str) -> None:
+    assert graph_breaks._reason(text) == reason
+
+
+def test_the_summary_names_the_first_break_and_the_number_of_others() -> None:
+    first, second = Site("net.py:12", "a print"), Site(None, "another")
+    assert graph_breaks.summary([first]) == "a print at net.py:12"
+    assert graph_breaks.summary([first, second]) == "a print at net.py:12 and 1 more"
+    assert graph_breaks.summary([second]) == "another"
+
+
+def test_columns_are_canonical_json() -> None:
+    broken = GraphBreaks((Site(None, "why"), Site("a.py:1", "b")), ("f",))
+    assert broken.columns == {
+        "graph_breaks": 2,
+        "graph_break_reasons": '[{"place":null,"reason":"why"},{"place":"a.py:1","reason":"b"}]',
+        "eager_functions": '["f"]',
+    }
+    assert GraphBreaks((), ()).columns["graph_break_reasons"] == "[]"

@@ -1,0 +1,88 @@
+"""The table of backends: everything follows from an entry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
+from modescope.bench.steps import backends, modes
+from modescope.bench.steps.backends import BACKENDS, Backend, Compiled
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.model_and_inputs import build
+from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.sweep.refusals import refusal
+from modescope.bench.sweep.settings.schema import LIMITS
+from tests.helpers.made_up_records import COMPILE, CPU, case
+from tests.helpers.probe_models import PRESETS, model, preset, tells, variant
+
+DYNAMIC = CompileOptions(dynamic=True)
+
+
+@pytest.mark.parametrize("compiler", backends.modes())
+@pytest.mark.parametrize("graph", [False, True])
+def test_backends_state_what_a_mode_uses(compiler: str, graph: bool) -> None:
+    asked = replace(COMPILE, compile=compiler, graph=graph)
+    captures = compiler in ("reduce-overhead", "max-autotune")
+    assert backends.captures(asked) == captures
+    assert backends.replays_graphs(asked) == (graph or captures)
+    assert backends.autotunes(asked) == compiler.startswith("max-autotune")
+
+
+def test_each_compile_mode_belongs_to_one_backend() -> None:
+    assert set(Counter(backends.modes()).values()) == {1}
+    assert LIMITS["mode.compile"].choices == backends.modes()
+    assert {preset(name).compile for name in PRESETS} == set(backends.modes())
+
+
+def test_compile_options_are_refused_without_compiling() -> None:
+    eager = Mode("eager", "enabled", options=DYNAMIC)
+    assert backends.options_refused(eager) == ["dynamic"]
+    assert backends.options_refused(replace(eager, options=CompileOptions(dynamic=None))) == []
+    assert backends.options_refused(replace(COMPILE, options=DYNAMIC)) == []
+
+
+def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrapped(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
+        return torch.nn.Sequential(module)
+
+    entry = Backend(
+        wrapped,
+        modes=("third", "third-captured"),
+        capturing=("third-captured",),
+        options=frozenset(),
+        trains=False,
+        doubts=((lambda f: f.compiled.graphs == 0, "{f.mode.compile} made nothing"),),
+    )
+    monkeypatch.setitem(BACKENDS, "third", entry)
+    asked = variant(compile="third")
+    assert backends.modes()[-2:] == ("third", "third-captured")
+    assert backends.replays_graphs(replace(asked.mode, compile="third-captured"))
+
+    subject = build(model(tells), {})
+    target = modes.build(subject, asked, True, Cpu(), ONE_CALL).target
+    assert isinstance(target, torch.nn.Sequential)
+    assert target[0] is subject.module
+
+    seen = mode_effect.Observed("enabled", "none", "float32")
+    found = mode_effect.Facts(
+        asked, True, "cpu", Compiled(0, 0, 0, 0), True, None, seen, None, graph_launches=0
+    )
+    assert mode_effect.effect(found) == mode_effect.ModeEffect(False, "third made nothing", 0)
+
+    assert refusal(case(variant=asked), CPU) is None
+    of_mode = {
+        "code from mode.compile=third cannot be trained; use mode=eager, amp or compile": case(
+            variant=asked, options=Training()
+        ),
+        "mode.compile=third does not take mode.dynamic; leave out mode.dynamic, or use "
+        "mode=compile": case(
+            variant=Variant(replace(asked.mode, options=DYNAMIC), "fp32"), baseline=None
+        ),
+    }
+    for reason, refused in of_mode.items():
+        assert refusal(refused, CPU) == reason

@@ -1,0 +1,264 @@
+"""Each axis of a mode, observed inside forward: outputs alone cannot show a dropped one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.records.cases import CompileOptions, Variant
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.model_and_inputs import Inputs, Subject, build
+from modescope.bench.steps.phases.inference import ONE_CALL
+from tests.helpers.probe_models import (
+    EAGER,
+    PRESETS,
+    WIDTH,
+    Inside,
+    inside,
+    model,
+    preset,
+    scaled,
+    tells,
+    variant,
+)
+
+ON_CPU = [name for name in PRESETS if not preset(name).graph]
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+STATES = ("enabled", "no_grad", "inference_mode")
+
+
+class Captures(Cpu):
+    """A CPU whose graphs replay the output of their capture until the step is called again."""
+
+    def __init__(self) -> None:
+        self.captured: list[Step] = []
+
+    def capture(self, step: Step) -> Step:
+        self.captured.append(step)
+        output = step()
+        return lambda: output
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler() -> Iterator[None]:
+    yield
+    torch.compiler.reset()
+
+
+def output(step: Step) -> Any:
+    return step()
+
+
+def built(asked: Variant, device: Cpu | None = None, of: Any = tells) -> Built:
+    torch.manual_seed(0)
+    subject = build(model(of), {}).cast(modes.weight_dtype(asked))
+    return modes.build(subject, asked, True, device or Cpu(), ONE_CALL)
+
+
+def expected(asked: Variant) -> Inside:
+    dtype = DTYPES[asked.dtype]
+    stored = torch.float32 if asked.mode.autocast else dtype
+    return Inside(asked.mode.grad == "enabled", asked.mode.autocast, stored, stored, product=dtype)
+
+
+def check(asked: Variant) -> None:
+    before = mode_effect.compiled_so_far()
+    step = built(asked).step
+    for _ in range(2):
+        y, code = output(step)
+        assert inside(code) == expected(asked)
+        assert y.requires_grad == (asked.mode.grad == "enabled")
+        assert y.is_inference() == (asked.mode.grad == "inference_mode")
+        assert torch.is_grad_enabled()
+        assert not torch.is_inference_mode_enabled()
+        assert not torch.is_autocast_enabled("cpu")
+    graphs = mode_effect.compiled_so_far().since(before).graphs
+    assert graphs == (asked.mode.compile != "none")
+
+
+def test_presets_that_a_cpu_can_run_are_listed() -> None:
+    assert {"eager", "no_grad", "inference_mode", "amp", "compile", "amp-compile"} < set(ON_CPU)
+    assert {"cuda-graph", "compile-cuda-graph"} == set(PRESETS) - set(ON_CPU)
+
+
+@pytest.mark.parametrize("name", ON_CPU)
+def test_every_preset_is_in_effect_inside_forward(name: str) -> None:
+    check(Variant(preset(name), "bf16"))
+
+
+@pytest.mark.parametrize("grad", STATES)
+@pytest.mark.parametrize(
+    ("autocast", "dtype"),
+    [(False, "fp32"), (False, "bf16"), (False, "fp16"), (True, "bf16"), (True, "fp16")],
+)
+def test_all_combinations_of_axes_work_in_eager(grad: str, autocast: bool, dtype: str) -> None:
+    check(variant(dtype, grad=grad, autocast=autocast))
+
+
+@pytest.mark.parametrize("grad", ["enabled", "no_grad"])
+def test_compiled_code_keeps_the_grad_state(grad: str) -> None:
+    check(variant("fp32", grad=grad, compile="default"))
+
+
+@pytest.mark.parametrize(
+    ("autocast", "dtype", "stored"),
+    [
+        (True, "bf16", torch.float32),
+        (True, "fp16", torch.float32),
+        (False, "bf16", torch.bfloat16),
+        (False, "fp16", torch.float16),
+        (False, "fp32", torch.float32),
+        (False, "tf32", torch.float32),
+    ],
+)
+def test_weights_are_cast_once_unless_autocast(
+    autocast: bool, dtype: str, stored: torch.dtype
+) -> None:
+    assert modes.weight_dtype(variant(dtype, autocast=autocast)) == stored
+
+
+def test_only_tf32_lowers_the_precision_of_matrix_products() -> None:
+    assert modes.MATMUL_PRECISION == {"tf32": "high"}
+
+
+@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
+def test_the_grad_context_is_entered_with_every_call(
+    grad: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    usual = modes.GRAD[grad]
+    assert usual is not None
+
+    @contextmanager
+    def counted() -> Iterator[None]:
+        log.append("in")
+        with usual():
+            yield
+        log.append("out")
+
+    monkeypatch.setitem(modes.GRAD, grad, counted)
+    step = built(variant(grad=grad)).step
+    assert log == []
+    for _ in range(3):
+        step()
+    assert log == ["in", "out"] * 3
+
+
+def test_autocast_is_entered_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[tuple[str, torch.dtype]] = []
+
+    class Counted(torch.autocast):
+        def __enter__(self) -> Any:
+            entered.append((self.device, self.fast_dtype))
+            return super().__enter__()  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(torch, "autocast", Counted)
+    step = built(variant("bf16", autocast=True)).step
+    assert entered == []
+    for _ in range(3):
+        step()
+    assert entered == [("cpu", torch.bfloat16)] * 3
+
+
+@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
+def test_contexts_are_left_when_forward_fails(grad: str) -> None:
+    made = built(variant("bf16", grad=grad, autocast=True))
+    made.target.register_forward_pre_hook(lambda module, args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        made.step()
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize(
+    "mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+)
+def test_torch_compile_is_called_with_the_mode(
+    mode: str, fullgraph: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def compile_nothing(module: torch.nn.Module, **options: Any) -> torch.nn.Module:
+        asked.append(options)
+        return module
+
+    monkeypatch.setattr(torch, "compile", compile_nothing)
+    subject = build(model(tells), {})
+    modes.build(subject, variant(compile=mode), fullgraph, Cpu(), ONE_CALL)
+    dynamic = CompileOptions(dynamic=True)
+    modes.build(subject, variant(compile=mode, options=dynamic), fullgraph, Cpu(), ONE_CALL)
+    usual = {"mode": mode, "fullgraph": fullgraph}
+    assert asked == [usual, {**usual, "dynamic": True}]
+
+
+def test_without_compile_the_module_itself_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", None)
+    made = built(variant())
+    assert made.target is made.subject.module
+
+
+def test_a_container_of_torch_nn_is_compiled() -> None:
+    """`nn.Sequential.compile()` silently compiles nothing; torch.compile(module) must."""
+    module = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)).eval()
+    subject = Subject(module, Inputs((torch.randn(2, WIDTH),), {}))
+    before = mode_effect.compiled_so_far()
+    modes.build(subject, variant(compile="default"), True, Cpu(), ONE_CALL).step()
+    assert mode_effect.compiled_so_far().since(before).graphs == 1
+
+
+@pytest.mark.parametrize("compile_mode", ["none", "default"])
+@pytest.mark.parametrize("autocast", [True, False])
+def test_a_graph_is_captured_from_the_live_step(compile_mode: str, autocast: bool) -> None:
+    device = Captures()
+    asked = variant("bf16", grad="no_grad", autocast=autocast, compile=compile_mode, graph=True)
+    made = built(asked, device)
+    assert device.captured == [made.live]
+    assert made.step is not made.live
+    replayed = output(made.step)
+    assert output(made.step) is replayed  # a replay calls nothing
+    assert inside(replayed[1]) == expected(asked)
+
+
+@pytest.mark.parametrize("name", ON_CPU)
+def test_without_graph_nothing_is_captured(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda module, **options: module)
+    device = Captures()
+    made = built(Variant(preset(name), "bf16"), device)
+    assert device.captured == []
+    assert made.step is made.live
+
+
+@pytest.mark.parametrize("compile_mode", ["none", "default"])
+def test_a_step_reads_inputs_and_weights_in_place(compile_mode: str) -> None:
+    asked = variant(grad="inference_mode", compile=compile_mode)
+    made = built(asked, of=scaled)
+    module, inputs = made.subject.module, made.subject.inputs
+    made.step()
+    inputs.assign(Inputs((torch.full((2, WIDTH), 3.0),), {}))
+    with torch.no_grad():
+        module.get_parameter("weight").fill_(5.0)
+    assert torch.equal(output(made.step), torch.full((2, WIDTH), 15.0))
+
+
+def test_keyword_inputs_are_passed_by_name() -> None:
+    class Named(torch.nn.Module):
+        def forward(self, *, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+            return left - right
+
+    inputs = Inputs((), {"right": torch.ones(2), "left": torch.full((2,), 3.0)})
+    step = modes.build(Subject(Named(), inputs), Variant(EAGER, "fp32"), True, Cpu(), ONE_CALL).step
+    assert torch.equal(output(step), torch.full((2,), 2.0))

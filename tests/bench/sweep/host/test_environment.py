@@ -1,0 +1,101 @@
+"""The environment of a run: known and unknown facts, and which make rows comparable."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from modescope.bench.records.cases import Inference, Model
+from modescope.bench.records.environment import Host
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.host import environment
+from modescope.bench.sweep.host.fingerprint import model_id
+from tests.helpers.probe_models import model, scaled, silent
+
+
+def read() -> Host:
+    return environment.read(silent, "cpu")
+
+
+def test_the_environment_of_this_process() -> None:
+    host = read()
+    found = host.environment
+    assert host.device.type == "cpu"
+    assert found.device_name == host.device.name
+    assert found.host == socket.gethostname()
+    assert found.cpu_cores == len(os.sched_getaffinity(0))
+    assert found.python_version == platform.python_version()
+    assert found.torch_version == torch.__version__
+    unknown = (found.driver_version, found.power_limit_w, found.load_1min)
+    assert unknown == (None, None, None)
+
+
+def test_the_environment_is_read_in_a_child_without_torch_in_the_parent() -> None:
+    values = [*vars(read().device).values(), *vars(read().environment).values()]
+    assert {type(value) for value in values} <= {str, int, float, bool, type(None)}
+
+
+def test_a_missing_device_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="device=tpu"):
+        environment.read(silent, "tpu")
+
+
+@pytest.mark.parametrize(
+    ("answer", "facts"),
+    [
+        ("570.86.15, 700.00", ("570.86.15", 700.0)),
+        ("570.86.15, [N/A]", ("570.86.15", None)),
+        ("570.86.15, 350", ("570.86.15", 350.0)),
+        ("No devices were found", (None, None)),
+        ("", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_facts_from_nvidia_smi(
+    answer: str | None,
+    facts: tuple[str | None, float | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def output(*command: str) -> str | None:
+        asked.extend(command)
+        return answer
+
+    monkeypatch.setattr(environment, "_output", output)
+    assert environment._nvidia("GPU-0a-1b") == facts
+    assert asked[:3] == ["nvidia-smi", "-i", "GPU-0a-1b"]
+
+
+@pytest.mark.parametrize(
+    "command", [("no-such-program",), ("false",), ("git", "no-such-command")], ids=str
+)
+def test_a_failed_command_gives_nothing(command: tuple[str, ...]) -> None:
+    assert environment._output(*command) is None
+
+
+def test_outside_of_git_commit_and_changes_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    found = read().environment
+    assert found.git_commit is None
+    assert found.git_dirty is None
+
+
+def test_a_model_is_built_once_before_measuring() -> None:
+    asked = model(scaled)
+    assert environment.try_model(silent, asked, "{}", Inference()) == model_id(
+        asked.target, set(sys.modules)
+    )
+    with pytest.raises(UsageError, match="no function 'made_up'"):
+        environment.try_model(
+            silent, Model("m", "tests.helpers.probe_models:made_up"), "{}", Inference()
+        )

@@ -1,0 +1,363 @@
+"""What a sweep measures, in which order, what it reuses and what it prints.
+
+Children are replaced by a stand-in with immediate results, so only the sweep is tested.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.report import report
+from modescope.bench.records.cases import Case, Model, Plan
+from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.results import Findings, Result
+from modescope.bench.sweep import jobs
+from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep.settings.request_to_case import resolve
+from tests.helpers.commands import Answer, Ask, Cli, last_of_each, rows
+from tests.helpers.made_up_records import CPU, part
+
+SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
+THEIRS = ["-m", "budget=smoke", "model=custom", "mode=eager", "model.target=net:build"]
+MEASURING = re.compile("(?:reusing|measuring) .*")
+
+
+@dataclass
+class World:
+    """The machine, and the outcome of each case on it."""
+
+    torch_version: str = "2.13.0"
+    device_name: str = "Some CPU"
+    source_id: str = "ours"
+    cpu_capability: str = "AVX512"
+    model_file: Path | None = None
+    status: str = "ok"
+    reason: str | None = None
+    measured: list[tuple[Case, Plan]] = field(default_factory=list)
+
+    def call(self, function: str, *arguments: Any, **options: Any) -> Outcome:
+        """Stands in for `isolation.call`."""
+        answers: dict[str, Callable[..., object]] = {
+            "modescope.bench.sweep.host.environment:read": self._host,
+            "modescope.bench.sweep.host.environment:try_model": self._model_source,
+            "modescope.bench.case.runner:run": self._measured,
+        }
+        return Outcome("returned", answers[function](*arguments))
+
+    def _host(self, device: str) -> Host:
+        environment = part(
+            Environment,
+            environment_id=None,
+            torch_version=self.torch_version,
+            device_name=self.device_name,
+            source_id=self.source_id,
+            cpu_capability=self.cpu_capability,
+            driver_version=None,
+            model_source_id=None,
+            cpu_cores=2,
+        )
+        return Host(CPU, environment)
+
+    def _model_source(self, model: Model, *others: Any) -> str:
+        content = self.model_file.read_bytes() if self.model_file else b""
+        return hashlib.sha256(content).hexdigest()
+
+    def _measured(self, case: Case, plan: Plan, run_id: str) -> Result:
+        self.measured.append((case, plan))
+        spread = 1 + 1e-3 * random.Random(len(self.measured)).random()
+        times = tuple(1e-4 * spread * (1 + 1e-5 * i) for i in range(12))
+        findings = Findings(latency_rounds_s=times, baseline_latency_rounds_s=times)
+        return Result(self.status, self.reason, findings if self.status == "ok" else Findings())
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(isolation, "call", made.call)
+    monkeypatch.setattr(report, "write", lambda study: study / "report" / "index.html")
+    return made
+
+
+Command = Callable[..., list[str]]
+
+
+@pytest.fixture
+def command(cli: Cli, world: World) -> Iterator[Command]:
+    """Runs a command without memory of earlier ones; returns its lines about reuse."""
+
+    def call(*arguments: str) -> list[str]:
+        for remembered in (jobs.host, jobs._model_source):
+            remembered.cache_clear()
+        world.measured.clear()
+        answer = cli(*last_of_each(*arguments))
+        assert answer.err == ""
+        assert answer.status == (0 if world.status == "ok" else 1), answer.out
+        return MEASURING.findall(answer.out)
+
+    yield call
+    for remembered in (jobs.host, jobs._model_source):
+        remembered.cache_clear()
+
+
+# Order
+
+SIZES = "shape.ops=1,2,3"
+
+
+def modes_and_sizes(world: World) -> list[tuple[str, int]]:
+    return [(case.variant.mode.name, case.shape["ops"]) for case, _ in world.measured]
+
+
+def as_given() -> list[tuple[str, int]]:
+    return [(mode, ops) for mode in ("eager", "no_grad") for ops in (1, 2, 3)]
+
+
+def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
+    orders = []
+    for seed in (0, 0, 1):
+        command(*SWEEP, SIZES, f"seed={seed}", "resume=false")
+        orders.append(modes_and_sizes(world))
+    first, same, other = orders
+    assert sorted(first) == sorted(as_given())
+    assert first == same
+    assert len({tuple(order) for order in (first, other, as_given())}) == 3
+    stored = rows(results)[:6]  # the oldest: those of the first command
+    assert [row["position"] for row in stored] == list(range(6))
+    assert [row["order"] for row in stored] == ["random"] * 6
+    assert [row["mode"] for row in stored] == [mode for mode, _ in first]
+
+
+def test_order_given_is_followed(command: Command, world: World, results: Path) -> None:
+    command(*SWEEP, SIZES, "order=given")
+    assert modes_and_sizes(world) == as_given()
+    assert {row["order"] for row in rows(results)} == {"given"}
+    assert [row["position"] for row in rows(results)] == list(range(6))
+
+
+def test_positions_count_reused_cases(command: Command, results: Path) -> None:
+    command(*SWEEP[:-1], "mode=eager", "order=given", "shape.ops=1,2")
+    command(*SWEEP, "order=given", "shape.ops=1,2")
+    positions = {(row["mode"], row["position"]) for row in rows(results)}
+    assert positions == {("eager", 0), ("eager", 1), ("no_grad", 2), ("no_grad", 3)}
+
+
+def test_a_single_case_has_no_position(command: Command, results: Path) -> None:
+    command("budget=smoke", "model=pointwise", "mode=eager")
+    (row,) = rows(results)
+    assert (row["order"], row["position"]) == (None, None)
+
+
+# Replicates
+
+
+def test_replicates_are_processes_of_one_case(
+    command: Command, world: World, results: Path
+) -> None:
+    command("-m", "budget=smoke", "model=pointwise", "mode=eager", "replicates=3")
+    stored = rows(results)
+    assert sorted(row["replicate"] for row in stored) == [0, 1, 2]
+    assert len({row["case_id"] for row in stored}) == 1
+    assert len({row["run_id"] for row in stored}) == 3
+    assert sorted(plan.replicate for _, plan in world.measured) == [0, 1, 2]
+    (row,) = derived(results / "main").to_dict("records")
+    assert (row["replicates"], row["replicates_not_ok"]) == (3, 0)
+
+
+def test_the_table_counts_replicates_as_one_case(cli: Cli, world: World) -> None:
+    sweep = [*SWEEP, "replicates=3"]
+    shown = [line.split() for line in cli(*sweep).out.splitlines()]
+    modes = [words[0] for words in shown if words and words[0] in ("eager", "no_grad")]
+    assert sorted(modes) == ["eager", "no_grad"]
+
+
+def test_missing_replicates_are_added(command: Command, results: Path) -> None:
+    command(*SWEEP, "replicates=2")
+    assert command(*SWEEP, "replicates=3") == [
+        "reusing 4 of 6 cases; resume=false measures them again"
+    ]
+    assert len(rows(results)) == 6
+    assert command(*SWEEP, "replicates=1") == [
+        "reusing 2 of 2 cases; resume=false measures them again"
+    ]
+    found = sorted((row["mode"], row["replicate"]) for row in rows(results))
+    assert found == [(mode, number) for mode in ("eager", "no_grad") for number in range(3)]
+
+
+def test_replicates_differ_only_in_the_order_of_rounds(command: Command, world: World) -> None:
+    command(*SWEEP, "replicates=2", "seed=7")
+    assert {plan.seed for _, plan in world.measured} == {7}
+    assert len({case for case, _ in world.measured}) == 2
+
+
+# What is measured again, and why
+
+AGAIN: list[tuple[dict[str, str], str]] = [
+    ({"torch_version": "2.14.0"}, "torch changed"),
+    ({"device_name": "Another CPU"}, "the device changed"),
+    ({"cpu_capability": "AVX2"}, "the instruction set that torch uses changed"),
+    ({"source_id": "edited"}, "the source of modescope changed"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), AGAIN, ids=[why for _, why in AGAIN])
+def test_cases_are_measured_again_in_another_environment(
+    command: Command, world: World, results: Path, change: dict[str, str], why: str
+) -> None:
+    assert command(*SWEEP) == []
+    for name, value in change.items():
+        setattr(world, name, value)
+    assert command(*SWEEP) == [f"measuring 2 again: {why}"]
+    assert command(*SWEEP) == ["reusing 2 of 2 cases; resume=false measures them again"]
+    assert len(rows(results)) == 4
+
+
+def test_cases_are_measured_again_for_a_larger_budget(command: Command) -> None:
+    command(*SWEEP[:-1], "mode=eager")
+    assert command(*SWEEP, "budget=quick") == ["measuring 1 again: only budget=smoke so far"]
+    assert command(*SWEEP) == ["reusing 2 of 2 cases; resume=false measures them again"]
+
+
+def test_cases_are_measured_again_for_another_compiler_cache(command: Command) -> None:
+    command(*SWEEP, "compile_cache=warm")
+    assert command(*SWEEP) == ["measuring 2 again: compile_cache was warm"]
+
+
+@pytest.mark.parametrize("name", ["profile", "memory"])
+def test_a_row_without_a_requested_pass_is_not_reused(
+    name: str, command: Command, results: Path
+) -> None:
+    command(*SWEEP, f"{name}=false")
+    assert {row[name] for row in rows(results)} == {False}
+    assert command(*SWEEP) == [f"measuring 2 again: measured with {name}=false"]
+    reused = ["reusing 2 of 2 cases; resume=false measures them again"]
+    assert command(*SWEEP) == command(*SWEEP, f"{name}=false") == reused
+
+
+def test_reasons_for_measuring_again_are_counted(command: Command) -> None:
+    eager, no_grad, new = ([*SWEEP[:-1], f"mode={name}"] for name in ("eager", "no_grad", "amp"))
+    command(*eager, "shape.ops=1,2")
+    command(*no_grad, "budget=quick", "compile_cache=warm")
+    command(*new, "budget=quick")
+    assert command(
+        *SWEEP, "mode=eager,no_grad,amp,compile", "shape.ops=1,2,16", "budget=quick"
+    ) == [
+        "reusing 1 of 12 cases; resume=false measures them again",
+        "measuring 2 again: only budget=smoke so far",
+        "measuring 1 again: compile_cache was warm",
+    ]
+
+
+def test_an_edited_model_is_measured_again(
+    command: Command, world: World, results: Path, tmp_path: Path
+) -> None:
+    world.model_file = tmp_path / "net.py"
+    world.model_file.write_text("width = 4")
+    command(*THEIRS)
+    assert command(*THEIRS) == ["reusing 1 of 1 cases; resume=false measures them again"]
+    world.model_file.write_text("width = 8")
+    assert command(*THEIRS) == ["measuring 1 again: the model's source changed"]
+    assert len(rows(results)) == 2
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout"])
+def test_failed_cases_are_tried_again_by_default(
+    command: Command, world: World, results: Path, status: str
+) -> None:
+    world.status, world.reason = status, "not today"
+    command(*SWEEP)
+    assert command(*SWEEP) == [f"measuring 2 again: status was {status}"]
+    assert command(*SWEEP, "retry=false") == [
+        "reusing 2 of 2 cases; resume=false measures them again"
+    ]
+    assert world.measured == []
+    assert len(rows(results)) == 4
+
+
+def test_reused_rows_count_for_the_exit_status(cli: Cli, world: World) -> None:
+    world.status, world.reason = "failed", "not today"
+    assert [cli(*SWEEP, "retry=false").status for _ in range(2)] == [1, 1]
+
+
+# shape.scale
+
+
+@pytest.mark.parametrize(
+    ("model", "size"), [("pointwise", "ops"), ("mlp", "batch"), ("transformer", "batch")]
+)
+def test_scale_sets_the_size_named_by_the_model(ask: Ask, model: str, size: str) -> None:
+    usual, scaled, named = (
+        resolve(ask(f"model={model}", *words)[0], lambda device: CPU)[0]
+        for words in ([], ["shape.scale=3"], [f"shape.{size}=3"])
+    )
+    assert scaled == named
+    assert scaled.shape == {**usual.shape, size: 3}
+
+
+def test_one_sweep_may_scale_several_models(command: Command, world: World) -> None:
+    command("-m", "budget=smoke", "model=pointwise,mlp", "mode=eager", "shape.scale=1,5")
+    sizes = {
+        (case.model.name, case.shape["ops"]) for case, _ in world.measured if "ops" in case.shape
+    }
+    assert sizes == {("pointwise", 1), ("pointwise", 5)}
+    batches = {case.shape["batch"] for case, _ in world.measured if case.model.name == "mlp"}
+    assert batches == {1, 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model=pointwise", "shape.scale=2", "shape.ops=3"],
+         "shape.scale and shape.ops both set ops; give one of them"),
+        (["model=mlp", "shape.scale=2", "shape.batch=2"],
+         "shape.scale and shape.batch both set batch; give one of them"),
+        (["model=mlp", "shape.scale=0"], "shape.batch=0: must be a whole number from 1"),
+    ],
+)  # fmt: skip
+def test_an_invalid_scale_is_refused(
+    cli: Cli, results: Path, arguments: list[str], message: str
+) -> None:
+    answer: Answer = cli("budget=smoke", "mode=eager", *arguments)
+    assert answer.status == 2
+    assert message in answer.err
+    assert not rows(results)
+
+
+def test_only_variables_that_change_torch_are_recorded(
+    world: World, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (
+        *("TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"),
+        *("CUDA_VISIBLE_DEVICES", "TORCH_HOME", "MY_SECRET"),
+    ):
+        monkeypatch.setenv(name, "1")
+    cli(*SWEEP[1:-1], "mode=eager")
+    (row,) = rows(results)
+    kept = json.loads(row["variables"])
+    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"} <= set(kept)
+    assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
+
+
+# Which torch
+
+
+@pytest.mark.parametrize(("version", "warned"), [("2.15.0+cpu", []), ("2.16.0+cpu", [0])])
+def test_an_untested_torch_is_named_before_anything_is_measured(
+    cli: Cli, command: Command, world: World, version: str, warned: list[int]
+) -> None:
+    command(*SWEEP)
+    jobs.host.cache_clear()
+    world.torch_version = version
+    lines = cli(*SWEEP).out.splitlines()
+    assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned
+    assert f"torch {version}" in lines[len(warned)]

@@ -1,0 +1,76 @@
+"""Tables of the tools, on a page and on a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from modescope.bench.text import tables
+from modescope.bench.text.tables import Section
+
+SECTION = Section("Fruit", "By weight.", ("name", "g"), [("apple|pear", "1,200"), ("fig", "9.5")])
+
+
+def test_numbers_are_right_aligned_and_bars_are_escaped() -> None:
+    assert tables.markdown(SECTION.headers, SECTION.rows).splitlines() == [
+        "| name | g |",
+        "| --- | --: |",
+        "| apple\\|pear | 1,200 |",
+        "| fig | 9.5 |",
+    ]
+    assert tables.for_terminal(SECTION) == (
+        "Fruit\nBy weight.\n\nname            g\napple|pear  1,200\nfig           9.5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "right"),
+    [
+        (["1", "–"], True),
+        (["-1.25", "+3 %", "12.5%", "1,234,567"], True),
+        (["1", "2 ms"], False),
+        (["1 of 2"], False),
+        (["0.9 to 1.1"], False),
+        (["1", ""], False),
+        (["2.13.0"], False),
+    ],
+)
+def test_columns_of_numbers_are_recognised(cells: list[str], right: bool) -> None:
+    ruler = tables.markdown(["a header"], [[cell] for cell in cells]).splitlines()[1]
+    assert ruler == ("| --: |" if right else "| --- |")
+
+
+def test_rows_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        tables.markdown(("a", "b"), [("1",)])
+
+
+def test_a_page_has_a_title_a_heading_and_sections() -> None:
+    bare = replace(SECTION, title="Bare", note="")
+    assert tables.page("Market", ["here", "now"], [SECTION, bare]).split("\n\n") == [
+        "# Market",
+        "- here\n- now",
+        "## Fruit",
+        "By weight.",
+        table := tables.markdown(SECTION.headers, SECTION.rows),
+        "## Bare",
+        table + "\n",
+    ]
+    assert tables.for_terminal(bare).startswith("Bare\n\nname")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.25, "1.25 s"),
+        (0.9996, "1 s"),
+        (3.214e-3, "3.21 ms"),
+        (-31.44e-6, "-31.4 µs"),
+        (0.9996e-6, "1 µs"),
+        (2e-9, "2 ns"),
+        (0.0, "0 s"),
+    ],
+)
+def test_durations_have_three_digits(value: float, text: str) -> None:
+    assert tables.seconds(value) == text

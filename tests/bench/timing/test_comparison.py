@@ -1,0 +1,113 @@
+"""Plain callables, compared and measured on simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from modescope.bench.devices.devices import Step
+from modescope.bench.records.columns import Clocks, Contention, DeviceState
+from modescope.bench.timing import comparison
+from modescope.bench.tools.testbed.simulated import SimulatedDevice, decaying, step
+from tests.helpers.probe_models import smoke
+
+CASE_S, BASELINE_S = 4e-5, 5e-5
+ROUNDS = 12
+BUDGET = replace(
+    smoke().budget,
+    warmup_min_s=0.05,
+    warmup_max_s=1.0,
+    pilot_rounds=ROUNDS,
+    min_rounds=ROUNDS,
+    max_rounds=ROUNDS,
+    timed_max_s=30.0,
+)
+
+
+def stay() -> None:
+    """Leaves memory where it is."""
+
+
+def pair(device: SimulatedDevice) -> tuple[Step, Step]:
+    return step(device, (CASE_S, 0.0)), step(device, (BASELINE_S, 0.0))
+
+
+def test_a_comparison_has_rounds_after_a_warm_up() -> None:
+    device = SimulatedDevice(queues=False)
+    found = comparison.compare(*pair(device), device, BUDGET, 0, stay)
+    assert found.steady
+    assert found.rounds.warmup_s == pytest.approx(BUDGET.warmup_min_s, rel=0.1)
+    assert found.rounds.latency_rounds_s == pytest.approx([CASE_S] * ROUNDS)
+    assert found.speedup.value == pytest.approx(BASELINE_S / CASE_S)
+
+
+def test_a_case_alone_has_no_speedup() -> None:
+    device = SimulatedDevice(queues=False)
+    found = comparison.compare(pair(device)[0], None, device, BUDGET, 0, stay)
+    assert found.rounds.latency_rounds_s == pytest.approx([CASE_S] * ROUNDS)
+    assert found.rounds.baseline_latency_rounds_s is None
+    assert found.speedup is None
+
+
+def test_a_warm_up_without_end_is_not_steady() -> None:
+    device = SimulatedDevice(queues=False)
+    settles = step(device, (CASE_S, 0.0), scale=decaying(calls=3000, factor=9.0))
+    assert not comparison.compare(settles, None, device, BUDGET, 0, stay).steady
+
+
+class Compiler:
+    """Counts a compilation for every call of a step in one of the phases."""
+
+    def __init__(self, phase: str) -> None:
+        self.phase, self.phases, self.compiled = phase, list[str](), 0
+
+    def step(self, plain: Step) -> Step:
+        def call() -> None:
+            self.compiled += self.phases[-1] == self.phase
+            plain()
+
+        return call
+
+    def count(self) -> Callable[[], int]:
+        before = self.compiled
+        return lambda: self.compiled - before
+
+
+def measure(compiler: Compiler) -> comparison.Measurement:
+    device: Any = SimulatedDevice()
+    case, baseline = pair(device)
+    return comparison.measure(
+        compiler.step(case),
+        baseline,
+        device,
+        BUDGET,
+        0,
+        stay,
+        on_phase=compiler.phases.append,
+        count_compilations=compiler.count,
+    )
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "clocks"])
+def test_compilations_outside_the_rounds_are_not_counted(phase: str) -> None:
+    compiler = Compiler(phase)
+    found = measure(compiler)
+    assert compiler.compiled > 0
+    assert compiler.phases == ["warm-up", "timing", "clocks"]
+    assert found.comparison.compilations == 0
+    assert found.clocks.host_rounds_s == pytest.approx([CASE_S] * BUDGET.clock_rounds)
+    assert found.clocks.clocks_s > sum(found.clocks.host_rounds_s)
+    assert found.contention.watched_s > 0
+    assert found.device_state.device_clock_hz == (SimulatedDevice.CLOCK_HZ,) * 3
+
+
+def test_clocks_are_skipped_after_a_compilation_in_the_rounds() -> None:
+    compiler = Compiler("timing")
+    found = measure(compiler)
+    assert compiler.phases == ["warm-up", "timing"]
+    assert found.comparison.compilations == compiler.compiled > 0
+    nothing = Clocks(), Contention(), DeviceState()
+    assert (found.clocks, found.contention, found.device_state) == nothing

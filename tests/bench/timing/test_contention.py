@@ -1,0 +1,202 @@
+"""Counters from made-up files, with times worked out by hand; and a real load."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.records.columns import Contention
+from modescope.bench.stats.conditions import contended
+from modescope.bench.timing import contention
+from modescope.bench.timing.contention import Counters, between
+from modescope.bench.tools.testbed.corunners import co_runners
+from tests.helpers.system_files import machine
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+STAT = """\
+cpu  100 2 30 {idle} {waiting} 0 4 5 6 0
+cpu0 50 1 15 200 10 0 2 3 6 0
+cpu1 50 1 15 200 10 0 2 2 0 0
+intr 12345 0 0
+ctxt 99
+cpu_of_tomorrow 1
+"""
+
+
+def stat(idle_s: float, waiting_s: float = 0.0) -> str:
+    return STAT.format(idle=round(idle_s * TICKS), waiting=round(waiting_s * TICKS))
+
+
+USUAL = Counters(
+    wall_s=10.0,
+    own_s=3.0,
+    waited_s=0.5,
+    involuntary_switches=7,
+    idle_s=40.0,
+    cores=4,
+    throttled_s=0.25,
+)
+
+
+def test_contention_is_the_difference_of_counters() -> None:
+    """Of 4 cores x 2 s, 5 s were idle and 1.9 s were this process's: 1.1 s were the others'."""
+    later = Counters(
+        wall_s=12.0,
+        own_s=4.9,
+        waited_s=0.53,
+        involuntary_switches=12,
+        idle_s=45.0,
+        cores=4,
+        throttled_s=0.35,
+    )
+    seen = between(USUAL, later)
+    assert seen.watched_s == pytest.approx(2.0)
+    assert seen.cpu_wait_s == pytest.approx(0.03)
+    assert seen.involuntary_switches == 5
+    assert seen.others_cpu_s == pytest.approx(1.1)
+    assert seen.machine_cores == 4
+    assert seen.cgroup_throttled_s == pytest.approx(0.1)
+
+
+def test_time_of_others_is_never_negative() -> None:
+    """Idle time comes in units of 10 ms, so it may be slightly too large."""
+    later = replace(USUAL, wall_s=11.0, own_s=4.0, idle_s=43.01)
+    assert between(USUAL, later).others_cpu_s == 0.0
+
+
+UNKNOWN = Counters(1.0, 1.0, None, None, None, None, None)
+
+
+@pytest.mark.parametrize(("before", "after"), [(UNKNOWN, USUAL), (USUAL, UNKNOWN)])
+def test_a_counter_unknown_before_or_after_is_unknown(before: Counters, after: Counters) -> None:
+    seen = between(before, after)
+    assert seen.watched_s is not None
+    assert {
+        seen.cpu_wait_s,
+        seen.involuntary_switches,
+        seen.others_cpu_s,
+        seen.cgroup_throttled_s,
+    } == {None}
+
+
+def test_all_counters_are_read_on_linux(tmp_path: Path) -> None:
+    files = {
+        "proc/thread-self/schedstat": "2000000000 30000000 17\n",
+        "proc/stat": stat(idle_s=40.0, waiting_s=2.5),
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/cpu.stat": "usage_usec 5\nnr_throttled 3\nthrottled_usec 250000\n",
+    }
+    found = contention.read(machine(tmp_path, files))
+    assert found.waited_s == pytest.approx(0.03)
+    assert found.idle_s == pytest.approx(42.5)
+    assert found.cores == 2
+    assert found.throttled_s == pytest.approx(0.25)
+
+
+def test_a_system_without_counters_gives_none(tmp_path: Path) -> None:
+    found = contention.read(tmp_path)
+    assert (found.waited_s, found.idle_s, found.cores, found.throttled_s) == (None,) * 4
+    assert found.wall_s > 0
+    assert found.own_s > 0
+
+
+def test_counters_that_are_all_zero_are_unknown(tmp_path: Path) -> None:
+    """A kernel without scheduler statistics; a sandbox that hides the machine's times."""
+    files = {
+        "proc/thread-self/schedstat": "0 0 0\n",
+        "proc/stat": "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\n",
+    }
+    found = contention.read(machine(tmp_path, files))
+    assert (found.waited_s, found.idle_s) == (None, None)
+
+
+THROTTLED = "throttled_usec 1000000\n"
+GROUPS = {
+    "own and ancestors, each with its own quota": (
+        "0::/pod/box\n",
+        {
+            "pod/box/cpu.stat": "throttled_usec 2000000\n",
+            "pod/cpu.stat": THROTTLED,
+            "cpu.stat": "usage_usec 7\n",
+        },
+        3.0,
+    ),
+    "a path of the host's, of which only the end is here": (
+        "0::/docker/0123\n",
+        {"cpu.stat": THROTTLED},
+        1.0,
+    ),
+    "the first version, in nanoseconds": (
+        "9:name=systemd:/elsewhere\n3:cpu,cpuacct:/box\n0::/\n",
+        {
+            "cpu/box/cpu.stat": "nr_periods 9\nnr_throttled 2\nthrottled_time 500000000\n",
+            "cpu/elsewhere/cpu.stat": "throttled_time 900000000\n",
+            "unified/cpu.stat": "usage_usec 7\n",
+        },
+        0.5,
+    ),
+    "both versions, the second without the controller": (
+        "4:cpuset:/other\n0::/box\n",
+        {"unified/box/cpu.stat": "usage_usec 7\n", "cpu/cpu.stat": "throttled_time 1\n"},
+        None,
+    ),
+    "no quota was ever set": ("0::/box\n", {"box/cpu.stat": "throttled_usec 0\n"}, 0.0),
+    "nothing to read": ("0::/box\n", {}, None),
+}
+
+
+@pytest.mark.parametrize(("cgroup", "files", "throttled_s"), GROUPS.values(), ids=GROUPS)
+def test_throttling_by_cgroup_quotas(
+    cgroup: str, files: dict[str, str], throttled_s: float | None, tmp_path: Path
+) -> None:
+    stats = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    root = machine(tmp_path, {"proc/self/cgroup": cgroup, **stats})
+    assert contention.read(root).throttled_s == (
+        None if throttled_s is None else pytest.approx(throttled_s)
+    )
+
+
+needs_linux = pytest.mark.skipif(
+    not Path("/proc/thread-self/schedstat").exists(), reason="the counters are Linux's"
+)
+WATCH_S = 0.4
+
+
+def watched_while(asleep: bool) -> Contention:
+    before = contention.read()
+    if asleep:
+        time.sleep(WATCH_S)
+    end_s = before.wall_s + WATCH_S
+    while time.perf_counter() < end_s:
+        pass
+    return between(before, contention.read())
+
+
+@needs_linux
+def test_load_on_another_core_counts_as_cpu_time_of_others() -> None:
+    """It takes a core, or the free part of one where others use the machine, too."""
+    with co_runners(1):
+        seen = watched_while(asleep=True)
+    assert seen.watched_s >= WATCH_S
+    assert seen.others_cpu_s > 0.3 * seen.watched_s
+    assert contended(replace(seen, cpu_wait_s=None, machine_cores=2))
+
+
+@needs_linux
+def test_load_on_the_same_core_counts_as_waiting() -> None:
+    """Both get about half of the core."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        with co_runners(1):
+            seen = watched_while(asleep=False)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert seen.cpu_wait_s > 0.1 * seen.watched_s
+    assert seen.involuntary_switches > 0
+    assert contended(replace(seen, others_cpu_s=None))

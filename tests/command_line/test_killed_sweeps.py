@@ -1,0 +1,88 @@
+"""A sweep that is killed at random moments and started again until it is complete."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import Answer, Started, rows, started
+from tests.helpers.processes import alive, soon
+
+pytestmark = pytest.mark.slow
+
+SWEEP = [
+    *("-m", "budget=smoke", "model=pointwise", "shape=small", "profile=false", "memory=false"),
+    *("mode=eager,no_grad", "replicates=30"),
+]
+PROCESSES = 60  # two modes, thirty times each: more than are measured before the last kill
+
+SEED = 20260301
+LONGEST_WAIT_S = 0.12  # about the duration of a case: the kill may come at any moment of one
+
+
+def run_ids(results: Path) -> set[str]:
+    """Run ids of all rows; every row can be read, and none occurs twice."""
+    found = rows(results)
+    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found)
+    return {row["run_id"] for row in found}
+
+
+def kill_within(sweep: Started, results: Path, number: int, moment: random.Random) -> Answer:
+    """Lets the sweep measure a case or two more, then kills only the process the user started."""
+    wanted = len(rows(results)) + moment.randint(1, 2)
+    assert soon(lambda: len(rows(results)) >= wanted, within_s=60)
+    time.sleep(moment.uniform(0, LONGEST_WAIT_S))
+    assert sweep.process.poll() is None, "the kill came after the end of the sweep"
+    sweep.process.send_signal(number)
+    return sweep.end()
+
+
+def test_a_sweep_killed_ten_times_ends_complete(tmp_path: Path) -> None:
+    results, temporary = tmp_path / "results", tmp_path / "temporary"
+    temporary.mkdir()
+    moment = random.Random(SEED)
+    numbers = [signal.SIGTERM] * 4 + [signal.SIGKILL] * 6
+    moment.shuffle(numbers)
+    known: set[str] = set()
+    for number in numbers:
+        sweep = started(results, SWEEP, TMPDIR=str(temporary))
+        answer = kill_within(sweep, results, number, moment)
+        assert soon(lambda sweep=sweep: not alive(sweep.sign), within_s=10)  # type: ignore[misc]
+        done = run_ids(results)
+        assert known < done, "what was measured stays, and there is more of it"
+        known = done
+        assert len(done) < PROCESSES
+        assert "Traceback" not in answer.err
+        assert answer.status == (143 if number == signal.SIGTERM else -signal.SIGKILL)
+        if number == signal.SIGTERM:
+            assert f"stopped after {len(done)} of {PROCESSES}" in answer.out
+            assert "pointwise" in answer.out  # the table of the finished runs
+            assert f"results  {results / 'main' / 'runs'}" in answer.out
+
+    last = started(results, SWEEP, TMPDIR=str(temporary))
+    answer = last.end()
+    assert answer.status == 0, answer.err
+    assert f"reusing {len(known)} of {PROCESSES} cases" in answer.out
+    assert not alive(last.sign)
+    assert known < run_ids(results)
+    assert [row["status"] for row in rows(results)] == ["ok"] * PROCESSES
+    files = list((results / "main" / "runs").iterdir())  # hidden files, too
+    assert [file.suffix for file in files] == [".parquet"] * PROCESSES
+    assert not any(file.name.startswith(".") for file in files)
+    assert list(temporary.glob("modescope-*")) == []
+
+
+def test_sigterm_before_measuring_ends_the_sweep(tmp_path: Path) -> None:
+    """While the helpers import torch."""
+    sweep = started(tmp_path / "results", SWEEP, TMPDIR=str(tmp_path))
+    assert soon(lambda: len(alive(sweep.sign)) >= 2, within_s=30)
+    sweep.process.terminate()
+    answer = sweep.end()
+    assert (answer.status, answer.err) == (143, "")
+    assert "stopped" in answer.out
+    assert soon(lambda: not alive(sweep.sign), within_s=10)
+    assert rows(tmp_path / "results") == []

@@ -1,0 +1,611 @@
+"""The command line from the outside: wrong inputs, single cases, sweeps, resuming, interrupting."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.commands import QUICKLY, TINY, Answer, Cli, last_of_each, rows, started
+from tests.helpers.paths import HELPERS, ROOT
+from tests.helpers.processes import alive, soon
+
+THEIRS = HELPERS / "user_models.py"
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Arguments for the models of user_models.py, which lie in a folder of the user's."""
+    folder = tmp_path / "their folder"
+    folder.mkdir()
+    shutil.copy(THEIRS, folder / "net.py")
+    monkeypatch.syspath_prepend(folder)
+    return lambda *names: [
+        "model=custom",
+        f"model.target={','.join(f'net:{name}' for name in names)}",
+        *QUICKLY,
+    ]
+
+
+# Wrong inputs
+
+WRONG: list[tuple[list[str], str]] = [
+    (["mode=foo"], "mode=foo: no such option"),
+    (["mode=complie"], "did you mean compile?"),
+    (["mode=null"], "mode=null"),
+    (["~mode"], "mode: no value is set"),
+    (["mode=eager,compile"], "mode=eager,compile: several values make a sweep; add -m"),
+    (["+mode=eager"], "mode"),
+    (
+        ["model=custom", "model.target=math:sin", "+shape.scale=4"],
+        "shape.scale=4: model=custom has no size to scale",
+    ),
+    (["mode.grad=maybe"], "mode.grad=maybe: allowed are enabled, no_grad"),
+    (["mode.autocast=perhaps"], "mode.autocast"),
+    (["mode.name=foo"], "mode.name=foo: no such mode"),
+    (["mode.compil=none"], "mode.compil: no such key"),
+    (["+mode.extra=1"], "mode.extra: no such key"),
+    (["nokey=1"], "nokey: no such key"),
+    (["+nokey=1"], "nokey: no such key"),
+    (["+budget.extra=1"], "budget.extra: no such key"),
+    (["budget.rank=null"], "budget.rank"),
+    (["budget.max_rounds=0"], "budget.max_rounds=0: must be from 1"),
+    (["shape.nokey=1"], "shape.nokey: no such key"),
+    (["+shape.nokey=1"], "shape.nokey=1: the sizes of model=pointwise are batch, width, ops"),
+    (["shape.batch=0"], "shape.batch=0: must be a whole number from 1"),
+    (["shape.batch=-1"], "shape.batch=-1: must be a whole number from 1"),
+    (["shape.batch=two"], "shape.batch=two: must be a whole number from 1"),
+    (["shape.batch=2.5"], "shape.batch=2.5: must be a whole number from 1"),
+    (["shape.batch=true"], "shape.batch=True: must be a whole number from 1"),
+    (["shape.batch=99999999999999999999"], "shape.batch=99999999999999999999: must be"),
+    (["shape=huge"], "shape=huge: no such option; known are default, large, small"),
+    (["shape.size=huge"], "shape=huge: the sizes of model=pointwise are default, small, large"),
+    (["device=cuda"], "device=cuda: torch"),
+    (["device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
+    (["mode=cuda-graph"], "mode=cuda-graph: a CUDA graph needs an NVIDIA GPU"),
+    (["mode=cuda-graph"], "use mode=compile instead"),
+    (["dtype=tf32"], "use dtype=fp32"),
+    (["mode=amp", "dtype=fp32"], "mode=amp: autocast to fp32 casts nothing; use dtype=bf16"),
+    (["baseline.mode=amp"], "baseline.dtype=bf16"),
+    (["baseline.mode=foo"], "baseline.mode=foo: no such mode"),
+    (["baseline.dtype=fp8"], "baseline.dtype=fp8: allowed are fp32, tf32, bf16, fp16"),
+    (["phase=sleep"], "phase=sleep: no such option"),
+    (["threads=0"], "threads=0: must be from 1"),
+    (["threads=100000"], "threads=100000: this process may use"),
+    (["threads=many"], "threads"),
+    (["seed=-1"], "seed=-1: must be from 0"),
+    (["seed=99999999999999999999"], "seed=99999999999999999999: must be from 0"),
+    (["timeout_s=0"], "timeout_s=0"),
+    (["timeout_s=inf"], "timeout_s=inf: must be from 1"),
+    (["timeout_s=nan"], "timeout_s=nan: must be from 1"),
+    (["compile_cache=tepid"], "compile_cache=tepid: allowed are cold, warm"),
+    (["profile=perhaps"], "profile"),
+    (["memory=null"], "memory"),
+    (["trace_max_mb=-1"], "trace_max_mb=-1.0: must be from 0"),
+    (["traces_max_mb=nan"], "traces_max_mb=nan: must be from 0"),
+    (["study="], "study=: must be the plain name of a folder"),
+    (["study=../elsewhere"], "study=../elsewhere: must be the plain name of a folder"),
+    (["experiment=modes"], "add -m"),
+    (["experiment=nothing"], "experiment=nothing: no such option; known are"),
+    (["experiment=null"], "experiment=null"),
+    (["model=custom"], "model.target=my_package.my_module:build"),
+    (["model.kwargs.depth=3"], "+"),
+    (["mode=[eager,compile]"], "not a list; did you mean: python run.py -m "),
+    (["-m", "dtype=[fp32,bf16]"], "not a list; did you mean: python run.py -m "),
+    (["eager"], "eager: a setting is written key=value, did you mean mode=eager?"),
+    (["--mode", "eager"], "did you mean mode=eager?"),
+    (["model=./my_model.py"], "model=custom model.target=my_model:build"),
+    (["model=resnet50"], "model=resnet50: no such option; known are custom, mlp"),
+    (["dtype=float16"], "did you mean fp16?"),
+    (["batch=8"], "did you mean shape.batch=8?"),
+    (["-m", "hydra/launcher=joblib", "mode=eager"], "cases run on this machine"),
+    (["-m", "seed=range(0)"], "these settings give no case"),
+    (["-m", "experiment=modes,fusion"], "experiment takes one value per command"),
+    (["max_error=-1"], "max_error=-1.0: must be from 1e-12"),
+    (["just words"], "just words"),
+    (["mode=[eager"], "[eager"),
+]
+
+
+def assert_refused(answer: Answer, culprit: str, results: Path) -> None:
+    assert answer.status == 2
+    assert culprit in answer.err
+    assert "Traceback" not in answer.err
+    assert len(answer.err.splitlines()) <= 3
+    assert answer.out == ""
+    assert not rows(results)
+
+
+@pytest.mark.parametrize(("arguments", "culprit"), WRONG, ids=[" ".join(a) for a, _ in WRONG])
+def test_an_invalid_setting_is_refused_with_its_name(
+    cli: Cli, results: Path, arguments: list[str], culprit: str
+) -> None:
+    assert_refused(cli(*last_of_each(*TINY, *arguments)), culprit, results)
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "culprit"),
+    [
+        ("net", [], "model.target=net; name a function"),
+        (":positional", [], "model.target=:positional; name a function"),
+        (".net:positional", [], "model.target=.net:positional; name a function"),
+        ("not_there:build", [], "model.target=not_there:build: cannot import not_there"),
+        ("net:not_there", [], "model.target=net:not_there: net has no"),
+        ("net:WIDTH", [], "model.target=net:WIDTH: WIDTH is not a function"),
+        ("net:alone", [], "net:alone returned Layer; it must return (torch.nn.Module, example"),
+        ("net:of_strings", [], "net:of_strings returned (Layer, list of str)"),
+        ("net:nothing", [], "net:nothing returned NoneType"),
+        ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
+        ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
+        ("net:picky", [], "net:picky refuses {}: batch must be odd"),
+        ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
+        ("net:positional", ["shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        ("net:positional", ["+shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        (
+            "net.py:positional",
+            [],
+            "did you mean python run.py model=custom model.target=net:positional?",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_built_is_refused(
+    cli: Cli, theirs: Callable[..., list[str]], results: Path,
+    target: str, more: list[str], culprit: str,
+) -> None:  # fmt: skip
+    answer = cli(*last_of_each(*theirs("x"), f"model.target={target}", *more))
+    assert_refused(answer, culprit, results)
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
+def test_a_results_folder_that_cannot_be_written_is_refused(
+    cli: Cli, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    answer = cli(*TINY, f"results_dir={tmp_path / place}")
+    assert_refused(answer, place, tmp_path)
+    assert "results_dir must be a folder that can be written" in answer.err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["mode=eager,foo"], "mode=foo: no such option"),
+        (["mode=eager", "shape.batch=1,0"], "shape.batch=0: must be"),
+        (["mode=eager", "threads=1,100000"], "threads=100000: this process may use"),
+        (["mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
+        (["mode=eager", "study=one,two"], "study takes one value per command"),
+    ],
+)
+def test_one_invalid_value_stops_the_whole_sweep(
+    cli: Cli, results: Path, arguments: list[str], culprit: str
+) -> None:
+    assert_refused(cli("-m", *last_of_each(*TINY, *arguments)), culprit, results)
+    assert not rows(results, "one")
+
+
+def test_every_invalid_value_of_a_sweep_is_named_once(cli: Cli, results: Path) -> None:
+    sweep = ["-m", *TINY, "mode=eager,no_grad"]
+    assert cli(*sweep, "seed=-1,0,-2").err.splitlines() == [
+        "error: seed=-1: must be from 0 to 2147483647",
+        "seed=-2: must be from 0 to 2147483647",
+    ]
+    assert cli(*sweep, "shape.batch=0,1,x").err.splitlines() == [
+        "error: shape.batch=0: must be a whole number from 1 to 2147483647",
+        "shape.batch=x: must be a whole number from 1 to 2147483647",
+    ]
+    assert not rows(results)
+
+
+# Without measuring
+
+
+def subprocess_run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, **options
+    )
+
+
+@pytest.mark.parametrize("argument", [["--help"], ["--cfg", "job"]], ids=" ".join)
+def test_help_is_printed_without_importing_torch(argument: list[str]) -> None:
+    start = time.monotonic()
+    done = subprocess_run("-X", "importtime", "run.py", *argument)
+    assert time.monotonic() - start < 5
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "hydra" in imported
+    assert "torch" not in imported
+    assert "pointwise" in done.stdout or "threads: 1" in done.stdout
+
+
+# Right inputs
+
+
+def test_a_single_case_is_measured_and_shown(cli: Cli, results: Path) -> None:
+    answer = cli(*TINY, "mode=eager", "study=mine")
+    assert (answer.status, answer.err) == (0, "")
+    (row,) = rows(results, "mine")
+    assert (row["status"], row["mode"], row["budget"]) == ("ok", "eager", "smoke")
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("pointwise batch=1 ops=16 width=16 eager fp32 on ")
+    assert "1 of" in lines[0]
+    assert any(line.strip().startswith("eager") and "µs" in line for line in lines[1:-2])
+    assert lines[-2] == f"results  {results / 'mine' / 'runs'}"
+    assert lines[-1] == f"next     python -m analysis.report {results / 'mine'}"
+
+
+def test_passes_run_by_default(cli: Cli, results: Path) -> None:
+    """The profiler's output goes to the log, and the trace has the name in its row."""
+    unasked = [argument for argument in TINY if not argument.startswith(("profile=", "memory="))]
+    answer = cli(*unasked, "mode=eager")
+    assert (answer.status, answer.err) == (0, "")
+    assert "profiler" not in answer.out
+    (row,) = rows(results)
+    assert (row["profile"], row["memory"]) == (True, True)
+    assert (row["kernels"], row["flops"]) == (16, 0)
+    assert min(row["weights_bytes"], row["step_peak_bytes"], row["ceiling_flops_per_s"]) > 0
+    assert row["trace"] == f"{row['run_id']}.json.gz"
+    assert [path.name for path in (results / "main" / "traces").iterdir()] == [row["trace"]]
+    assert cli("-m", *TINY, "mode=eager").out.startswith("pointwise")
+    assert len(rows(results)) == 1  # a row with more passes is reused
+
+
+@pytest.mark.parametrize("place", [0, 2, 6])
+def test_the_multirun_option_may_stand_anywhere(cli: Cli, results: Path, place: int) -> None:
+    arguments = [*TINY, "mode=eager", "seed=0"]
+    arguments.insert(place, "-m")
+    assert "report" in cli(*arguments).out
+    assert len(rows(results)) == 1
+
+
+def test_results_are_named_by_a_path_that_exists_from_the_working_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = cli(*TINY, "mode=eager", "results_dir=mine")
+    assert (answer.status, answer.err) == (0, "")
+    words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
+        ("results ", "next "))]  # fmt: skip
+    assert words == [str(tmp_path / "mine" / "main" / "runs"), str(tmp_path / "mine" / "main")]
+    assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
+
+
+NOSY = """
+import torch
+
+def build():
+    from modescope.bench.case import runner
+    from modescope.bench.records import cases
+    print("sources:", runner.__file__, cases.__file__)
+    return torch.nn.Linear(2, 2), (torch.ones(1, 2),)
+"""
+
+
+def test_run_py_uses_the_sources_beside_it_in_any_working_folder(tmp_path: Path) -> None:
+    """With any modescope installed, and with any files in the working folder."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").write_text("")
+    (tmp_path / "nosy.py").write_text(NOSY)
+    done = subprocess.run(
+        [sys.executable, ROOT / "run.py", *QUICKLY, "mode=eager", "model=custom",
+         "model.target=nosy:build"],
+        cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    (log,) = (tmp_path / "results" / "main" / "logs").glob("*.log")
+    sources = (ROOT / "bench" / "case" / "runner.py", ROOT / "bench" / "records" / "cases.py")
+    assert f"sources: {sources[0]} {sources[1]}" in log.read_text()
+
+
+@pytest.mark.slow
+def test_an_accepted_error_is_shown(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    asked = ["-m", *theirs("wrong_when_compiled"), "mode=compile"]
+    refused = cli(*asked)
+    assert refused.status == 1
+    assert "max_error=" in refused.out
+    answer = cli(*asked, "max_error=0.6", "retry=false")
+    assert answer.status == 0
+    assert "measuring 1 again: max_error was null" in answer.out
+    assert "error accepted up to 0.6" in answer.out
+    assert [row["max_error"] for row in rows(results)] == [None, 0.6]
+    report = results / "main" / "report"
+    for page in ("index.html", "report.md"):
+        assert "error accepted up to 0.6" in (report / page).read_text()
+    assert "reusing 1 of 1" in cli(*asked, "max_error=0.7").out
+
+
+def test_a_single_case_is_measured_anew_each_time(cli: Cli, results: Path) -> None:
+    for _ in range(2):
+        assert cli(*TINY, "mode=eager").status == 0
+    first, second = rows(results)
+    assert first["case_id"] == second["case_id"]
+    assert first["run_id"] != second["run_id"]
+
+
+ALL_MODES = (
+    "eager,no_grad,inference_mode,amp,compile,reduce-overhead,max-autotune,"
+    "max-autotune-no-cudagraphs,cuda-graph,compile-cuda-graph,amp-compile"
+)
+
+
+@pytest.mark.slow
+def test_every_mode_is_measured_or_skipped_with_a_reason(cli: Cli, results: Path) -> None:
+    asked = last_of_each(*TINY, f"mode={ALL_MODES}", "profile=true", "memory=true")
+    answer = cli("-m", *asked)
+    assert (answer.status, answer.err) == (0, "")
+    found = {row["mode"]: row for row in rows(results)}
+    assert set(found) == set(ALL_MODES.split(","))
+    assert len(rows(results)) == 11
+    skipped = {mode for mode, row in found.items() if row["status"] == "skipped"}
+    assert skipped == {"cuda-graph", "compile-cuda-graph"}
+    assert all("needs an NVIDIA GPU" in found[mode]["reason"] for mode in skipped)
+    assert {row["status"] for row in found.values()} == {"ok", "skipped"}
+    for row in found.values():
+        if row["status"] == "ok":
+            assert row["first_call_s"] > 0
+            assert row["kernels"] >= 1
+            assert row["resident_bytes"] >= row["weights_bytes"] + row["input_bytes"]
+            notes = (row["profile_note"], row["memory_note"], row["work_note"])
+            assert not any("failed" in note for note in notes if note)
+    assert (results / "main" / "report" / "index.html").stat().st_size > 0
+    assert f"report   {results / 'main' / 'report' / 'index.html'}" in answer.out
+
+
+def test_a_failing_model_does_not_stop_the_sweep(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    names = ("aborting", "aborting_while_built", "positional", "sleeping", "gigantic", "raising")
+    answer = cli("-m", *theirs(*names, "keyword"), "mode=eager", "timeout_s=6")
+    assert answer.status == 1
+    assert "Traceback" not in answer.err
+    found = {row["model"].removeprefix("custom:net:"): row for row in rows(results)}
+    assert {name: row["status"] for name, row in found.items()} == {
+        "positional": "ok",
+        "keyword": "ok",
+        "aborting": "crashed",
+        "aborting_while_built": "crashed",
+        "sleeping": "timeout",
+        "gigantic": "oom",
+        "raising": "failed",
+    }
+    assert "SIGABRT" in found["aborting"]["reason"]
+    assert found["sleeping"]["reason"] == "still running after timeout_s=6, during reference"
+    assert "allocate" in found["gigantic"]["reason"]
+    assert found["raising"]["reason"] == "RuntimeError: not today"
+    for name in ("sleeping", "aborting", "raising"):
+        assert found[name]["latency_rounds_s"] is None
+        assert name in answer.out
+
+
+def test_a_model_that_crashes_the_profiler_is_still_timed(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    asked = theirs("aborting_under_a_profiler")
+    answer = cli(*last_of_each(*asked, "mode=eager", "memory=true", "profile=true"))
+    assert (answer.status, answer.err) == (0, "")
+    (row,) = rows(results)
+    assert (row["status"], row["reason"]) == ("ok", None)
+    assert row["latency_rounds_s"]
+    assert row["kernels"] is row["step_peak_bytes"] is row["flops"] is None
+    for note in ("memory_note", "work_note", "profile_note"):
+        assert row[note].startswith("the process ended by SIGABRT, during memory; its output is in")
+    assert row["dispatch_note"] is None or "SIGABRT" not in row["dispatch_note"]
+
+
+@pytest.mark.slow
+def test_a_graph_break_and_a_wrong_result_under_compile_are_reported(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    models = theirs("talkative", "wrong_when_compiled")
+    answer = cli("-m", *models, "mode=compile", "model.fullgraph=false")
+    assert answer.status == 1
+    talkative, wrong = sorted(rows(results), key=lambda row: str(row["model"]))
+    assert (talkative["status"], talkative["graph_breaks"]) == ("ok", 1)
+    assert wrong["status"] == "wrong_result"
+    assert wrong["error"] == pytest.approx(0.5, rel=1e-3)
+    assert wrong["latency_rounds_s"] is None
+    assert "hello from forward" not in answer.out + answer.err
+    logs = (results / "main" / "logs").glob("*.log")
+    assert any("hello from forward" in log.read_text() for log in logs)
+
+
+# Exit status and table
+
+
+def test_a_sweep_shows_its_own_rows_beside_newer_ones(cli: Cli, results: Path) -> None:
+    real = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
+    sweep = ["-m", *TINY, "mode=eager"]
+    for more in (real, [], real):
+        answer = cli(*last_of_each(*sweep, *more))
+        assert answer.status == 0
+    assert "reusing 1 of 1 cases" in answer.out
+    assert any(line.startswith(" eager ") for line in answer.out.splitlines())
+    assert "no runs" not in answer.out
+
+
+UNLUCKY = """
+def unlucky():
+    seed = torch.initial_seed()
+
+    def fail():
+        if seed == 0:
+            raise RuntimeError("not with this seed")
+
+    return Layer(fail), (example(),)
+"""
+
+
+@pytest.mark.parametrize("order", ["0,1", "1,0"])
+def test_one_failing_seed_is_shown_beside_successful_ones(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], tmp_path: Path, order: str
+) -> None:
+    with (tmp_path / "their folder" / "net.py").open("a") as file:
+        file.write(UNLUCKY)
+    answer = cli("-m", *theirs("unlucky"), "mode=eager", f"seed={order}", "order=given")
+    assert {row["seed"]: row["status"] for row in rows(results)} == {0: "failed", 1: "ok"}
+    assert answer.status == 1
+    assert "not with this seed" in answer.out
+
+
+def test_a_closed_pipe_is_no_error(results: Path) -> None:
+    command = f"'{sys.executable}' run.py 'results_dir={results}' -m {' '.join(TINY)} mode=eager"
+    done = subprocess.run(["bash", "-c", f"{command} | head -1"], cwd=ROOT, text=True,
+                          capture_output=True, check=True)  # fmt: skip
+    assert len(done.stdout.splitlines()) == 1
+    assert "Error" not in done.stderr
+    assert [row["status"] for row in rows(results)] == ["ok"]
+
+
+def test_finished_runs_are_kept_when_the_disk_is_full(
+    cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from modescope.bench.records import parquet
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/run.parquet")
+
+    assert cli(*TINY, "mode=eager").status == 0
+    monkeypatch.setattr(parquet, "write", full)
+    answer = cli(*TINY, "mode=no_grad")
+    assert answer.status == 1
+    assert answer.err == (
+        "error: some/run.parquet: No space left on device; finished runs are kept\n"
+    )
+    assert [row["mode"] for row in rows(results)] == ["eager"]
+
+
+# Resuming
+
+
+def test_a_repeated_sweep_measures_only_missing_cases(cli: Cli, results: Path) -> None:
+    sweep = ["-m", *TINY]
+    assert cli(*sweep, "mode=eager,no_grad").status == 0
+    first = [row["run_id"] for row in rows(results)]
+    assert len(first) == 2
+
+    again = cli(*sweep, "mode=eager,no_grad")
+    assert "reusing 2 of 2 cases" in again.out
+    assert again.status == 0
+    assert [row["run_id"] for row in rows(results)] == first
+
+    more = cli(*sweep, "mode=eager,no_grad,inference_mode")
+    assert "reusing 2 of 3 cases" in more.out
+    assert len(rows(results)) == 3
+    for mode in ("eager", "no_grad", "inference_mode"):
+        assert f" {mode} " in more.out
+
+    anew = cli(*sweep, "mode=eager,no_grad", "resume=false")
+    assert "reusing" not in anew.out
+    assert len(rows(results)) == 5
+
+    quick = ["budget=quick", "budget.warmup_min_s=0", "budget.timed_max_s=0.1"]
+    larger = cli(*last_of_each(*sweep, "mode=eager", *quick))
+    assert "reusing" not in larger.out
+    assert len(rows(results)) == 6
+
+    smaller = cli(*sweep, "mode=eager")
+    assert "reusing 1 of 1 cases" in smaller.out
+    assert len(rows(results)) == 6
+
+
+def test_an_edited_model_is_measured_again(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    sweep = ["-m", *theirs("positional"), "mode=eager"]
+    cli(*sweep)
+    assert "reusing 1 of 1" in cli(*sweep).out
+    with (tmp_path / "their folder" / "net.py").open("a") as file:
+        file.write("\n# now different\n")
+    from modescope.bench.sweep import jobs
+
+    jobs._model_source.cache_clear()  # as in a new process
+    assert "reusing" not in cli(*sweep).out
+    assert len(rows(results)) == 2
+
+
+def test_failed_cases_are_tried_again(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]]
+) -> None:
+    for _ in range(2):
+        assert cli("-m", *theirs("raising"), "mode=eager").status == 1
+    assert [row["status"] for row in rows(results)] == ["failed", "failed"]
+
+
+def test_a_case_named_twice_in_a_sweep_is_measured_twice(cli: Cli, results: Path) -> None:
+    assert cli("-m", *TINY, "mode=eager,eager").status == 0
+    assert len(rows(results)) == 2
+    assert "reusing 2 of 2" in cli("-m", *TINY, "mode=eager,eager").out
+
+
+# Interrupted
+
+
+SWEEP = ["-m", *TINY, "mode=eager,no_grad,inference_mode", "shape.batch=1,2"]
+
+
+def test_a_killed_sweep_leaves_complete_rows_and_no_process(results: Path) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    sweep.process.kill()
+    sweep.end()
+    assert soon(lambda: not alive(sweep.sign))
+    done = rows(results)
+    assert 2 <= len(done) < 6
+    assert {row["status"] for row in done} == {"ok"}
+
+
+def test_after_ctrl_c_the_same_command_resumes(results: Path) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    os.killpg(sweep.process.pid, signal.SIGINT)
+    answer = sweep.end()
+    assert answer.status == 130
+    assert "Traceback" not in answer.err
+    assert "run the sweep again to continue" in answer.out
+    assert soon(lambda: not alive(sweep.sign))
+    done = [row["run_id"] for row in rows(results)]
+    assert 2 <= len(done) < 6
+
+    rest = started(results, SWEEP).end()
+    assert rest.status == 0
+    assert f"reusing {len(done)} of 6 cases" in rest.out
+    assert [row["run_id"] for row in rows(results)][: len(done)] == done
+    assert len({row["case_id"] for row in rows(results)}) == len(rows(results)) == 6
+
+
+def test_ctrl_c_while_hydra_opens_a_file_ends_cleanly(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hydra then closes a file that it never opened, and that error hides the Ctrl-C."""
+    opened = Path.open
+
+    def interrupted(path: Path, *arguments: Any, **options: Any) -> Any:
+        if "hydra" in path.parts and path.suffix == ".yaml":
+            raise KeyboardInterrupt
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", interrupted)
+    assert cli("mode=eager") == Answer(130, "stopped\n", "")
+
+
+@pytest.mark.parametrize("later_s", [0.1, 0.7])
+def test_ctrl_c_while_torch_is_imported_ends_cleanly(results: Path, later_s: float) -> None:
+    sweep = started(results, SWEEP)
+    assert soon(lambda: len(alive(sweep.sign)) >= 2, within_s=30)  # a helper process has started
+    time.sleep(later_s)
+    os.killpg(sweep.process.pid, signal.SIGINT)
+    answer = sweep.end()
+    assert answer.status == 130
+    assert answer.err == ""
+    assert soon(lambda: not alive(sweep.sign), within_s=10)

@@ -1,0 +1,391 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from modescope.analysis import table
+from modescope.analysis.load.run_stats import SAMPLES
+from modescope.analysis.load.samples import load
+from modescope.analysis.metrics.registry import CONTRACT, derived
+from modescope.analysis.report import report
+from modescope.analysis.terminal import WIDTH
+from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
+from tests.helpers.studies import (
+    cpu_clocks,
+    cpu_sweep,
+    cuda_sweep,
+    not_measured,
+    record,
+    save,
+    training,
+)
+
+
+def test_one_row_is_printed_as_one_line(tmp_path: Path) -> None:
+    text = table.text(derived(save([record(first_call_s=7.2)], tmp_path)))
+    titles, heading, line = text.splitlines()
+    assert heading == (
+        "transformer, batch 4, seq 64, inference · AMD EPYC 9554, 1 thread · against eager fp32"
+    )
+    assert re.split(" {2,}", line.strip()) == [
+        "compile", "fp32", "357 µs", "1.250× [1.242, 1.258]", "faster", "7.20 s",
+        "80,600", "2.1e-7",
+    ]  # fmt: skip
+    assert titles.index("verdict") == line.index("faster")
+
+
+def test_rows_are_sorted_by_model_then_speedup(tmp_path: Path) -> None:
+    rows = derived(save([*cpu_sweep("transformer"), *cpu_sweep("mlp")], tmp_path))
+    lines = table.text(rows).splitlines()
+    headings = [n for n, line in enumerate(lines) if "·" in line]
+    assert [lines[n].split(",")[0] for n in headings] == ["mlp", "transformer"]
+    modes = [line.split()[0] for line in lines[headings[0] + 1 : headings[1]]]
+    assert modes[:2] == ["max-autotune", "compile"]
+    assert modes[-4:] == ["amp-compile", "amp", "compile-cuda-graph", "cuda-graph"]
+
+
+def test_modes_not_in_effect_are_marked_with_one_note_each(tmp_path: Path) -> None:
+    lines = table.text(derived(save(cpu_sweep(), tmp_path))).splitlines()
+    marked = {line.split()[0]: line.split()[1] for line in lines if line.startswith(" m")}
+    assert marked["max-autotune"] == "*"
+    assert marked["max-autotune-no-cudagraphs"] == "†"
+    assert sum(line.startswith("* not in effect") for line in lines) == 1
+    assert sum(line.startswith("† not in effect") for line in lines) == 1
+
+
+LOG = f"results/main/logs/{'a-rather-long-name-' * 5}.log"
+REASON = f"it went\nas it does {'and so on ' * 20}; see {LOG}; set device=cuda instead"
+
+
+def test_the_reason_of_a_skipped_case_is_cut_to_the_width(tmp_path: Path) -> None:
+    text = table.text(derived(save([record(), not_measured("amp", "skipped", REASON)], tmp_path)))
+    (line,) = (line for line in text.splitlines() if " amp " in line)
+    assert "skipped: it went as it does" in line
+    assert line.endswith("…")
+    assert len(line) <= WIDTH
+
+
+@pytest.mark.parametrize(("status", "others"), [("failed", 1), ("failed", 0), ("skipped", 0)])
+def test_the_reason_of_a_failure_or_of_a_lone_row_is_printed_in_full(
+    tmp_path: Path, status: str, others: int
+) -> None:
+    records = [not_measured("amp", status, REASON), *[record()] * others]
+    lines = table.summary(derived(save(records, tmp_path))).splitlines()
+    (place,) = (n for n, line in enumerate(lines) if line.startswith(" amp "))
+    assert lines[place].endswith(f"{status}:")
+    beneath = [line for line in lines[place + 1 :] if line.startswith("    ")]
+    assert " ".join(line.strip() for line in beneath) == " ".join(REASON.split())
+    assert any(LOG in line for line in beneath)
+    assert max(map(len, beneath)) <= WIDTH
+
+
+def test_runs_without_a_row_are_listed(tmp_path: Path) -> None:
+    seeds = [not_measured("compile", "failed", "not today", seed=3), record(seed=4)]
+    replicates = [record("eager"), not_measured("eager", "oom", "no room", replicate=1)]
+    runs = load(save([*seeds, *replicates, not_measured("amp", "skipped", "why")], tmp_path))
+    assert table.not_shown(runs, derived(tmp_path)) == [
+        "compile fp32, transformer, batch 4, seq 64, inference, seed 3, replicate 0: failed: not "
+        "today",
+        "eager fp32, transformer, batch 4, seq 64, inference, seed 0, replicate 1: oom: no room",
+    ]
+
+
+def test_budgets_and_caches_are_columns_where_they_differ(tmp_path: Path) -> None:
+    same = derived(save([record(), record("eager", budget="smoke")], tmp_path / "same"))
+    assert not {"budget", "cache"} & set(_titles(table.text(same)))
+    mixed = [record(), record("eager", budget="standard[max_rounds=12]", compile_cache="warm")]
+    text = table.text(derived(save(mixed, tmp_path / "mixed")))
+    assert {"budget", "cache"} <= set(_titles(text))
+    assert "standard[max_rounds=12]  warm" in text
+
+
+def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:
+    twice = [record("eager", budget="smoke", rounds=3), record("eager", budget="smoke", rounds=3)]
+    rows = derived(save([*twice, record(flags=("drift", "bimodal"))], tmp_path))
+    text = table.text(rows)
+    assert "budget=smoke, newest of 2" in text
+    assert "drift, bimodal" in text
+
+
+def test_different_baselines_are_named_in_each_row(tmp_path: Path) -> None:
+    rows = derived(save([record(), record(dtype="bf16", baseline_dtype="bf16")], tmp_path))
+    text = table.text(rows)
+    assert "against" in text.splitlines()[0]
+    assert "eager bf16" in text
+
+
+def _titles(text: str) -> list[str]:
+    return re.split(" {2,}", text.splitlines()[0].strip())
+
+
+def test_dispatch_and_same_grad_are_columns_where_known(tmp_path: Path) -> None:
+    reference = record("inference_mode", speedup=1.0, **cpu_clocks(468e-6, 100e-6))
+    one = record(speedup=1.25, **cpu_clocks(357e-6, 60e-6))
+    text = table.text(derived(save([one, reference], tmp_path)))
+    assert "host" not in _titles(text)  # the latency once more
+    line = re.split(" {2,}", text.splitlines()[2].strip())
+    assert line[0] == "compile"
+    assert line[_titles(text).index("same grad")] == "1.25×"
+    assert line[_titles(text).index("dispatch")] == "60.0 µs"
+
+
+def test_kernels_and_fusion_are_columns_where_known(tmp_path: Path) -> None:
+    text = table.text(derived(save(cpu_passes()[2:], tmp_path / "known")))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    (line,) = (line for line in text.splitlines() if line.startswith(" compile "))
+    cells = re.split(" {2,}", line.strip())
+    assert cells[_titles(text).index("fusion")] == "1.43×"
+    unknown = table.text(derived(save(cpu_sweep(), tmp_path / "unknown")))
+    assert not {"fusion", "kernels", "peak"} & set(_titles(unknown))
+
+
+def test_step_parts_are_columns_for_training_only(tmp_path: Path) -> None:
+    text = table.text(derived(save(cpu_training(), tmp_path / "train")))
+    heading, line = text.splitlines()[1], re.split(" {2,}", text.splitlines()[3].strip())
+    assert "seq 64, train with sgd · AMD" in heading
+    assert line[0] == "compile"
+    assert [line[_titles(text).index(name)] for name in ("forward", "backward", "optimizer")] == [
+        "270 µs", "510 µs", "189 µs",
+    ]  # fmt: skip
+    inference = table.text(derived(save(cpu_passes(), tmp_path / "inference")))
+    assert not {"forward", "backward", "optimizer", "scaler"} & set(_titles(inference))
+
+
+def test_a_training_table_keeps_to_the_width(tmp_path: Path) -> None:
+    mode = "max-autotune-no-cudagraphs"
+    studied = [*cuda_training(), training(mode, in_effect=False, flags=("drift", "contended"))]
+    text = table.text(derived(save(studied, tmp_path)))
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert {"forward", "backward"} <= set(_titles(text))
+
+
+def test_csv_has_the_columns_of_the_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(cuda_passes(), tmp_path)
+    assert table.main([str(tmp_path), "--csv"]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out), dtype=str).set_index("mode")
+    assert set(CONTRACT) <= {"mode", *read.columns}
+    row = read.to_dict("index")["reduce-overhead"]
+    assert (row["kernels"], row["launches"], row["graph_launches"]) == ("9", "0", "1")
+    weights = 64 * 2**20
+    assert row["peak_bytes"] == str(weights + weights // 100 + 14 * 2**20)  # the whole pool
+    assert row["bytes_saved"] == str(30 * 2**20)
+    assert float(row["fusion_gain"]) == pytest.approx(1.6)
+
+
+def test_optional_columns_are_dropped_to_fit_the_width(tmp_path: Path) -> None:
+    narrow = table.text(derived(save([record("compile")], tmp_path / "narrow")))
+    assert "first call" in _titles(narrow)
+    wide = table.text(derived(save([*cuda_sweep(), *cpu_sweep("mlp")], tmp_path / "wide")))
+    assert max(map(len, wide.splitlines())) <= WIDTH
+    assert {"same grad", "dispatch", "verdict", "pays after"} <= set(_titles(wide))
+    assert not {"first call", "host"} & set(_titles(wide))
+
+
+def test_replicates_have_a_remark(tmp_path: Path) -> None:
+    lost = record(replicate=2, status="crashed", reason="died")
+    rows = derived(save([record(replicate=0), record(replicate=1), lost], tmp_path))
+    assert table.text(rows).endswith("2 replicates (range of two processes), 1 more not ok")
+
+
+@pytest.mark.parametrize("limit", [6, 10, 40])
+def test_a_long_summary_is_cut_and_names_the_command_for_the_rest(
+    tmp_path: Path, limit: int
+) -> None:
+    models = ("a", "b", "c", "d")
+    records = [one for model in models for one in cpu_sweep(model)]
+    rows = derived(save([*records, not_measured("eager", "oom", "no room", model="e")], tmp_path))
+    lines = table.summary(rows, limit).splitlines()
+    assert len(lines) <= limit
+    assert any("oom: no room" in line for line in lines)
+    assert lines[-1].endswith("more: python -m analysis.table results/main")
+
+
+def test_a_summary_that_fits_is_not_cut(tmp_path: Path) -> None:
+    rows = derived(save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path))
+    assert table.summary(rows, 40) == table.text(rows)
+
+
+def test_csv_has_the_documented_columns_in_full_precision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record(flags=("drift", "bimodal")), not_measured("amp", "skipped", "why")], tmp_path)
+    assert table.main([str(tmp_path), "--csv"]) == 0
+    read = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert list(read.columns[:6]) == [
+        "run_id", "case_id", "study", "started_at", "budget", "replicates",
+    ]  # fmt: skip
+    stored = derived(tmp_path).set_index("run_id")["speedup"]
+    assert dict(read.set_index("run_id")["speedup"].dropna()) == dict(stored.dropna())
+    assert read["flags"][0] == "drift;bimodal"
+    assert read["latency_s"].isna().tolist() == [False, True]
+
+
+def test_five_hundred_rows_render(tmp_path: Path) -> None:
+    one = derived(save([record()], tmp_path))
+    many = pd.concat([one.assign(mode=f"mode-{n}") for n in range(500)], ignore_index=True)
+    assert len(table.text(many).splitlines()) == 502
+
+
+def test_a_smoke_run_has_no_speedup_in_a_table(tmp_path: Path) -> None:
+    smoke = record("eager", speedup=2.06, budget="smoke", rounds=3)
+    reference = record("inference_mode", speedup=1.1)
+    other = record("compile", speedup=1.9, budget="smoke", rounds=3)
+    rows = derived(save([smoke, reference, other], tmp_path))
+    text = table.text(rows)
+    lines = [line for line in text.splitlines() if "budget=smoke" in line]
+    assert len(lines) == 2
+    assert not any("×" in line for line in lines)
+    assert text.splitlines()[2].startswith(" inference_mode")  # rows without a speedup come last
+    assert table.summary(rows, 4).splitlines()[2].startswith(" inference_mode")
+    csv = pd.read_csv(io.StringIO(table.csv(rows))).set_index("mode")
+    assert csv.loc["eager", "speedup"] == pytest.approx(2.06)  # beside its budget
+    assert csv["verdict"].isna().tolist() == [False, True, True]
+
+
+def test_csv_has_every_column_of_the_derived_table(tmp_path: Path) -> None:
+    rows = derived(save([record(throttle_reasons=("hw_thermal", "hw_slowdown"))], tmp_path))
+    read = pd.read_csv(io.StringIO(table.csv(rows)))
+    assert set(read.columns) == set(rows.columns)
+    assert tuple(read.columns[: len(CONTRACT)]) == CONTRACT
+    assert {"fullgraph", "graph_breaks", "dispatch_note", "host", "error_limit"} <= set(read)
+    assert not set(SAMPLES) & set(read)
+    assert read["throttle_reasons"][0] == "hw_thermal;hw_slowdown"
+
+
+QUESTIONS = {
+    '"contended" in flags': ["no_grad", "compile"],
+    'compile != "none" and graph_breaks > 0': ["compile", "max-autotune"],
+    "error > 10 * baseline_error": ["amp", "reduce-overhead"],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_where_and_csv_answer_common_questions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    save([
+        record("eager", graph_breaks=None), record("no_grad", flags=("drift", "contended")),
+        record("amp", error=3e-3), record("inference_mode", error=1.9e-6),
+        record("compile", graph_breaks=1, flags=("contended",), fullgraph=False),
+        record("max-autotune", graph_breaks=3, fullgraph=False, in_effect=False),
+        record("reduce-overhead", status="wrong_result", reason="wrong", error=0.3, graph_breaks=0),
+        not_measured("cuda-graph", "skipped", "no GPU", error=None),
+    ], tmp_path)  # fmt: skip
+    assert table.main([str(tmp_path), "--csv", "--where", question]) == 0
+    out, err = capsys.readouterr()
+    assert sorted(pd.read_csv(io.StringIO(out))["mode"]) == sorted(QUESTIONS[question])
+    assert err == ""
+
+
+def test_an_expression_that_matches_no_row_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record("eager"), record("compile")], tmp_path)
+    said = "0 of 2 rows match --where 'flags == \"contended\"'\n"
+    note = 'note: no row has flags "contended"; flags is empty in every row\n'
+    assert table.main([str(tmp_path), "--where", 'flags == "contended"']) == 0
+    assert capsys.readouterr() == (said, note)
+    assert table.main([str(tmp_path), "--csv", "--where", 'flags == "contended"']) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("run_id,case_id,study,")
+    assert out.count("\n") == 1
+    assert err == note + said
+    assert report.main([str(tmp_path), "--where", 'flags == "contended"']) == 2
+    assert capsys.readouterr().err.startswith(f"{note}error: {said.strip()}, so no report of ")
+    assert not (tmp_path / "report").exists()
+
+
+def test_where_keeps_matching_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(cpu_sweep(), tmp_path)
+    assert table.main([str(tmp_path), "--where", 'mode == "compile"']) == 0
+    out = capsys.readouterr().out
+    assert " compile " in out
+    assert "amp" not in out
+
+
+@pytest.mark.parametrize(
+    "expression", ["mod == 'x'", "mode ==", "speedup > 'x'", "1", "mode", "mode == compile", ""]
+)
+def test_a_bad_where_is_one_sentence_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], expression: str
+) -> None:
+    save([record()], tmp_path)
+    assert table.main([str(tmp_path), "--where", expression]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --where {expression!r}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("prepare", [lambda folder: None, lambda folder: save([], folder)])
+def test_a_missing_or_empty_study_is_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], prepare: Callable[[Path], object]
+) -> None:
+    prepare(tmp_path / "study")
+    assert table.main([str(tmp_path / "study")]) == 2
+    assert "study" in capsys.readouterr().err
+
+
+def _complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one sentence on stderr about a command line that ends with status 2."""
+    for program in (table, report):
+        assert program.main(list(arguments)) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    return err
+
+
+def test_a_study_in_another_folder_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save([record()], tmp_path / "results" / "tr")
+    monkeypatch.chdir(tmp_path)
+    for named in ("tr", "results/tr/runs", "results/tr/report/index.html"):
+        assert f"no study at {named} " in _complaint(capsys, named)
+        assert _complaint(capsys, named).endswith("; did you mean results/tr?\n")
+    for none in ((), ("results",), ("other",)):
+        assert _complaint(capsys, *none).endswith("; there is results/tr\n")
+    save([record()], tmp_path / "results" / "b")
+    assert _complaint(capsys, "results").endswith("; there are results/b, results/tr\n")
+
+
+def test_an_invalid_command_line_is_one_sentence_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(save([record()], tmp_path))
+    assert "expected one study, got 2 (A, B)" in _complaint(capsys, "A", "B")
+    assert "got 3 (A, B, C)" in _complaint(capsys, "A", "--calls", "3", "B", "C")
+    assert "unknown option --wheree" in _complaint(capsys, folder, "--wheree=1")
+    assert "--where: expected one argument" in _complaint(capsys, folder, "--where")
+
+
+@pytest.mark.parametrize("study", [(), ("results/main",)])
+@pytest.mark.parametrize("expression", ["mode == compile", "not flags", "~ flags", "flags or x"])
+def test_an_expression_split_by_the_shell_needs_quotes(
+    capsys: pytest.CaptureFixture[str], expression: str, study: tuple[str, ...]
+) -> None:
+    words = expression.split()
+    said = _complaint(capsys, *study, "--where", *words)
+    assert f"--where received only {words[0]}, as the shell splits words at spaces; put" in said
+    assert "put the whole expression in single quotes: --where 'mode ==" in said
+
+
+def test_an_expression_with_a_leading_minus_needs_an_equals_sign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(save([record()], tmp_path))
+    for expression in ((), ("-speedup<-1.3",)):
+        said = _complaint(capsys, folder, "--where", *expression)
+        assert "expected one argument, in single quotes; one that begins with - needs" in said
+        assert "--where='...'" in said
+    assert table.main([folder, "--where=-speedup<-1.1"]) == 0
+    assert "compile" in capsys.readouterr().out
+    assert "got 2 (A, B)" in _complaint(capsys, "A", "B", "--where", "speedup > 1")

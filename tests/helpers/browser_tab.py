@@ -1,0 +1,81 @@
+"""A browser's tab, as tests use it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome
+from selenium.webdriver.remote.webelement import WebElement
+
+DESKTOPS, PHONE = (1300, 1400), 390  # widths in CSS pixels
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab of a browser that earlier tests may have used."""
+
+    driver: Chrome
+
+    def reset(self) -> None:
+        """Light, on a screen, as wide as a desktop, with scripts, and with an empty console."""
+        self.look(scheme="light")
+        self.resize(DESKTOPS[0])
+        self.scripts(allowed=True)
+        self.driver.get("about:blank")
+        self.console()
+
+    def open(self, page: Path) -> None:
+        """Loads a file."""
+        self.driver.get(page.resolve().as_uri())
+
+    def resize(self, width: int) -> None:
+        """Sets the width in CSS pixels; narrow widths emulate a phone."""
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width <= PHONE}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def look(self, media: str = "screen", scheme: str = "light") -> None:
+        """Sets the medium (screen or print) and the preferred colour scheme."""
+        wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": media, "features": wanted}
+        )
+
+    def scripts(self, allowed: bool) -> None:
+        """Enables or disables scripts of the next page."""
+        self.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+
+    def js(self, code: str, *arguments: Any) -> Any:
+        """The value that `code` returns in the page."""
+        return self.driver.execute_script(code, *arguments)
+
+    def all(self, selector: str) -> list[WebElement]:
+        """The elements of a CSS selector."""
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> WebElement:
+        """The only element of a CSS selector."""
+        (found,) = self.all(selector)
+        return found
+
+    def shown(self, selector: str) -> list[WebElement]:
+        """The visible elements of `all`."""
+        found: list[WebElement] = self.js(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".filter((one) => one.checkVisibility() && one.getClientRects().length)",
+            selector,
+        )  # at once: asking each element takes a minute of a large page
+        return found
+
+    def console(self) -> list[str]:
+        """Messages of the console since the last call, from warnings on."""
+        told = self.driver.get_log("browser")
+        return [entry["message"] for entry in told if entry["level"] in ("WARNING", "SEVERE")]
+
+    def pdf(self) -> bytes:
+        """The page as it is printed, on A4."""
+        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
+        answer = self.driver.execute_cdp_cmd("Page.printToPDF", paper)
+        return base64.b64decode(answer["data"])

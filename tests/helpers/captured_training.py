@@ -1,0 +1,166 @@
+"""Properties of steps that train in CUDA graphs, on a GPU and emulated on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Training, Variant
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.training.losses import trainable
+from modescope.bench.steps.training.phase import TrainingPhase
+from modescope.bench.steps.training.trainer import trainer_of
+from tests.helpers.probe_models import variant
+
+BATCH, WIDTH, HIDDEN, OUT = 8, 16, 64, 4
+WEIGHTS_BYTES = 4 * (WIDTH * HIDDEN + HIDDEN + HIDDEN * OUT + OUT)
+SAVED_BYTES = 4 * BATCH * (2 * HIDDEN + OUT)
+"""GELU's input and output, and the output that the loss compares with targets."""
+
+STEPS = 10
+LR = {"sgd": 0.1, "adamw": 0.01}
+"""Large, so that a step on an old batch or old weights is far from what it should be."""
+
+ASKED = [
+    pytest.param(variant("fp32"), {}, id="fp32"),
+    pytest.param(variant("bf16"), {}, id="bf16"),
+    pytest.param(variant("bf16", autocast=True), {}, id="amp bf16"),
+    pytest.param(
+        variant("fp16", autocast=True), {"implementation": "fused"}, id="amp fp16 with scaler"
+    ),
+]
+"""Variants of a step that is captured as a whole."""
+
+IMPLEMENTATIONS = ("for_loop", "foreach", "fused")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two ways to the same step may be apart."""
+
+    relative: float
+    absolute: float
+
+    def check(self, one: Any, other: Any) -> None:
+        torch.testing.assert_close(one, other, rtol=self.relative, atol=self.absolute)
+
+
+def two_layers() -> nn.Module:
+    return nn.Sequential(nn.Linear(WIDTH, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, OUT))
+
+
+class Unused(nn.Module):
+    """One of its parameters is not used in forward, so it never gets a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = two_layers()
+        self.idle = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layers(x)
+        return output
+
+
+class Named(nn.Module):
+    """Takes its input by name only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = two_layers()
+
+    def forward(self, *, x: Tensor) -> Tensor:
+        output: Tensor = self.layers(x)
+        return output
+
+
+def subject_of(module: nn.Module, device: Hardware) -> Subject:
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    plain = Subject(module, Inputs((torch.randn(BATCH, WIDTH),), {})).to(device.torch_device)
+    return trainable(plain, "mse", seed=0)
+
+
+def training(optimizer: str, **options: Any) -> Training:
+    """A capturable AdamW computes in another order, so eager uses it as well."""
+    capturable = True if optimizer == "adamw" else None
+    return Training(optimizer, lr=LR[optimizer], **{"capturable": capturable, **options})
+
+
+def built(
+    asked: Variant, how: Training, device: Hardware, of: Callable[[], nn.Module] = two_layers
+) -> Built:
+    """At the start of its training, however many steps a capture took."""
+    own = subject_of(of(), device).cast(modes.weight_dtype(asked))
+    made = modes.build(own, asked, True, device, TrainingPhase(how))
+    trainer_of(made).settle(made.step)
+    trainer_of(made).restore()
+    return made
+
+
+def in_graphs(asked: Variant, **axes: Any) -> Variant:
+    return replace(asked, mode=replace(asked.mode, graph=True, **axes))
+
+
+def step(made: Built, seed: int) -> Tensor:
+    """The loss of a step on the batch with this number."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = made.subject.inputs
+    with torch.no_grad():
+        inputs.assign(inputs.map(lambda t: torch.randn(t.shape, generator=generator).to(t)))
+    loss = made.step()
+    assert isinstance(loss, Tensor)
+    return loss.detach().clone()
+
+
+def addresses(made: Built) -> list[int]:
+    state = (*trainer_of(made).trained, *trainer_of(made).gradients(), *trainer_of(made).tensors())
+    return [tensor.data_ptr() for tensor in state]
+
+
+def values(made: Built) -> list[Tensor]:
+    """All that a step changes."""
+    scaler = trainer_of(made).scaler
+    scale = [torch.tensor(scaler.get_scale())] if scaler else []
+    return [
+        t.detach().cpu().clone() for t in (*trainer_of(made).trained, *trainer_of(made).tensors())
+    ] + scale
+
+
+def trains_alike(one: Built, other: Built, tolerance: Tolerance) -> None:
+    """The same losses, gradients and weights over steps that each have a batch of their own."""
+    losses = []
+    for seed in range(1, STEPS + 1):
+        losses.append(step(one, seed))
+        tolerance.check(losses[-1], step(other, seed))
+        tolerance.check(trainer_of(one).gradients(), trainer_of(other).gradients())
+    tolerance.check(values(one), values(other))
+    assert len({float(loss) for loss in losses}) == STEPS
+    for made in (one, other):
+        for parameter, gradient in zip(
+            trainer_of(made).trained, trainer_of(made).gradients(), strict=True
+        ):
+            assert gradient is parameter.grad
+
+
+def restores_its_start(made: Built) -> None:
+    """Restored, it trains as before, and every tensor has its address."""
+    first, where = values(made), addresses(made)
+    losses = [step(made, seed) for seed in range(1, 4)]
+    after = values(made)
+    assert not torch.equal(after[0], first[0])
+    trainer_of(made).restore()
+    assert all(map(torch.equal, values(made), first))
+    if made.step != made.live:
+        assert addresses(made) == where
+    assert [float(step(made, seed)) for seed in range(1, 4)] == list(map(float, losses))
+    assert all(map(torch.equal, values(made), after))

@@ -1,0 +1,25 @@
+"""A case measured in a process of its own, as `run.py` does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.results import Findings, Result
+from modescope.bench.sweep.process import isolation
+
+
+def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Findings:
+    """Findings of a run that ends ok; `caches` is where the compiler finds its caches empty."""
+    variables = {} if caches is None else {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }  # fmt: skip
+    outcome = isolation.call(
+        "modescope.bench.case.runner:run", asked, plan, timeout_s=300, variables=variables
+    )
+    assert outcome.kind == "returned", outcome.reason
+    result = outcome.value
+    assert isinstance(result, Result)
+    assert (result.status, result.reason) == ("ok", None)
+    return result.findings

@@ -1,0 +1,79 @@
+"""`python run.py` as tests run it: its output, and the rows on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from modescope.bench.sweep.settings.request import Request
+from tests.helpers.paths import ROOT
+from tests.helpers.processes import marker
+
+QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"]
+
+TINY = [*QUICKLY, "model=pointwise", "shape=small"]
+
+Row = dict[str, Any]
+
+
+def last_of_each(*arguments: str) -> list[str]:
+    """The arguments without settings that a later one repeats, which a command line refuses."""
+    keys = [argument.lstrip("+~").partition("=")[0] for argument in arguments]
+    return [each for n, each in enumerate(arguments) if keys[n] not in keys[n + 1 :]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Exit status and output."""
+
+    status: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Answer]
+
+Ask = Callable[..., list[Request]]
+"""Arguments of a command line -> its requests."""
+
+Show = Callable[[str], None]
+"""Prints a line at the end of the session."""
+
+
+def rows(results: Path, study: str = "main") -> list[Row]:
+    """Every stored row, oldest first; none may be unreadable."""
+    files = sorted((results / study / "runs").glob("*.parquet"))
+    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+
+
+@dataclass(frozen=True)
+class Started:
+    """`python run.py` in a process group of its own, as a terminal starts it."""
+
+    process: subprocess.Popen[str]
+    sign: str  # carried by it and by everything that it starts
+
+    def end(self) -> Answer:
+        out, err = self.process.communicate(timeout=60)
+        return Answer(self.process.returncode, out, err)
+
+
+def started(results: Path, arguments: Sequence[str], **variables: str) -> Started:
+    sign = marker()
+    process = subprocess.Popen(
+        [sys.executable, "run.py", f"results_dir={results}", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **variables, "MODESCOPE_TEST": sign},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    return Started(process, sign)

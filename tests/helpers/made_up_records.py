@@ -1,0 +1,85 @@
+"""Cases and records with made-up contents, which need no measurement and no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
+from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.results import PARTS, Record
+
+CPU = DeviceFacts("cpu", "Some CPU")
+H100 = DeviceFacts("cuda", "NVIDIA H100", (9, 0), 80 * 2**30)
+V100 = DeviceFacts("cuda", "Tesla V100", (7, 0), 16 * 2**30)
+
+EAGER = Mode("eager", "enabled", autocast=False, compile="none", graph=False)
+AMP = Mode("amp", "inference_mode", autocast=True, compile="none", graph=False)
+COMPILE = Mode("compile", "inference_mode", autocast=False, compile="default", graph=False)
+
+BUDGET = Budget(
+    name="standard",
+    rank=2,
+    warmup_min_s=0.05,
+    warmup_max_s=1.0,
+    block_s=1e-3,
+    pilot_rounds=12,
+    min_rounds=20,
+    max_rounds=240,
+    half_width=0.005,
+    timed_max_s=30.0,
+    clock_rounds=12,
+)
+
+MODEL = Model("mlp", "modescope.models.mlp:build")
+
+
+def case(**changes: Any) -> Case:
+    usual = Case(
+        model=MODEL,
+        shape_json='{"batch":8,"width":64}',
+        variant=Variant(COMPILE, "fp32"),
+        baseline=Variant(EAGER, "fp32"),
+        device="cpu",
+        threads=1,
+    )
+    return replace(usual, **changes)
+
+
+CONTENTS = {
+    "str": "naïve → text",
+    "int": 2**62,
+    "float": 0.1,
+    "bool": True,
+    "tuple[float, ...]": (0.1, -0.0, math.inf, 5e-324),
+    "tuple[bool, ...]": (True, False),
+    "tuple[str, ...]": ("drift", "", "naïve"),
+}
+
+
+def part(kind: Any, **given: Any) -> Any:
+    """A `kind` with every field filled by its type, except those that are given."""
+    hints = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
+    return kind(**{name: given.get(name, CONTENTS.get(hint)) for name, hint in hints.items()})
+
+
+def plan(**given: Any) -> Plan:
+    made: Plan = part(Plan, budget=part(Budget), **given)
+    return made
+
+
+def record(run_id: str = "run", **given: Any) -> Record:
+    """Every column filled, except those that are given."""
+    columns = {"run_id": run_id, "status": "ok", **given}
+    parts = [
+        part(kind, **{f.name: columns[f.name] for f in fields(kind) if f.name in columns})
+        for kind in PARTS
+    ]
+    return Record(*parts)
+
+
+def blank_record(run_id: str = "run") -> Record:
+    """Null wherever null is allowed, which is where nothing is known."""
+    columns = [field for kind in PARTS for field in fields(kind)]
+    return record(run_id, **{f.name: None for f in columns if str(f.type).endswith(" | None")})

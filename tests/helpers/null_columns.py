@@ -1,0 +1,70 @@
+"""Columns that may be null in a row of a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+
+from modescope.bench.records.columns import (
+    CeilingRates,
+    GeneratedCode,
+    LossScaling,
+    Memory,
+    Profiled,
+    Setup,
+    Snapshot,
+    StepParts,
+    WorkCounts,
+)
+from modescope.bench.records.results import Findings
+
+OF_COMPILED_MODES = {"graph_breaks", "graph_break_reasons", "eager_functions"}
+
+
+NULL_ON_A_CPU = {
+    *OF_COMPILED_MODES,
+    "in_effect_note",
+    "device_rounds_s",
+    "device_calls",
+    "device_calls_wanted",
+    "dispatch_note",
+    "event_interval_s",
+    "device_clock_hz",
+    "gpu_processes",
+}
+
+
+OF_PASSES_NOT_ASKED_FOR = {
+    column.name
+    for part in (
+        GeneratedCode,
+        Profiled,
+        Setup,
+        Memory,
+        Snapshot,
+        WorkCounts,
+        CeilingRates,
+        LossScaling,
+        StepParts,
+    )
+    for column in fields(part)
+}
+
+
+MAY_BE_NOISE = {"pipelined_rounds_s"}  # a slope over blocks of 0.1 ms
+
+
+UP_TO_THE_SYSTEM = {  # not every Linux kernel counts these
+    "cpu_wait_s",
+    "involuntary_switches",
+    "others_cpu_s",
+    "machine_cores",
+    "cgroup_throttled_s",
+    "throttle_reasons",
+}
+
+
+def nulls(findings: Findings) -> set[str]:
+    """Null columns that every run fills; columns of passes that did not run are ignored."""
+    found = {name for name, value in asdict(findings).items() if value is None}
+    assert found >= OF_PASSES_NOT_ASKED_FOR
+    return found - UP_TO_THE_SYSTEM - OF_PASSES_NOT_ASKED_FOR

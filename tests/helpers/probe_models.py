@@ -1,0 +1,289 @@
+"""Tiny models that reveal how they were run, and short ways to make cases of them.
+
+A function that returns a `Built` is a model's `build`; `model(function)` names it as a user would.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+from torch.nn.functional import batch_norm
+
+from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
+from modescope.bench.records.ids import canonical_json
+from tests.helpers.paths import CONF
+
+WIDTH = 4
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+Built = tuple[nn.Module, tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The state inside forward; inference mode, which Dynamo cannot trace, shows in the output."""
+
+    grad: bool
+    autocast: bool
+    weight: torch.dtype
+    input: torch.dtype
+    product: torch.dtype  # of a matrix product, which autocast casts
+
+
+class Tells(nn.Module):
+    """A linear layer that encodes the state in its output; in a graph it is a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.linear(x)
+        state = int(torch.is_grad_enabled()), int(torch.is_autocast_enabled(x.device.type))
+        dtypes = (DTYPES.index(t.dtype) for t in (self.linear.weight, x, y))
+        return y, torch.tensor([*state, *dtypes])
+
+
+def inside(code: Tensor) -> Inside:
+    grad, autocast, *dtypes = code.tolist()
+    return Inside(bool(grad), bool(autocast), *(DTYPES[i] for i in dtypes))
+
+
+class Applies(nn.Module):
+    """Applies a function to a weight and an input."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Any]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self.weight, x)
+
+
+def _applied(function: Callable[[Tensor, Tensor], Any]) -> Built:
+    return Applies(function), (torch.randn(2, WIDTH),)
+
+
+def tells() -> Built:
+    return Tells(), (torch.randn(2, WIDTH),)
+
+
+def weightless() -> Built:
+    return nn.ReLU(), (torch.randn(2, WIDTH),)
+
+
+def linear() -> Built:
+    return nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),)
+
+
+LAYERS_ROWS, LAYERS_HIDDEN = 8, 64
+
+
+def two_layers() -> Built:
+    net = nn.Sequential(nn.Linear(WIDTH, LAYERS_HIDDEN), nn.GELU(), nn.Linear(LAYERS_HIDDEN, WIDTH))
+    return net, (torch.randn(LAYERS_ROWS, WIDTH),)
+
+
+HOARD: list[nn.Module] = []
+
+
+def hoarded() -> Built:
+    """A copy of the model, and so its memory, is kept."""
+    net, inputs = two_layers()
+    HOARD.append(copy.deepcopy(net))
+    return net, inputs
+
+
+def scaled() -> Built:
+    return _applied(lambda weight, x: weight * x)
+
+
+def wrong_when_compiled() -> Built:
+    return _applied(lambda weight, x: weight * x + float(torch.compiler.is_compiling()))
+
+
+def too_large_for_fp16() -> Built:
+    return _applied(lambda weight, x: weight * x * 3e5)
+
+
+def ill_conditioned() -> Built:
+    """Its angles are too large for low precision."""
+    return _applied(lambda weight, x: (weight * x * 1e3).sin())
+
+
+def endless_memory() -> Built:
+    return _applied(lambda weight, x: weight * x + torch.ones(10**15, device=x.device))
+
+
+def random() -> Built:
+    return _applied(lambda weight, x: weight * x + torch.randn_like(x))
+
+
+def wordless() -> Built:
+    return _applied(lambda weight, x: "no tensor")
+
+
+def _in_two(weight: Tensor, x: Tensor) -> Tensor:
+    y = weight * x
+    torch._dynamo.graph_break()
+    return y + 1
+
+
+def broken() -> Built:
+    return _applied(_in_two)
+
+
+def _print_within_cond(weight: Tensor, x: Tensor) -> Any:
+    def told(y: Tensor) -> Tensor:
+        print("within a branch")
+        return y + 1
+
+    return torch.cond(x.sum() > 0, told, lambda y: y - 1, (weight * x,))
+
+
+def prints_within_cond() -> Built:
+    return _applied(_print_within_cond)
+
+
+class Skipped(nn.Module):
+    """Dynamo is disabled for its forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+
+    @torch._dynamo.decorators.skip
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * x
+
+
+def skipped() -> Built:
+    return Skipped(), (torch.randn(2, WIDTH),)
+
+
+class Counts(nn.Module):
+    """Each call adds a number one larger: its state is one buffer, changed or replaced."""
+
+    calls: Tensor
+
+    def __init__(self, in_place: bool) -> None:
+        super().__init__()
+        self.in_place = in_place
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.register_buffer("calls", torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.weight * x + self.calls
+        if self.in_place:
+            self.calls.add_(1)
+        else:
+            self.calls = self.calls + 1
+        return y
+
+
+def counts(in_place: bool = True) -> Built:
+    return Counts(in_place), (torch.randn(2, WIDTH),)
+
+
+class Normalises(nn.Module):
+    """Batch normalisation that updates its statistics in eval(), and adds them to the output."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.register_buffer("mean", torch.zeros(WIDTH))
+        self.register_buffer("variance", torch.ones(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = batch_norm(x, self.mean, self.variance, self.weight, training=True)
+        return y + self.mean
+
+
+def normalises() -> Built:
+    return Normalises(), (torch.randn(8, WIDTH),)
+
+
+class Remembers(nn.Module):
+    """Keeps a Python number, to which compiled code is specialised."""
+
+    def __init__(self, counting: bool) -> None:
+        super().__init__()
+        self.counting = counting
+        self.number = 0
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.counting:
+            self.number += 1
+        return self.weight * x + 0 * self.number
+
+
+def remembers(counting: bool = False) -> Built:
+    return Remembers(counting), (torch.randn(2, WIDTH),)
+
+
+EAGER = Mode("eager", "enabled", autocast=False, compile="none", graph=False)
+PRESETS = tuple(sorted(file.stem for file in (CONF / "mode").glob("*.yaml")))
+
+
+def silent(phase: str, keep: object = None) -> None:
+    """A `Progress` that is discarded."""
+
+
+def preset(name: str) -> Mode:
+    """conf/mode/<name>.yaml as it is resolved for inference."""
+    axes = _yaml("mode", name)
+    natural = axes["grad"] == "natural"
+    return Mode(**{**axes, "grad": "inference_mode" if natural else axes["grad"]})
+
+
+def smoke(seed: int = 0) -> Plan:
+    """conf/budget/smoke.yaml as a plan without profiler and memory pass."""
+    return Plan(
+        Budget(**_yaml("budget", "smoke")),
+        seed,
+        replicate=0,
+        compile_cache="warm",
+        timeout_s=60.0,
+        study="main",
+        results_dir="results",
+        profile=False,
+        memory=False,
+        trace_max_bytes=5_000_000,
+        traces_max_bytes=200_000_000,
+    )
+
+
+def _yaml(group: str, name: str) -> dict[str, Any]:
+    content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
+
+
+def model(build: Callable[..., Built], fullgraph: bool = True, **arguments: Any) -> Model:
+    target = f"{__name__}:{build.__name__}"
+    return Model(f"custom:{target}", target, canonical_json(arguments), fullgraph)
+
+
+def variant(dtype: str = "fp32", **axes: Any) -> Variant:
+    """A variant that differs from eager in the given axes."""
+    return Variant(replace(EAGER, name="asked", **axes), dtype)
+
+
+BASELINE = Variant(EAGER, "fp32")
+
+
+def case(
+    of: Model, asked: Variant, baseline: Variant | None = BASELINE, device: str = "cpu"
+) -> Case:
+    return Case(of, "{}", asked, baseline, device, threads=1)

@@ -1,0 +1,29 @@
+"""Rows that recommendations are decided on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modescope.bench.records.results import Record
+from tests.helpers.studies import record
+
+MIB = 2**20
+CALL_S = 357e-6  # of `record`'s case by default
+
+
+def control(speedup: float = 1.0, **columns: Any) -> Record:
+    """Eager against itself: the noise floor, and the baseline's memory."""
+    return record("eager", CALL_S, speedup, **{"first_call_s": 0.002, **columns})
+
+
+def needs(peak: int, weights: int = MIB, first_call: int = 0) -> dict[str, int]:
+    """Columns of a row whose steady call needs `peak` bytes, `weights` of them at rest."""
+    return {
+        "weights_bytes": weights,
+        "input_bytes": 0,
+        "resident_bytes": weights,
+        "step_peak_bytes": peak - weights,
+        "graph_pool_bytes": 0,
+        "graph_pool_live_bytes": 0,
+        "setup_peak_bytes": first_call,
+    }

@@ -1,0 +1,206 @@
+"""The rooms of bench/ and analysis/, and who may import whom: `python -m tests.helpers.rooms`.
+
+Prints files, lines and imports of each room; exits with 1 where a rule is broken. A new file needs
+no entry here; a new room is one line of `ROOMS`.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
+from pathlib import Path
+
+from tests.helpers.paths import ROOT
+
+# Each room and the rooms that it may import, lowest first. Files of one room import each other
+# freely, as long as no import leads back to the file or the folder it came from.
+ROOMS = {
+    "models": "",
+    "bench.records": "",
+    "bench.stats": "records",
+    "bench.text": "",
+    "bench.devices": "records",
+    "bench.allocations": "devices",
+    "bench.timing": "records stats devices",
+    "bench.steps": "records devices",
+    "bench.case": "records stats devices timing steps",
+    "bench.sweep": "records devices steps",
+    "bench.tools": "records stats text devices allocations timing steps case sweep",
+    "analysis.format": "bench.records bench.stats",
+    "analysis.filters": "bench.records",
+    "analysis.rows": "bench.records bench.stats format",
+    "analysis.load": "bench.records bench.stats format rows",
+    "analysis.metrics": "bench.records bench.stats format rows load",
+    "analysis.recommend": "bench.records bench.stats format rows metrics",
+    "analysis.figures": "bench.stats format rows metrics",
+    "analysis.cli": "bench.records filters rows load metrics",
+    "analysis.report": (
+        "bench.records bench.stats bench.text format rows metrics recommend figures cli"
+    ),
+}
+
+LOOSE_FILES_MAX = 6
+
+MUTUAL = {
+    "bench.sweep.settings.overrides": (
+        "checks hydra/launcher against EXECUTORS, whose functions take the requests of settings"
+    ),
+}
+"""Modules that import from a folder of their room which imports from theirs, and why."""
+
+TOPS = ("bench", "analysis", "models")
+"""Folders of modules."""
+
+Graph = dict[str, set[str]]
+"""Modules, and the modules of ours that they import."""
+
+
+def allowed() -> dict[str, set[str]]:
+    """`ROOMS` with full names."""
+    return {
+        room: {
+            name if "." in name else f"{room.partition('.')[0]}.{name}" for name in names.split()
+        }
+        for room, names in ROOMS.items()
+    }
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Files by their names below `modescope`."""
+    paths = (path for top in TOPS for path in (root / top).rglob("*.py"))
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
+
+
+def imported(source: str, package: str) -> set[str]:
+    """Absolute names imported anywhere in `source`; `from a import b` gives a and a.b."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def imports(root: Path = ROOT) -> dict[str, set[str]]:
+    """Modules, and the full names of all their imports."""
+    names = {}
+    for module, path in modules(root).items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        names[module] = imported(path.read_text(encoding="utf-8"), f"modescope.{package}")
+    return names
+
+
+def graph(names: Mapping[str, set[str]]) -> Graph:
+    """The modules of ours among the imports."""
+    ours = {f"modescope.{module}": module for module in names}
+    return {
+        module: {ours[target] for target in targets if target in ours}
+        for module, targets in names.items()
+    }
+
+
+def misnamed(names: Mapping[str, set[str]]) -> Iterator[str]:
+    """Imports of ours by another name than below `modescope`: each would be a second module."""
+    for module, targets in sorted(names.items()):
+        for target in sorted(targets):
+            if target.partition(".")[0] in TOPS:
+                yield f"{module} imports {target}, which is modescope.{target}"
+
+
+def room_of(module: str) -> str | None:
+    """The room that a module lies in; None for a loose file."""
+    return next((room for room in ROOMS if module == room or module.startswith(f"{room}.")), None)
+
+
+def forbidden_imports(modules: Graph) -> Iterator[str]:
+    """Imports from room to room that `ROOMS` does not allow. Loose files may import every room."""
+    may: dict[str, set[str | None]] = {room: {*names} for room, names in allowed().items()}
+    for module, targets in sorted(modules.items()):
+        room = room_of(module)
+        for target in sorted(targets):
+            other = room_of(target)
+            if target in ("bench", "analysis"):  # the package of an imported module
+                continue
+            if room and other != room and other not in may[room]:
+                yield f"{module} imports {target}"
+
+
+def mutual(modules: Graph) -> Iterator[str]:
+    """Folders of one room that import each other; its own files count as a folder."""
+    folders = {module.rpartition(".")[0] for module in modules}
+
+    def folder(module: str) -> str:
+        return module if module in folders else module.rpartition(".")[0]
+
+    for room in ROOMS:
+        below: Graph = {}
+        for module, targets in sorted(modules.items()):
+            if room_of(module) == room and module not in MUTUAL:
+                inside = {folder(each) for each in targets - folders if room_of(each) == room}
+                below.setdefault(folder(module), set()).update(inside - {folder(module)})
+        try:
+            TopologicalSorter(below).prepare()
+        except CycleError as error:
+            yield f"folders of {room} import each other: {' -> '.join(error.args[1])}"
+
+
+def unused(modules: Graph) -> Iterator[str]:
+    """Imports between rooms that `ROOMS` allows and no module makes."""
+    used = {(room_of(one), room_of(other)) for one, others in modules.items() for other in others}
+    for room, others in allowed().items():
+        yield from (
+            f"{room} may import {other}, and does not"
+            for other in sorted(others)
+            if (room, other) not in used
+        )
+
+
+def loose(root: Path = ROOT) -> dict[str, int]:
+    """Python files that lie in no room, by folder."""
+    return {top: len(list((root / top).glob("*.py"))) for top in ("bench", "analysis")}
+
+
+def broken(root: Path = ROOT) -> Iterator[str]:
+    """A line for each broken rule."""
+    names = imports(root)
+    yield from misnamed(names)
+    edges = graph(names)
+    yield from forbidden_imports(edges)
+    yield from mutual(edges)
+    yield from unused(edges)
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        yield f"imports in a circle: {' -> '.join(error.args[1])}"
+    for top, count in loose(root).items():
+        if count > LOOSE_FILES_MAX:
+            yield f"{top}/ has {count} loose files, allowed are {LOOSE_FILES_MAX}"
+
+
+def main() -> int:
+    """Exit status: 1 where a rule is broken."""
+    lines: dict[str, list[int]] = {}
+    for module, path in modules().items():
+        top = f"{module.partition('.')[0]} (loose)"
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        lines.setdefault(room_of(module) or top, []).append(count)
+    for room in sorted(lines, key=lambda name: (*ROOMS, name).index(name)):
+        print(
+            f"{room:20} {len(lines[room]):3} files {sum(lines[room]):6} lines   "
+            f"{ROOMS.get(room, 'every room')}"
+        )
+    faults = list(broken())
+    print("\n".join(faults) or "every import is allowed")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Steps on a simulated device whose times are known by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from modescope.bench.devices.devices import Step
+from modescope.bench.tools.testbed.simulated import SimulatedDevice, step
+
+
+def device_bound(device: SimulatedDevice) -> Step:
+    return step(device, (0.5, 3.0))
+
+
+def host_bound(device: SimulatedDevice) -> Step:
+    return step(device, (3.0, 0.5))
+
+
+def two_kernels(device: SimulatedDevice) -> Step:
+    """Launches at 0.5 and 1.0; executes 0.5 to 1.5 and 1.5 to 2.5: the second launch is hidden."""
+    return step(device, (0.5, 1.0), (0.5, 1.0))
+
+
+def trailing_host_work(device: SimulatedDevice) -> Step:
+    """Executes 0.5 to 1.0 while the host goes on until 2.5."""
+    return step(device, (0.5, 0.5), (2.0, 0.0))
+
+
+KNOWN: dict[Callable[[SimulatedDevice], Step], tuple[float, float, float, float]] = {
+    device_bound: (3.5, 0.5, 3.0, 3.0),
+    host_bound: (3.5, 3.0, 0.5, 3.0),
+    two_kernels: (2.5, 1.0, 2.0, 2.0),
+    trailing_host_work: (2.5, 2.5, 0.5, 2.5),
+}
+"""Steps and their latency, host time, device time and pipelined time, in seconds."""

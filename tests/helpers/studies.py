@@ -1,0 +1,376 @@
+"""Synthetic studies: records with planted times, so that every value can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modescope.bench.records import parquet
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Findings, Record
+
+# preset -> grad, autocast, compile, graph (as resolved for inference)
+MODES = {
+    "eager": ("enabled", False, "none", False),
+    "no_grad": ("no_grad", False, "none", False),
+    "inference_mode": ("inference_mode", False, "none", False),
+    "amp": ("inference_mode", True, "none", False),
+    "compile": ("inference_mode", False, "default", False),
+    "reduce-overhead": ("inference_mode", False, "reduce-overhead", False),
+    "max-autotune": ("inference_mode", False, "max-autotune", False),
+    "max-autotune-no-cudagraphs": ("inference_mode", False, "max-autotune-no-cudagraphs", False),
+    "cuda-graph": ("inference_mode", False, "none", True),
+    "compile-cuda-graph": ("inference_mode", False, "default", True),
+    "amp-compile": ("inference_mode", True, "default", False),
+}
+RANKS = {"smoke": 0, "quick": 1, "standard": 2, "thorough": 3}
+_started = count()
+
+_ENVIRONMENT = {
+    "environment_id": "env-1",
+    "host": "bench-host",
+    "device_name": "AMD EPYC 9554",
+    "cpu_name": "AMD EPYC 9554",
+    "cpu_cores": 2,
+    "memory_bytes": 8 * 2**30,
+    "python_version": "3.11.9",
+    "torch_version": "2.13.0+cpu",
+    "load_1min": 0.3,
+    "git_commit": "0123456789abcdef",
+    "git_dirty": False,
+    "variables": "{}",
+}
+
+
+def paired_rounds(
+    latency_s: float, speedup: float, rounds: int = 40, spread: float = 0.02
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Case and baseline: ratios spread evenly (in their logarithm) around `speedup`, shuffled."""
+    offsets = np.random.default_rng(1).permutation(np.linspace(-spread, spread, rounds))
+    case = latency_s * np.exp(-offsets / 2)
+    baseline = latency_s * speedup * np.exp(offsets / 2)
+    return tuple(case.tolist()), tuple(baseline.tolist())
+
+
+def record(
+    mode: str = "compile",
+    latency_s: float = 357e-6,
+    speedup: float = 1.25,
+    *,
+    rounds: int = 40,
+    spread: float = 0.02,
+    **columns: Any,
+) -> Record:
+    """One run, ok and in effect; any stored column can be given by name."""
+    case, baseline = paired_rounds(latency_s, speedup, rounds, spread)
+    played = columns.get("latency_rounds_s") or case
+    grad, autocast, compiled, graph = MODES[mode.partition("[")[0]]
+    number = next(_started)
+    model = columns.get("model", "transformer")
+    shape = columns.get("shape", canonical_json({"batch": 4, "seq": 64}))
+    dtype = columns.get("dtype", "bf16" if autocast else "fp32")
+    values: dict[str, Any] = {
+        **_ENVIRONMENT,
+        "schema_version": SCHEMA_VERSION,
+        "run_id": f"run-{number:06d}",
+        "case_id": f"{model}-{shape}-{_step(columns)}-{dtype}-{mode}",
+        "study": "main",
+        "started_at": f"2026-03-01T{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}Z",
+        "budget": "standard",
+        "budget_rank": RANKS[columns.get("budget", "standard").partition("[")[0]],
+        "seed": 0,
+        "replicate": 0,
+        "status": "ok",
+        "reason": None,
+        "duration_s": 11.0,
+        "command": f"python run.py model={model} mode={mode} dtype={dtype}",
+        "model": model,
+        "model_args": "{}",
+        "fullgraph": True,
+        "shape": shape,
+        "batch": 4,
+        "seq": 64,
+        "phase": "inference",
+        "optimizer": None,
+        "training": None,
+        "dtype": dtype,
+        "mode": mode,
+        "grad": grad,
+        "autocast": autocast,
+        "compile": compiled,
+        "graph": graph,
+        "baseline_mode": "eager",
+        "baseline_dtype": "fp32",
+        "device": "cpu",
+        "threads": 1,
+        "compile_cache": "cold",
+        "in_effect": True,
+        "error": 2.1e-7,
+        "eager_error": 2.0e-7,
+        "baseline_error": 2.0e-7,
+        "error_limit": 1e-5 if dtype == "fp32" else 1e-2,
+        "first_call_s": 1.0,
+        "baseline_first_call_s": 0.002,
+        "latency_rounds_s": case,
+        "baseline_latency_rounds_s": baseline,
+        "case_ran_first": tuple(index % 2 == 0 for index in range(len(played))),
+        "latency_calls_s": case * 5,
+    }
+    return _assemble(values | columns)
+
+
+def _step(columns: dict[str, Any]) -> str:
+    """The options of a training step that are part of the case."""
+    named = (("phase", "inference"), ("optimizer", None), ("training", None))
+    return "-".join(str(columns.get(name, usual)) for name, usual in named)
+
+
+def training(
+    mode: str = "compile",
+    latency_s: float = 1200e-6,
+    speedup: float = 1.25,
+    parts_s: Sequence[float] | None = (400e-6, 600e-6, 200e-6),
+    part_spread: float = 0.002,
+    **columns: Any,
+) -> Record:
+    """A step of training by its parts: forward, backward, optimizer and, where given, scaler.
+
+    `parts_s` None: a step that cannot be taken apart.
+    """
+    names = ("forward", "backward", "optimizer", "scaler")
+    known = dict(zip(names, parts_s or (), strict=False))
+    times = {f"{name}_rounds_s": blocks(known_s, spread=part_spread)
+             for name, known_s in known.items()}  # fmt: skip
+    usual: dict[str, Any] = {
+        "phase": "train",
+        "optimizer": "sgd",
+        "training": "{}",
+        "grad": "enabled",
+        "loss_scale": 65536.0 if "scaler" in known else None,
+        "overflow_skipped": True if "scaler" in known else None,
+        "parts_note": None if parts_s else "the whole step is one CUDA graph",
+    }
+    return record(mode, latency_s, speedup, **(usual | times | columns))
+
+
+def blocks(middle_s: float, count: int = 12, spread: float = 0.01) -> tuple[float, ...]:
+    """Values spread evenly around `middle_s`; of 12 the interval is +-`spread` * 7 / 11."""
+    return tuple((middle_s * (1 + np.linspace(-spread, spread, count))).tolist())
+
+
+def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01) -> dict[str, Any]:
+    """The clocks of a CPU, which has no queue; without dispatch time as under autocast."""
+    unread = "autocast casts every weight on an empty batch too"
+    return {
+        "host_rounds_s": blocks(latency_s, spread=spread),
+        "pipelined_rounds_s": blocks(latency_s, spread=spread),
+        "device_note": "a CPU has no queue of its own",
+        "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s, spread=spread),
+        "dispatch_note": unread if dispatch_s is None else None,
+        "synchronize_s": 0.0,
+    }
+
+
+def cuda_clocks(
+    host_s: float, device_s: float | None, dispatch_s: float | None = None
+) -> dict[str, Any]:
+    """The clocks of a GPU; pipelined time is the larger of host and device time."""
+    return {
+        "device": "cuda",
+        "device_name": "NVIDIA H200",
+        "host_rounds_s": blocks(host_s),
+        "device_rounds_s": None if device_s is None else blocks(device_s),
+        "device_note": "the queue ran empty" if device_s is None else None,
+        "pipelined_rounds_s": blocks(max(host_s, device_s or 0.0)),
+        "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s),
+        "dispatch_note": "the captured graph is empty" if dispatch_s is None else None,
+        "synchronize_s": 4e-6,
+    }
+
+
+def not_measured(mode: str, status: str, reason: str, **columns: Any) -> Record:
+    """A run that ended without times."""
+    nothing = {field.name: None for field in fields(Findings) if field.name != "flags"}
+    return record(mode, **{**nothing, "status": status, "reason": reason, **columns})
+
+
+def _assemble(values: dict[str, Any]) -> Record:
+    """The record of these columns; all others have their default, or are null."""
+    known = {field.name for part in PARTS for field in fields(part)}
+    if unknown := values.keys() - known:
+        raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
+    parts: list[Any] = [part(**_arguments(part, values)) for part in PARTS]
+    return Record(*parts)
+
+
+def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        field.name: values.get(field.name)
+        for field in fields(part)
+        if field.name in values or field.default is MISSING
+    }
+
+
+def save(records: Iterable[Record], study: Path) -> Path:
+    """Writes a study and returns its folder."""
+    (study / "runs").mkdir(parents=True, exist_ok=True)
+    for one in records:
+        parquet.write(one, study / "runs")
+    return study
+
+
+def cpu_sweep(model: str = "transformer", **columns: Any) -> Sequence[Record]:
+    """All eleven modes on a CPU: without graphs, and with modes that are the same as others."""
+    no_graphs = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"
+    no_tuning = "autotuning had no choices to compare: same code as compile"
+    needs_cuda = "graph=true captures a CUDA graph and device=cpu has none; use device=cuda"
+    same: dict[str, Any] = {"model": model, **columns}
+    return (
+        record("eager", 468e-6, 1.0005, first_call_s=0.002, **same),
+        record("no_grad", 455e-6, 1.028, first_call_s=0.002, **same),
+        record("inference_mode", 452e-6, 1.034, first_call_s=0.002, spread=0.08, **same),
+        record("amp", 890e-6, 0.526, error=3.2e-3, first_call_s=0.003, **same),
+        record("compile", 357e-6, 1.311, first_call_s=7.2, **same),
+        record(
+            "reduce-overhead", 358e-6, 1.308, first_call_s=7.4, in_effect=False,
+            in_effect_note=no_graphs, **same,
+        ),
+        record(
+            "max-autotune", 356e-6, 1.312, first_call_s=31.0, in_effect=False,
+            in_effect_note=no_graphs, **same,
+        ),
+        record(
+            "max-autotune-no-cudagraphs", 359e-6, 1.307, first_call_s=30.0, in_effect=False,
+            in_effect_note=no_tuning, **same,
+        ),
+        not_measured("cuda-graph", "skipped", needs_cuda, **same),
+        not_measured("compile-cuda-graph", "skipped", needs_cuda, **same),
+        record("amp-compile", 700e-6, 0.668, error=3.4e-3, first_call_s=8.9, flags=("drift",),
+               **same),
+    )  # fmt: skip
+
+
+# mode -> planted dispatch per operator and per call, planted work per element, all in seconds
+SERIES = {
+    "eager": (1.8e-6, 3e-6),
+    "no_grad": (1.2e-6, 3e-6),
+    "inference_mode": (0.9e-6, 2e-6),
+    "compile": (0.01e-6, 12e-6),
+}
+
+
+def dispatch_series(
+    ops: Sequence[int] = (4, 8, 16, 32, 64), noise: float = 0.01, **columns: Any
+) -> Sequence[Record]:
+    """A chain of operators: dispatch = fixed + slope x ops, off by `noise` from size to size."""
+    records = []
+    for mode, (per_op_s, fixed_s) in SERIES.items():
+        for place, count_ in enumerate(ops):
+            wobble = 1 + noise * (-1) ** place
+            dispatch_s = (fixed_s + per_op_s * count_) * wobble
+            latency_s = dispatch_s + 0.25e-6 * count_
+            eager_s = 3e-6 + (1.8e-6 + 0.25e-6) * count_
+            records.append(
+                record(mode, latency_s, eager_s / latency_s, model="pointwise", seq=None, batch=8,
+                       shape=canonical_json({"batch": 8, "ops": count_, "width": 64}),
+                       **(cpu_clocks(latency_s, dispatch_s) | columns))
+            )  # fmt: skip
+    return records
+
+
+def batch_series(batches: Sequence[int] = (1, 4, 16, 64, 256), **columns: Any) -> Sequence[Record]:
+    """A transformer over its batch: dispatch stays, work is 1 us per row of the batch.
+
+    So dispatch is half of the call where the batch is dispatch / 1 us.
+    """
+    records = []
+    for mode, dispatch_s in {"eager": 50e-6, "inference_mode": 33e-6, "compile": 10e-6}.items():
+        for batch in batches:
+            latency_s, eager_s = dispatch_s + batch * 1e-6, 50e-6 + batch * 1e-6
+            shape = canonical_json({"batch": batch, "seq": 64})
+            clocks = cpu_clocks(latency_s, dispatch_s) | columns
+            records.append(
+                record(mode, latency_s, eager_s / latency_s, shape=shape, batch=batch, **clocks)
+            )
+    return records
+
+
+def compiled_in_pieces() -> Sequence[Record]:
+    """The rows of compile in `batch_series`, again without fullgraph."""
+    return [
+        replace(one, work=replace(one.work, fullgraph=False),
+                attempt=replace(one.attempt, case_id=one.attempt.case_id + "breaks"))
+        for one in batch_series() if one.work.mode == "compile"
+    ]  # fmt: skip
+
+
+# mode -> planted host time on CUDA: fixed, and per operator of a chain; seconds
+CUDA_HOST = {"eager": (20e-6, 5e-6), "cuda-graph": (6e-6, 0.2e-6)}
+
+
+def at_size(mode: str, speedup: float, batch: int, seq: int = 64, **columns: Any) -> Record:
+    """One run at these sizes."""
+    shape = canonical_json({"batch": batch, "seq": seq})
+    return record(mode, speedup=speedup, shape=shape, batch=batch, **columns)
+
+
+def saving_steps(mode: str, saved_bytes: Sequence[int | None]) -> list[Record]:
+    """Training at batches of 1, 2, 4, ... that saves so many bytes for its backward."""
+    batches = [2**n for n in range(len(saved_bytes))]
+    return [
+        training(mode, shape=f'{{"batch":{batch}}}', batch=batch, saved_activation_bytes=saved)
+        for batch, saved in zip(batches, saved_bytes, strict=True)
+    ]
+
+
+def cuda_series(size: str, values: Sequence[int] = (1, 4, 16, 64, 256)) -> Sequence[Record]:
+    """Over `ops` the host has more to do with each; over `batch` the device, 1 us per row.
+
+    The host works ahead of the device, so a call takes as long as the slower of both. A graph has
+    no dispatch time.
+    """
+    records = []
+    for mode, (fixed_s, per_op_s) in CUDA_HOST.items():
+        for value in values:
+            host_s = fixed_s + (per_op_s * value if size == "ops" else 0.0)
+            device_s = 1e-6 * value
+            dispatch_s = None if mode == "cuda-graph" else host_s / 2
+            clocks = cuda_clocks(host_s, device_s, dispatch_s)
+            shape = canonical_json({size: value, "width": 64})
+            latency_s = max(host_s, device_s) + 2e-6
+            records.append(record(mode, latency_s, 1.1, model="pointwise", shape=shape, **clocks))
+    return records
+
+
+def replicates(
+    count_: int,
+    latency_s: float = 357e-6,
+    speedup: float = 1.25,
+    between: float = 0.02,
+    seed: int = 0,
+    **columns: Any,
+) -> Sequence[Record]:
+    """Fresh processes of one case: latency off by `between`, speedup by a fifth of that (sd)."""
+    source = np.random.default_rng(seed)
+    return [
+        record("compile", latency_s * float(np.exp(source.normal(0, between))),
+               speedup * float(np.exp(source.normal(0, between / 5))), replicate=number, **columns)
+        for number in range(count_)
+    ]  # fmt: skip
+
+
+def cuda_sweep(**columns: Any) -> Sequence[Record]:
+    """Modes on a GPU: host time dominates eager, device time graphs; one has no device time."""
+    return (
+        record("eager", 132e-6, 1.0, **(cuda_clocks(120e-6, 40e-6, 70e-6) | columns)),
+        record("inference_mode", 112e-6, 1.18, **(cuda_clocks(100e-6, 40e-6, 50e-6) | columns)),
+        record("compile", 72e-6, 1.83, **(cuda_clocks(60e-6, 25e-6, 20e-6) | columns)),
+        record("reduce-overhead", 45e-6, 2.93, **(cuda_clocks(15e-6, 28e-6) | columns)),
+        record("cuda-graph", 52e-6, 2.54, **(cuda_clocks(8e-6, 41e-6) | columns)),
+        record("max-autotune", 50e-6, 2.64, **(cuda_clocks(14e-6, None) | columns)),
+    )

@@ -1,0 +1,169 @@
+"""Tiny models that are trained, and short ways to build and check steps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.devices.devices import Cpu, Step
+from modescope.bench.records.cases import Case, Training, Variant
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.check import Deviation
+from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.training import training_check
+from modescope.bench.steps.training.checkpointing import RECOMPUTING
+from modescope.bench.steps.training.losses import trainable
+from modescope.bench.steps.training.phase import TrainingPhase
+from modescope.bench.steps.training.trainer import Trainer, trainer_of
+from modescope.models import mlp, pointwise, transformer
+from tests.helpers import probe_models
+from tests.helpers.probe_models import variant
+
+WIDTH, ROWS = 8, 16
+
+Build = Callable[..., probe_models.Built]
+EAGER, GRAPH = variant(), variant(graph=True)
+
+
+def small_mlp() -> probe_models.Built:
+    """Two layers: a single one compiles no faster."""
+    return mlp.build(batch=4, width=16, depth=2)
+
+
+def small_transformer() -> probe_models.Built:
+    return transformer.build(batch=1, seq=8, width=16, heads=2)
+
+
+def small_pointwise() -> probe_models.Built:
+    return pointwise.build(batch=2, width=8, ops=8)
+
+
+def normalised() -> probe_models.Built:
+    """The gradient of the first bias is zero but for rounding and ReLU's jump."""
+    net = nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)
+    )
+    return net, (torch.randn(ROWS, WIDTH),)
+
+
+class PartlyUsed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.used(x)
+
+
+def partly_used() -> probe_models.Built:
+    return PartlyUsed(), (torch.randn(ROWS, WIDTH),)
+
+
+def tied() -> probe_models.Built:
+    first, last = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH)
+    last.weight = first.weight
+    return nn.Sequential(first, nn.GELU(), last), (torch.randn(ROWS, WIDTH),)
+
+
+def frozen() -> probe_models.Built:
+    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH))
+    net[0].weight.requires_grad_(False)
+    return net, (torch.randn(ROWS, WIDTH),)
+
+
+def looked_up() -> probe_models.Built:
+    return nn.Sequential(nn.Embedding(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)), (
+        torch.arange(WIDTH),
+    )
+
+
+LEARNERS: dict[str, Build] = {
+    each.__name__: each
+    for each in (
+        *(small_mlp, small_transformer, small_pointwise),
+        *(normalised, partly_used, tied, frozen, looked_up),
+    )
+}
+
+
+def subject(build: Build, loss: str = "mse") -> Subject:
+    torch.manual_seed(0)
+    module, args = build()
+    return trainable(Subject(module, Inputs(args, {})), loss, seed=0)
+
+
+def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **options: Any) -> Built:
+    """Built like a timed variant: on its own copy, called before, its loss scale settled."""
+    training = Training(**options)
+    own = of.cast(modes.weight_dtype(asked))
+    own = Subject(RECOMPUTING[training.checkpoint](own.module), own.inputs)
+    made = modes.build(own, asked, True, device or Cpu(), TrainingPhase(training))
+    with made.kept():
+        made.step()
+    made.settle()
+    return made
+
+
+def check_of(of: Subject, **options: Any) -> training_check.TrainingCheck:
+    return TrainingPhase(Training(**options)).check(of, Cpu(), seed=0)
+
+
+def examined(build: Build, asked: Variant = EAGER, **options: Any) -> Deviation:
+    of = subject(build)
+    return check_of(of, **options).examine(built(of, asked, **options), asked)
+
+
+def with_step(made: Built, step: Callable[[Trainer], Tensor]) -> Built:
+    """The same, but with another step to be timed."""
+    trainer = trainer_of(made)
+    replaced: Step = lambda: step(trainer)  # noqa: E731
+    return replace(made, live=replaced, step=replaced)
+
+
+class Graphs(Cpu):
+    """Records what was captured or graphed, and runs it live."""
+
+    def __init__(self) -> None:
+        self.captured: list[Step] = []
+        self.graphed_modules: list[nn.Module] = []
+        self.autocast: list[tuple[bool, bool]] = []
+
+    def capture(self, step: Step) -> Step:
+        self.captured.append(step)
+        step()
+        return lambda: step()
+
+    def graphed(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
+        self.graphed_modules.append(module)
+        self.autocast.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
+        forward = module.forward
+        module.forward = lambda *args: forward(*args)
+        return module
+
+
+def case(of: Build, asked: Variant = EAGER, **options: Any) -> Case:
+    """Of a model of this file, for `bench.case.runner`."""
+    target = f"{__name__}:{of.__name__}"
+    made = probe_models.case(
+        replace(probe_models.model(of), target=target, name=f"custom:{target}"), asked
+    )
+    return replace(made, options=Training(**options))
+
+
+def parameters(made: Built) -> list[Tensor]:
+    return [each.detach().clone() for each in trainer_of(made).trained]
+
+
+def everything(made: Built) -> list[Tensor]:
+    """All state that a step may change and that must be restored."""
+    state = [*made.subject.tensors(), *trainer_of(made).tensors()]
+    return [each.detach().clone() for each in state]
+
+
+def equal(some: list[Tensor], others: list[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(torch.equal, some, others))

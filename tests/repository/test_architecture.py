@@ -1,0 +1,240 @@
+"""Imports between rooms, read from the source. The table is `ROOMS` in tests/helpers/rooms.py."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import rooms
+from tests.helpers.paths import ROOT
+
+MODULES = rooms.modules()
+IMPORTS = rooms.imports()
+
+STANDARD_LIBRARY = {"bench.records": {"pyarrow"}}
+"""Rooms that import only the standard library, and the exceptions."""
+
+WITHOUT_TORCH = {"bench.records", "bench.stats", "bench.text", "bench.sweep"}
+"""Rooms of the process that the user starts, like all of analysis/; only children import torch."""
+
+IN_CHILDREN = {
+    "bench.sweep.host.environment",
+    "bench.sweep.process.forkserver_first",
+    "bench.sweep.process.forkserver_last",
+}
+"""Modules of those rooms that only children import."""
+
+SAY_TORCH_CUDA = {"bench.devices.cuda", "bench.devices.cuda_allocator"}
+
+
+def torch_cuda_uses(source: str) -> list[int]:
+    """Lines that name torch.cuda: in text, by import or through an alias of torch."""
+    lines = [n for n, line in enumerate(source.splitlines(), 1) if "torch.cuda" in line]
+    tree = ast.parse(source)
+    aliases = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name == "torch"
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="cuda") if name in aliases:
+                lines.append(node.lineno)
+            case ast.ImportFrom(module="torch", names=names):
+                lines += [node.lineno for alias in names if alias.name == "cuda"]
+    return sorted(set(lines))
+
+
+def test_no_import_breaks_a_rule() -> None:
+    assert list(rooms.broken()) == []
+
+
+def test_the_table_of_rooms_has_no_circle() -> None:
+    TopologicalSorter(rooms.allowed()).prepare()
+    assert set().union(*rooms.allowed().values()) <= set(rooms.ROOMS)
+
+
+def test_models_and_the_rest_do_not_import_each_other() -> None:
+    for module, names in IMPORTS.items():
+        ours = {name.split(".")[1] for name in names if name.startswith("modescope.")}
+        if module.startswith("models"):
+            assert ours <= {"models"}, module
+            assert not {name.partition(".")[0] for name in names} & {"hydra", "omegaconf"}, module
+        else:
+            assert "models" not in ours, module
+
+
+def test_no_module_imports_tests_conf_or_run() -> None:
+    for module, names in IMPORTS.items():
+        assert not {name.partition(".")[0] for name in names} & {"tests", "run", "conf"}, module
+
+
+@pytest.fixture(scope="module")
+def of_tests() -> dict[str, set[str]]:
+    """Files of the tests and run.py, and all names that they import."""
+    return {
+        str(path.relative_to(ROOT)): rooms.imported(path.read_text(encoding="utf-8"), "tests")
+        for path in (ROOT / "run.py", *(ROOT / "tests").rglob("*.py"))
+    }
+
+
+def test_tests_do_not_import_other_tests(of_tests: dict[str, set[str]]) -> None:
+    for path, names in of_tests.items():
+        for name in names:
+            last = name.rpartition(".")[2]
+            test = last.startswith("test_") or last == "conftest"
+            assert not (test and name.startswith("tests.")), (path, name)
+
+
+def test_tests_import_by_the_name_modescope(of_tests: dict[str, set[str]]) -> None:
+    assert list(rooms.misnamed(of_tests)) == []
+
+
+def test_test_folders_mirror_the_rooms() -> None:
+    folders = {
+        path.parent
+        for top in ("bench", "analysis")
+        for path in (ROOT / "tests" / top).rglob("test_*.py")
+    }
+    for folder in folders - {ROOT / "tests" / "analysis", ROOT / "tests" / "bench"}:
+        assert (ROOT / folder.relative_to(ROOT / "tests")).is_dir(), folder
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for top in rooms.TOPS:
+        shutil.copytree(ROOT / top, tmp_path / top, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        (
+            "bench/timing/timers.py",
+            "from modescope.bench.case import runner",
+            "bench.timing.timers imports bench.case.runner",
+        ),
+        (
+            "bench/records/cases.py",
+            "def late():\n    from modescope.bench.stats.ranks import kendall",
+            "bench.records.cases imports bench.stats.ranks",
+        ),
+        (
+            "bench/stats/ranks.py",
+            "import modescope.analysis.format.columns",
+            "bench.stats.ranks imports analysis.format.columns",
+        ),
+        (
+            "bench/timing/timers.py",
+            "from modescope.bench.timing import comparison",
+            "imports in a circle: bench.timing",
+        ),
+        (
+            "bench/steps/outputs.py",
+            "from modescope.bench.steps.training import losses",
+            "folders of bench.steps import each other: bench.steps",
+        ),
+        (
+            "bench/case/roofline/counting.py",
+            "from modescope.bench.case import snapshot",
+            "folders of bench.case import each other: bench.case",
+        ),
+        (
+            "bench/timing/timers.py",
+            "import bench.records.cases",
+            "bench.timing.timers imports bench.records.cases, which is modescope.bench.records",
+        ),
+        (
+            "analysis/table.py",
+            "def late():\n    from analysis.rows import flags",
+            "analysis.table imports analysis.rows.flags, which is modescope.analysis.rows.flags",
+        ),
+    ],
+    ids=[
+        "upward",
+        "within a function",
+        "from analysis",
+        "circle",
+        "into a folder above",
+        "out of a folder below",
+        "top level",
+        "from top level",
+    ],
+)
+def test_a_planted_import_breaks_its_rule(copy: Path, file: str, line: str, fault: str) -> None:
+    with (copy / file).open("a") as source:
+        source.write(f"\n{line}\n")
+    assert any(each.startswith(fault) for each in rooms.broken(copy))
+
+
+@pytest.mark.parametrize("module", rooms.MUTUAL)
+def test_folders_import_each_other_only_by_the_exceptions(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(rooms.MUTUAL, module)
+    room = rooms.room_of(module)
+    found = list(rooms.mutual(rooms.graph(IMPORTS)))
+    assert [line.partition(":")[0] for line in found] == [f"folders of {room} import each other"]
+
+
+@pytest.mark.parametrize("top", ["bench", "analysis"])
+def test_a_seventh_loose_file_breaks_the_rule(top: str, copy: Path) -> None:
+    for number in range(7 - rooms.loose(copy)[top]):
+        assert list(rooms.broken(copy)) == []
+        (copy / top / f"loose_{number}.py").touch()
+    assert list(rooms.broken(copy)) == [f"{top}/ has 7 loose files, allowed are 6"]
+
+
+@pytest.mark.parametrize("room", STANDARD_LIBRARY)
+def test_records_import_only_the_standard_library_and_pyarrow(room: str) -> None:
+    known = {*sys.stdlib_module_names, "modescope", "bench", *STANDARD_LIBRARY[room]}
+    for module, names in IMPORTS.items():
+        if rooms.room_of(module) == room:
+            assert {name.partition(".")[0] for name in names} <= known, module
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - SAY_TORCH_CUDA))
+def test_only_devices_name_torch_cuda(module: str) -> None:
+    assert torch_cuda_uses(MODULES[module].read_text(encoding="utf-8")) == []
+
+
+def test_command_lines_do_not_import_torch() -> None:
+    """With every module of the rooms that run there."""
+    names = {
+        f"modescope.{module}"
+        for module in set(MODULES) - IN_CHILDREN
+        if rooms.room_of(module) in WITHOUT_TORCH or module.startswith("analysis")
+    }
+    assert len(names) > 100
+    code = f"import sys, run, {', '.join(sorted(names))}; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "torch was imported"
+
+
+def test_imports_are_found_inside_functions_and_relative_ones_too() -> None:
+    source = "import a.b as c\ndef f():\n from . import d\n from ..e import f\n from g import h"
+    found = rooms.imported(source, package="top.sub")
+    assert found == {"a.b", "top.sub", "top.sub.d", "top.e", "top.e.f", "g", "g.h"}
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("import torch\n\ntorch.cuda.synchronize()", [3]),
+        ("import torch as t\nt.cuda.synchronize()", [2]),
+        ("from torch import cuda", [1]),
+        ("import torch.cuda as c", [1]),
+        ("import torch\nprint(torch.version.cuda)", []),
+    ],
+)
+def test_torch_cuda_is_found_under_any_name(source: str, lines: list[int]) -> None:
+    assert torch_cuda_uses(source) == lines
