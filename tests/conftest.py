@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,17 +50,42 @@ def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+def _settings() -> dict[str, Any]:
+    """Torch's global settings that a case changes, by name."""
+    import torch
+
+    return {
+        "threads": torch.get_num_threads(),
+        "precision": torch.get_float32_matmul_precision(),
+        "tf32": torch.backends.cudnn.allow_tf32,
+        "gives up": torch._dynamo.config.fail_on_recompile_limit_hit,
+        "activation budget": torch._functorch.config.activation_memory_budget,
+    }
+
+
+@pytest.fixture(autouse=True)
+def settings_kept() -> Iterator[None]:
+    """Fails a test that leaves a global setting changed, which later tests would fail by."""
+    if "torch._dynamo" not in sys.modules or "torch._functorch.config" not in sys.modules:
+        yield
+        return
+    before = _settings()
+    yield
+    assert _settings() == before, "this test needs the fixture restored_settings"
+
+
 @pytest.fixture
-def restored_settings() -> Iterator[None]:
+def restored_settings(settings_kept: None) -> Iterator[None]:
     """For cases that run in this process: they change global settings, and tests follow."""
     import torch
 
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    gives_up = torch._dynamo.config.fail_on_recompile_limit_hit
+    before = _settings()
     yield
-    torch.set_num_threads(threads)
-    torch.set_float32_matmul_precision(precision)
-    torch._dynamo.config.fail_on_recompile_limit_hit = gives_up
+    torch.set_num_threads(before["threads"])
+    torch.set_float32_matmul_precision(before["precision"])
+    torch.backends.cudnn.allow_tf32 = before["tf32"]
+    torch._dynamo.config.fail_on_recompile_limit_hit = before["gives up"]
+    torch._functorch.config.activation_memory_budget = before["activation budget"]
 
 
 @pytest.fixture(scope="module")

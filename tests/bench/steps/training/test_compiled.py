@@ -108,16 +108,13 @@ def case(**options: Any) -> Case:
 
 
 @pytest.fixture
-def restored_settings() -> Iterator[None]:
-    """Restores global settings, and resets the compiler."""
+def compiler_reset(restored_settings: None) -> Iterator[None]:
     torch.compiler.reset()
-    with torch._functorch.config.patch(), torch._dynamo.config.patch():
-        yield
+    yield
     torch.compiler.reset()
 
 
-@pytest.mark.usefixtures("restored_settings")
-@pytest.mark.usefixtures("as_in_a_child", "restored_settings")
+@pytest.mark.usefixtures("as_in_a_child", "compiler_reset")
 def test_every_column_of_a_compiled_training_step(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,8 +151,7 @@ def test_every_column_of_a_compiled_training_step(
     )
 
 
-@pytest.mark.usefixtures("restored_settings")
-@pytest.mark.usefixtures("as_in_a_child", "restored_settings")
+@pytest.mark.usefixtures("as_in_a_child", "compiler_reset")
 def test_a_small_budget_for_activations_keeps_fewer() -> None:
     """With a budget of 0, compiled forward saves nothing; the loss, which is not compiled, does."""
     memory_alone = replace(smoke(), memory=True)
@@ -199,8 +195,7 @@ def miscompiled() -> probe_models.Built:
     return Miscompiled(), (torch.randn(8, 4),)
 
 
-@pytest.mark.usefixtures("restored_settings")
-@pytest.mark.usefixtures("as_in_a_child", "restored_settings")
+@pytest.mark.usefixtures("as_in_a_child", "compiler_reset")
 @pytest.mark.parametrize("mode", ["eager", "compile"])
 def test_a_backward_that_is_wrong_only_under_compile_is_found(mode: str) -> None:
     asked = trained_models.case(trained_models.small_mlp, preset(mode, "fp32"))
