@@ -8,8 +8,9 @@ import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from modescope.bench.case import paired_timing, passes
+from modescope.bench.case.correctness.judging import Judge, judge_of
+from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
-from modescope.bench.case.judge_correctness import Judge
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
@@ -69,10 +70,15 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     _settle(case, plan)
-    candidate, findings = _timed(progress, case, device, plan)
+    candidate, last_check, findings = _timed(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
-    return Result("ok", None, passes.run(progress, scene, findings))
+    findings = passes.run(progress, scene, findings)
+    if last_check is None:
+        return Result("ok", None, findings)
+    progress("last check", Result("ok", None, findings, ("checked_note",)))
+    del candidate, scene
+    return Result("ok", None, last_check(case, plan, device, findings))
 
 
 def _settle(case: Case, plan: Plan) -> None:
@@ -89,33 +95,35 @@ def _settle(case: Case, plan: Plan) -> None:
 
 def _timed(
     progress: Progress, case: Case, device: Hardware, plan: Plan
-) -> tuple[Contender, Findings]:
+) -> tuple[Contender, LastCheck | None, Findings]:
     """The candidate after checks of correctness and effect, with everything that is timed."""
     progress("reference")
     phase = phase_of(case.options)
     subject = build(case.model, case.shape).to(device.torch_device)
     subject = phase.prepare(subject, plan.seed)
-    judge = Judge(phase.check(subject, device, plan.seed), case, plan)
+    check = phase.check(subject, device, plan.seed)
     precision = torch.get_float32_matmul_precision()
     findings = joined(Findings(matmul_precision=precision), calibrate(device))
-    if judge.check.unfit:
-        raise Ended("failed", judge.check.unfit, findings)
+    if check.unfit:
+        raise Ended("failed", check.unfit, findings)
 
     progress("first call")
-    findings = judge.limit_error(subject, device, findings)
+    subject = replace(subject, random=check.random)
+    judge = judge_of(check, subject, case, plan, device)
+    findings = judge.columns(findings)
     candidate = enter(subject, case.variant, case, device, plan)
     progress("check")
-    findings = judge.judge(candidate, _describe(candidate, findings))
+    findings = judge.judge(candidate.built, _describe(candidate, findings))
     progress("baseline")
-    baseline, findings = _baseline(judge, subject, candidate, device, findings)
+    baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed, and its references, take memory
 
     with candidate.built.kept():  # a module that counts its calls ends as it began
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
-    findings = judge.judge(candidate, findings)
+    findings = judge.judge(candidate.built, findings)
     progress("evidence")
-    return candidate, _prove(candidate, baseline, device, findings)
+    return candidate, judge.last_check, _prove(candidate, baseline, device, findings)
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
@@ -136,23 +144,30 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
 
 
 def _baseline(
-    judge: Judge, subject: Subject, candidate: Contender, device: Hardware, findings: Findings
+    judge: Judge,
+    subject: Subject,
+    candidate: Contender,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
 ) -> tuple[Contender | None, Findings]:
     """The baseline after its first call; None where there is none, or where its results are wrong.
 
     A baseline that compiles uses the caches that the case filled: the time of its first call means
     nothing, and if it compiled nothing itself, it runs the case's graphs.
     """
-    variant = judge.case.baseline
+    variant = case.baseline
     if variant is None:
         return None, findings
-    baseline = enter(subject, variant, judge.case, device, judge.plan)
+    baseline = enter(subject, variant, case, device, plan)
     if not variant.mode.compiles:
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.facts.compiled.graphs == 0:
         facts = replace(baseline.facts, compiled=candidate.facts.compiled)
         baseline = replace(baseline, facts=facts)
-    return judge.judge_baseline(baseline, findings)
+    is_right, findings = judge.baseline_is_right(baseline.built, variant, findings)
+    return (baseline, findings) if is_right else (None, flagged(findings, "baseline_wrong"))
 
 
 def _prove(

@@ -31,20 +31,40 @@ class Checks:
     seen_grad: str | None = nullable("grad state in which the step called the model")
     seen_autocast: str | None = nullable("autocast dtype at that call; none where off")
     seen_weight_dtype: str | None = nullable("dtype of the weights at that call")
+    checked: str | None = nullable(
+        "how results were checked: exact (those of the timed step, against float64), "
+        "without_randomness (those of a copy that is built and compiled the same, with its random "
+        "numbers switched off, against float64), or not; null where the case ended before"
+    )
+    checked_note: str | None = nullable(
+        "how the randomness was switched off, why results could not be checked, or what "
+        "error_limit rests on"
+    )
     error: float | None = nullable(
-        "relative RMS error against float64 of the artifact that was timed: the worst output over "
-        "two fresh inputs, or the worst loss, gradient or update over three steps of training; a "
-        "training error that rounding at a ReLU can explain is measured on other batches too, and "
-        "the smallest counts"
+        "relative RMS error against float64 of what `checked` names: the worst output over two "
+        "fresh inputs, or the worst loss, gradient or update over three steps of training"
     )
     error_place: str | None = nullable(
         "where that error is: an output, a loss, or the gradient or update of a parameter"
     )
     eager_error: float | None = nullable("the same error of plain eager at this dtype")
     baseline_error: float | None = nullable("the same error of the timed baseline")
+    baseline_error_limit: float | None = nullable(
+        "largest error accepted for the baseline unless max_error is larger"
+    )
     error_limit: float | None = nullable(
         "largest error accepted for this case unless max_error is larger; 0 where the error of "
         "plain eager at this dtype is too large to judge any mode"
+    )
+    scale_error: float | None = nullable(
+        "in training: how far the factor between a gradient or update and that of float64 is from "
+        "1, at worst; a gradient that is 2 % too large has 0.02"
+    )
+    eager_scale_error: float | None = nullable("the same of plain eager at this dtype")
+    scale_error_limit: float | None = nullable("largest scale_error accepted for this case")
+    drawn_spread: float | None = nullable(
+        "of a model that draws random numbers: how much its results differ from call to call, "
+        "relative to eager (1: as much; 0: the same random numbers in every call)"
     )
     first_call_s: float | None = nullable(
         "time of the first call, with compiling, autotuning and capturing, without imports; where "

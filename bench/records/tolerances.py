@@ -12,17 +12,11 @@ EAGER_LIMIT = 5.0
 EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
 """Distance from 1 to the next number, in the dtype that products are computed in."""
 
-RELU_JUMP = 6.0
-"""Times sqrt(EPS): how far gradients may be off where rounding switches ReLUs on or off. Of n ReLUs
-about n x EPS / 2 switch, and each changes the gradients of its layer by about 1 / sqrt(n)."""
+ROUNDING_FACTOR = 3.0
+"""How far beyond the errors of a few perturbed runs a correct step may be. In fp32, eager and
+compiled steps of seven models had at most 1.5 times those errors."""
 
 
-def eager_is_sane(error: float, dtype: str, trains: bool = False) -> bool:
+def eager_is_sane(error: float, dtype: str) -> bool:
     """Whether plain eager's error at this dtype is small enough to compare modes with it."""
-    limit = EAGER_LIMIT * TOLERANCE[dtype]
-    return math.isfinite(error) and error <= (max(limit, jump(dtype)) if trains else limit)
-
-
-def jump(dtype: str) -> float:
-    """The largest error that correct gradients can have at this dtype (`RELU_JUMP`)."""
-    return RELU_JUMP * math.sqrt(EPS[dtype])
+    return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]

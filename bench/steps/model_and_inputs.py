@@ -54,6 +54,7 @@ class Subject:
 
     module: torch.nn.Module
     inputs: Inputs
+    random: bool = False  # whether forward is known to draw random numbers
 
     def cast(self, dtype: torch.dtype) -> Subject:
         """A copy whose floating weights, buffers and inputs have `dtype`.
@@ -67,6 +68,7 @@ class Subject:
         return Subject(
             copy.deepcopy(self.module)._apply(converted),
             self.inputs.map(lambda tensor: converted(tensor.clone())),
+            self.random,
         )
 
     def tensors(self) -> list[torch.Tensor]:
@@ -75,7 +77,8 @@ class Subject:
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
-        return Subject(self.module.to(device), self.inputs.map(lambda t: t.to(device)))
+        inputs = self.inputs.map(lambda tensor: tensor.to(device))
+        return Subject(self.module.to(device), inputs, self.random)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **opti
     """Built like a timed variant: on its own copy, called before, its loss scale settled."""
     training = Training(**options)
     own = of.cast(modes.weight_dtype(asked))
-    own = Subject(RECOMPUTING[training.checkpoint](own.module), own.inputs)
+    own = Subject(RECOMPUTING[training.checkpoint](own.module, False), own.inputs)
     made = modes.build(own, asked, True, device or Cpu(), TrainingPhase(training))
     with made.kept():
         made.step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,27 +11,19 @@ import torch
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.records.tolerances import eager_is_sane
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation
+from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
 from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.outputs import Outputs, comparable
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
 
-EAGER_FACTOR = 3.0
-
 REPEATABLE = 1e-9
 """Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
 
-GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
-
 NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
-STOCHASTIC = (
-    "the model draws random numbers in forward, so its outputs cannot be checked; switch that off "
-    "in eval()"
-)
 
 
 @dataclass(frozen=True)
@@ -42,10 +34,21 @@ class OutputCheck(Check):
     references: tuple[Outputs, ...]
     seed: int
     unfit: str | None
+    random: bool
 
-    def examine(self, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
-        """As `Check.examine`; `limit` has no effect."""
+    def examine(self, built: Built, variant: Variant) -> Deviation:
+        """As `Check.examine`."""
         return deviation(self, built.subject, built.step)
+
+    def results(self, built: Built) -> Outputs:
+        """The outputs."""
+        with state_kept(built.subject.module):
+            return comparable(built.step())
+
+    def usual(self, eager: Deviation, variant: Variant) -> Limit | None:
+        """As `Check.usual`."""
+        sane = eager_is_sane(eager.error, variant.dtype)
+        return Limit(accepted_error(eager.error, variant.dtype)) if sane else None
 
 
 def prepare(subject: Subject, seed: int) -> OutputCheck:
@@ -60,9 +63,8 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
         references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
         again = _run(double, forward, inputs[0], seed + 1)
     unfit = None if references[0] else NO_TENSORS
-    if worst(errors(again, references[0]).items()).error > REPEATABLE:
-        unfit = STOCHASTIC
-    return OutputCheck(inputs, references, seed, unfit)
+    random = worst(errors(again, references[0]).items()).error > REPEATABLE
+    return OutputCheck(inputs, references, seed, unfit, random)
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
@@ -77,46 +79,6 @@ def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
     ]
     subject.inputs.assign(own)
     return worst((each.place, each.error) for each in deviations)
-
-
-def accepted_error(eager_error: float, dtype: str) -> float:
-    """The largest error accepted where plain eager at the same dtype has `eager_error`."""
-    return EAGER_FACTOR * eager_error + TOLERANCE[dtype] / 10
-
-
-def unjudged(eager_error: float, dtype: str) -> str:
-    """Why no mode can be judged at `dtype`, and what to do."""
-    return (
-        f"even eager at {dtype} has a relative error of {eager_error:.2g} against float64, so no "
-        f"mode can be judged at this dtype; use a wider dtype{_accept(eager_error)} ({GUIDE})"
-    )
-
-
-def too_large(error: float, place: str | None, eager: float, dtype: str, accepted: float) -> str:
-    """Why an error ends a case, how it compares with eager's, and what to do."""
-    at = f" in {place}" if place else ""
-    times = f"{error / eager:.2g} times eager's {eager:.2g}" if eager else "eager has 0"
-    beyond = times if math.isfinite(error) else f"eager has {eager:.2g}"
-    return (
-        f"relative error {error:.2g} against float64{at}, {beyond} at {dtype}; accepted is "
-        f"{accepted:.2g}; check whether seed=1 and another dtype or mode show it too"
-        f"{_accept(error)} ({GUIDE})"
-    )
-
-
-def _accept(error: float) -> str:
-    """How to accept `error`, as a clause; empty where the error is not finite."""
-    if not math.isfinite(error):
-        return ""
-    step = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return f", or accept the error with max_error={math.ceil(error / step) * step:.2g}"
-
-
-def worst(errors: Iterable[tuple[str | None, float]]) -> Deviation:
-    """The largest of errors by place; nan counts as larger than any other."""
-    ranked = ((math.isnan(error), error, place) for place, error in errors)
-    _, error, place = max(ranked, key=lambda each: each[:2], default=(False, 0.0, None))
-    return Deviation(error, place)
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:

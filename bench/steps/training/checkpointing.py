@@ -11,19 +11,23 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 from torch.nn import Module, ModuleDict, ModuleList, Parameter
 
 
-def _none(module: Module) -> Module:
+def _none(module: Module, random: bool) -> Module:
     return module
 
 
-def _whole(module: Module) -> Module:
-    """Random numbers are not replayed: models that draw some are refused before timing."""
-    return checkpoint_wrapper(module, preserve_rng_state=False)
+def _whole(module: Module, random: bool) -> Module:
+    """Recomputed with the same random numbers, where the model draws any.
+
+    Without need it is not asked for: a CUDA graph cannot capture how torch restores them.
+    """
+    return checkpoint_wrapper(module, preserve_rng_state=random)
 
 
-def _children(module: Module) -> Module:
+def _children(module: Module, random: bool) -> Module:
     for name, child in list(module.named_children()):
         inside = isinstance(child, (ModuleList, ModuleDict))  # containers that are never called
-        setattr(module, name, _children(child) if inside else _whole(child))
+        wrapped = _children(child, random) if inside else _whole(child, random)
+        setattr(module, name, wrapped)
     return module
 
 
@@ -33,9 +37,10 @@ def trained(module: Module) -> dict[str, Parameter]:
     return {name: parameter for name, parameter in named.items() if parameter.requires_grad}
 
 
-RECOMPUTING: dict[str, Callable[[Module], Module]] = {
+RECOMPUTING: dict[str, Callable[[Module, bool], Module]] = {
     "none": _none,
     "children": _children,
     "model": _whole,
 }
-"""By train.checkpoint: wraps what is recomputed as one piece. Each changes the given module."""
+"""By train.checkpoint: wraps what is recomputed as one piece. Each changes the given module, and is
+told whether it draws random numbers."""

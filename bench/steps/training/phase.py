@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -50,7 +50,8 @@ class TrainingPhase(Phase):
 
     def own(self, subject: Subject) -> Subject:
         """With activation checkpointing as the options say."""
-        return Subject(RECOMPUTING[self.options.checkpoint](subject.module), subject.inputs)
+        recomputing = RECOMPUTING[self.options.checkpoint]
+        return replace(subject, module=recomputing(subject.module, subject.random))
 
     def start(self, module: torch.nn.Module) -> Start:
         """Copies of the trained parameters."""

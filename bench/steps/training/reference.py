@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import torch
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.tolerances import EPS, TOLERANCE
 from modescope.bench.steps import modes
+from modescope.bench.steps.check import Deviation, worst
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.training.checkpointing import trained
 
@@ -56,14 +57,19 @@ class Reference:
     gradients: torch.Tensor | None = None
     """The smallest gradient of each element in any step, over a typical one; None: all count."""
 
-    def error(self, result: torch.Tensor, scale: ErrorScale) -> float:
-        """Norm of the difference over that of the value, or over the least that `scale` allows."""
-        difference = result - self.value
+    def error(self, result: torch.Tensor, scale: ErrorScale) -> tuple[float, float]:
+        """Norm of the difference over that of the value, or over the least that `scale` allows.
+
+        And the same of its part along the value: how far the factor between the two is from 1.
+        Rounding hardly changes that factor, because its errors have no common direction.
+        """
+        difference, value = result - self.value, self.value
         if self.gradients is not None:
-            difference = difference[self.gradients >= scale.clear]
+            clear = self.gradients >= scale.clear
+            difference, value = difference[clear], value[clear]
         size = max(_norm(self.value), scale.share * self.typical, scale.of_weight * self.weight)
-        norm = _norm(difference)
-        return norm / size if size > 0 else norm
+        norm, along = _norm(difference), abs(float((difference * value).sum()))
+        return (norm / size, along / size**2) if size > 0 else (norm, norm)
 
 
 References = dict[str, Reference]  # by names such as "gradient of 0.weight in step 2"
@@ -84,16 +90,23 @@ def references(outcome: Outputs, module: torch.nn.Module, follows_size: bool) ->
     return expected if follows_size else _with_gradients(expected)
 
 
-def errors(
-    outcome: Outputs, expected: References, scale: ErrorScale
-) -> Iterator[tuple[str, float]]:
-    """The errors by name; infinite where shapes differ or one of the two lacks the name."""
+def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Deviation:
+    """The largest errors; infinite where shapes differ or one of the two lacks a name.
+
+    A loss is a single number, whose factor is its error, so only the others' factors count.
+    """
+    norms: dict[str | None, float] = {}
+    factors: dict[str | None, float] = {}
     for place in sorted(expected.keys() | outcome.keys()):
         result, reference = outcome.get(place), expected.get(place)
         if result is None or reference is None or result.shape != reference.value.shape:
-            yield place, math.inf
-        else:
-            yield place, reference.error(result, scale)
+            norms[place] = math.inf
+            continue
+        norms[place], factor = reference.error(result, scale)
+        if not place.startswith("loss"):
+            factors[place] = factor
+    largest, factor_off = worst(norms.items()), worst(factors.items())
+    return replace(largest, scale=factor_off.error, scale_place=factor_off.place)
 
 
 def _with_gradients(expected: References) -> References:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Mode, Variant
-from modescope.bench.records.tolerances import eager_is_sane, jump
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, StateCheck
-from modescope.bench.steps.correctness.output_check import REPEATABLE, default_dtype, worst
+from modescope.bench.steps.check import (
+    Check,
+    Deviation,
+    Limit,
+    RoundingCheck,
+    StateCheck,
+    accepted_error,
+)
+from modescope.bench.steps.correctness.output_check import REPEATABLE, default_dtype
+from modescope.bench.steps.correctness.rounding import Rounded
 from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.phase_interface import Phase
@@ -23,8 +31,8 @@ from modescope.bench.steps.training.checkpointing import trained
 from modescope.bench.steps.training.reference import (
     EXACT,
     References,
+    deviation,
     error_scale,
-    errors,
     references,
 )
 from modescope.bench.steps.training.trainer import trainer_of
@@ -33,17 +41,51 @@ STEPS = 3
 """The first starts from the initial weights, the others from updated ones, each on its own batch: a
 replay that trains on an old batch or on old weights has an error."""
 
-OTHER_BATCHES = 2
-"""How often an error that a jump of gradients can explain is examined on other batches: where jumps
-are rare, one of two correct steps may have one and the other none."""
+PERTURBED_RUNS = 4
+
+BATCH_SETS = 3
+"""How many sets of batches are tried for one on which rounding changes little: where a ReLU's input
+is close to zero, rounding may switch it on or off, and all gradients before it jump."""
+
+CALM = 3e-3
+"""Rounding that changes the factor of gradients by this little is small enough."""
 
 REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none", graph=False), "-")
 
 NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing can be trained"
-STOCHASTIC = (
-    "the model draws random numbers in forward, so what it learns cannot be checked; build it "
-    "without them (dropout=0)"
-)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a check is made of, for any batches."""
+
+    kept: Subject  # in fp32 on the host, to leave the GPU's memory alone
+    phase: Phase  # plain training: without scaler, capture and recomputing
+    follows_size: bool
+    device: Hardware
+
+    def subject(self) -> Subject:
+        """A copy on the device."""
+        return self.kept.cast(torch.float32).to(self.device.torch_device)
+
+    def reference(self, subject: Subject) -> Built:
+        """Steps of a float64 copy of `subject`."""
+        own = subject.cast(torch.float64)
+        return modes.build(own, REFERENCE, True, self.device, self.phase)
+
+    def check(self, subject: Subject, seed: int) -> TrainingCheck:
+        """Trains a float64 copy of `subject` on batches drawn from `seed`."""
+        inputs = tuple(redraw(subject.inputs, seed + 1 + step) for step in range(STEPS))
+        with default_dtype(torch.float64):
+            built = self.reference(subject)
+            with state_kept(built.subject.module):
+                records = trainer_of(built).forward().requires_grad
+            outcomes = [_outcome(built, inputs, each) for each in (seed, seed + 1) if records]
+        if not (outcomes and any(place.startswith("gradient") for place in outcomes[0])):
+            return TrainingCheck(inputs, {}, seed, NO_GRADIENT, False, self)
+        expected = references(outcomes[0], built.subject.module, self.follows_size)
+        random = deviation(outcomes[1], expected, EXACT).error > REPEATABLE
+        return TrainingCheck(inputs, expected, seed, None, random, self)
 
 
 @dataclass(frozen=True)
@@ -54,25 +96,59 @@ class TrainingCheck(Check):
     references: References  # on the host, as all that is compared, to leave the GPU's memory alone
     seed: int
     unfit: str | None
-    again: Callable[[int], TrainingCheck]  # the same with other batches, drawn from a seed
+    random: bool
+    recipe: Recipe
 
-    def examine(self, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
-        """The largest error of a loss, gradient or update; all state is restored on return.
+    def examine(self, built: Built, variant: Variant) -> Deviation:
+        """The largest errors of a loss, gradient or update; all state is restored on return."""
+        outcome = _outcome(built, self.inputs, self.seed)
+        return deviation(outcome, self.references, error_scale(variant))
 
-        One above `limit` that a jump of gradients can explain (`tolerances.RELU_JUMP`) is examined
-        on other batches too, and the smallest counts: a fault shows on each.
-        """
-        smallest = _deviation(self, built, variant)
-        for number in range(1, 1 + OTHER_BATCHES):
-            if not limit < smallest.error <= jump(variant.dtype):
+    def results(self, built: Built) -> Outputs:
+        """The loss and the gradients of the first step."""
+        trainer = trainer_of(built)
+        with built.kept():
+            trainer.restore()
+            loss = _on_host(built.step())
+            return {"loss": loss, **_gradients(built)}
+
+    def usual(self, eager: Deviation, variant: Variant) -> Limit | None:
+        """As `Check.usual`."""
+        dtype = variant.dtype
+        if not eager_is_sane(eager.error, dtype):
+            return None
+        return Limit(accepted_error(eager.error, dtype), accepted_error(eager.scale, dtype))
+
+    def rounding(self, variant: Variant) -> RoundingCheck:
+        """With the set of batches on which rounding changes the factor of gradients least."""
+        subject, least = self.recipe.subject(), None
+        for number in range(BATCH_SETS):
+            check = self.recipe.check(subject, self.seed + number * STEPS) if number else self
+            limit = check.perturbed(subject, variant)
+            if least is None or limit.scale < least.limit.scale:
+                least = RoundingCheck(check, limit, subject)
+            if limit.scale <= CALM:
                 break
-            other = _deviation(self.again(self.seed + number * STEPS), built, variant)
-            smallest = min(smallest, other, key=lambda each: each.error)
-        return smallest
+        assert least is not None
+        return least
 
-    def eager_is_sane(self, error: float, dtype: str) -> bool:
-        """As `Check.eager_is_sane`, with the larger limit of gradients."""
-        return eager_is_sane(error, dtype, trains=True)
+    def perturbed(self, subject: Subject, variant: Variant) -> Limit:
+        """What a correct step may be off by, from perturbed float64 runs of `subject`."""
+        with default_dtype(torch.float64):
+            built = self.recipe.reference(subject)
+            outcomes = [
+                _outcome(
+                    built,
+                    self.inputs,
+                    self.seed,
+                    Rounded(variant.dtype, self.recipe.device.torch_device, seed),
+                )
+                for seed in range(PERTURBED_RUNS)
+            ]
+        scale = error_scale(variant)
+        found = [deviation(outcome, self.references, scale) for outcome in outcomes]
+        error, factor = max(each.error for each in found), max(each.scale for each in found)
+        return Limit(ROUNDING_FACTOR * error, ROUNDING_FACTOR * factor)
 
     def examine_state(self, built: Built) -> StateCheck:
         """Whether a scaler skips the step that overflows, and no other."""
@@ -88,33 +164,17 @@ def prepare(
     subject: Subject, phase: Phase, follows_size: bool, device: Hardware, seed: int
 ) -> TrainingCheck:
     """Trains a float64 copy of `subject`, which includes targets, on fresh batches."""
-    inputs = tuple(redraw(subject.inputs, seed + 1 + step) for step in range(STEPS))
-    with default_dtype(torch.float64):
-        own = subject.cast(torch.float64)
-        built = modes.build(own, REFERENCE, True, device, phase)
-        with state_kept(own.module):
-            records = trainer_of(built).forward().requires_grad
-        outcomes = [_outcome(built, inputs, each) for each in (seed, seed + 1)] if records else []
     kept = subject.cast(torch.float32).to(torch.device("cpu"))
-
-    def again(seed: int) -> TrainingCheck:
-        fresh = kept.cast(torch.float32).to(device.torch_device)
-        return prepare(fresh, phase, follows_size, device, seed)
-
-    if not (outcomes and any(place.startswith("gradient") for place in outcomes[0])):
-        return TrainingCheck(inputs, {}, seed, NO_GRADIENT, again)
-    expected = references(outcomes[0], own.module, follows_size)
-    stochastic = worst(errors(outcomes[1], expected, EXACT)).error > REPEATABLE
-    return TrainingCheck(inputs, expected, seed, STOCHASTIC if stochastic else None, again)
+    return Recipe(kept, phase, follows_size, device).check(subject, seed)
 
 
-def _deviation(check: TrainingCheck, built: Built, variant: Variant) -> Deviation:
-    outcome = _outcome(built, check.inputs, check.seed)
-    return worst(errors(outcome, check.references, error_scale(variant)))
-
-
-def _outcome(built: Built, inputs: tuple[Inputs, ...], seed: int) -> Outputs:
-    """Losses, gradients and updates by name, as float64 copies."""
+def _outcome(
+    built: Built,
+    inputs: tuple[Inputs, ...],
+    seed: int,
+    within: AbstractContextManager[Any] | None = None,
+) -> Outputs:
+    """Losses, gradients and updates by name, as float64 copies; steps are made `within`."""
     trainer = trainer_of(built)
     own = built.subject.inputs.map(torch.clone)
     outcome: Outputs = {}
@@ -125,15 +185,23 @@ def _outcome(built: Built, inputs: tuple[Inputs, ...], seed: int) -> Outputs:
         for number, fresh in enumerate(inputs, 1):
             built.subject.inputs.assign(fresh)
             torch.manual_seed(seed)
-            outcome[f"loss of step {number}"] = _on_host(built.step())
-            for name, parameter in named.items():
-                if parameter.grad is not None:
-                    place = f"gradient of {name} in step {number}"
-                    outcome[place] = _on_host(parameter.grad.to_dense())
+            with within or nullcontext():
+                loss = built.step()
+            outcome[f"loss of step {number}"] = _on_host(loss)
+            gradients = _gradients(built)
+            outcome |= {f"{name} in step {number}": each for name, each in gradients.items()}
         for name, parameter in named.items():
             outcome[f"update of {name}"] = _on_host(parameter) - before[name]
     built.subject.inputs.assign(own)
     return outcome
+
+
+def _gradients(built: Built) -> Outputs:
+    return {
+        f"gradient of {name}": _on_host(parameter.grad.to_dense())
+        for name, parameter in trained(built.subject.module).items()
+        if parameter.grad is not None
+    }
 
 
 def _on_host(tensor: object) -> torch.Tensor:

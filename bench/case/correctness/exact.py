@@ -1,0 +1,160 @@
+"""Judges the results of a deterministic model: compares them with float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from modescope.bench.case.correctness import messages
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.check import Check, Deviation, Limit
+from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.phases.table import phase_of
+
+NOTHING = Limit(0.0, 0.0)
+
+CHAOS = Limit(0.5, 0.25)
+"""Where correct steps may be off by more than either, a wrong one cannot be told from them."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What results are held against."""
+
+    check: Check
+    eager: Deviation  # the errors of plain eager
+    limit: Limit  # NOTHING where eager's errors are too large to judge any mode
+    by_rounding: bool  # whether the limit is what rounding can do, not what eager's errors suggest
+
+    @property
+    def chaotic(self) -> bool:
+        """Whether rounding may be mistaken for any error."""
+        too_large = self.limit.error > CHAOS.error or self.limit.scale > CHAOS.scale
+        return self.by_rounding and too_large
+
+
+@dataclass
+class ExactJudge:
+    """Holds a case and its baseline against the float64 reference of `check`.
+
+    `standard` is replaced by one that knows the effects of rounding as soon as an error is in
+    doubt, because perturbed runs of the reference take long.
+    """
+
+    standard: Standard
+    case: Case
+    plan: Plan
+    device: Hardware
+
+    last_check = None
+
+    def columns(self, findings: Findings) -> Findings:
+        """The error of eager, and the limit."""
+        eager, limit = self.standard.eager, self.standard.limit
+        return replace(
+            findings,
+            eager_error=eager.error,
+            error_limit=limit.error,
+            eager_scale_error=_known(eager.scale, eager),
+            scale_error_limit=_known(limit.scale, eager),
+        )
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Checks the case's step; of several checks the larger error counts.
+
+        Raises Ended where results are wrong, or where eager's error is too large to judge any.
+        """
+        variant = self.case.variant
+        found = self.standard.check.examine(built, variant)
+        if not self._accepted(found) and not self.standard.by_rounding:
+            self.standard = with_rounding(self.standard, self.case, self.device)
+            if self.standard.by_rounding:
+                findings = replace(findings, error=None, scale_error=None)
+                found = self.standard.check.examine(built, variant)
+        findings = self.columns(_with_larger(findings, found))
+        if self.standard.chaotic:
+            note = messages.chaotic(self.standard.limit, variant.dtype)
+            return replace(findings, checked="not", checked_note=note)
+        eager, limit = self.standard.eager, self.standard.limit
+        if not self._accepted(found):
+            none_right = limit == NOTHING
+            wrong = messages.wrong(found, eager, limit, variant.dtype)
+            reason = messages.unjudged(eager, variant.dtype) if none_right else wrong
+            raise Ended("wrong_result", reason, findings)
+        state = self.standard.check.examine_state(built)
+        rests_on = messages.BY_ROUNDING if self.standard.by_rounding else None
+        findings = replace(findings, checked="exact", checked_note=rests_on, **state.columns)
+        if state.reason:
+            raise Ended("wrong_result", state.reason, findings)
+        return findings
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Whether the results of the baseline are right, and the columns that say so."""
+        check = self.standard.check
+        found = check.examine(built, variant)
+        limit = Limit(EAGER_LIMIT * TOLERANCE[variant.dtype])
+        in_doubt = not (self._by_user(found) or limit.accepts(found))
+        if in_doubt and (seen := check.rounding(variant)):
+            found = seen.check.examine(built, variant)
+            limit = Limit(max(limit.error, seen.limit.error), seen.limit.scale)
+        columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
+        return self._by_user(found) or limit.accepts(found), columns
+
+    def _accepted(self, found: Deviation) -> bool:
+        return self._by_user(found) or self.standard.limit.accepts(found)
+
+    def _by_user(self, found: Deviation) -> bool:
+        return self.plan.max_error is not None and found.error <= self.plan.max_error
+
+
+def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
+    """Judges by what plain eager gets with the case's dtype and autocast."""
+    eager = check.examine(plain_eager(subject, case, device), case.variant)
+    limit = check.usual(eager, case.variant)
+    standard = Standard(check, eager, limit or NOTHING, by_rounding=False)
+    if limit is None:
+        standard = with_rounding(standard, case, device)
+    return ExactJudge(standard, case, plan, device)
+
+
+def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
+    """The standard by what rounding can do; the same where that is not known."""
+    seen = standard.check.rounding(case.variant)
+    if seen is None:
+        return standard
+    eager = seen.check.examine(plain_eager(seen.subject, case, device), case.variant)
+    usual = seen.check.usual(eager, case.variant)
+    limit = seen.limit.widened(usual) if usual else seen.limit
+    return Standard(seen.check, eager, limit if limit.accepts(eager) else NOTHING, by_rounding=True)
+
+
+def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
+    """A copy of `subject` in eager, with the case's dtype and autocast."""
+    variant = replace(case.variant, mode=case.variant.mode.in_eager())
+    phase = phase_of(case.options)
+    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    eager = modes.build(own, variant, case.model.fullgraph, device, phase)
+    eager.settle()
+    return eager
+
+
+def _with_larger(findings: Findings, found: Deviation) -> Findings:
+    """`findings` with the larger of the errors there and found now; nan is the larger one."""
+    if findings.error is None or not found.error <= findings.error:
+        findings = replace(findings, error=found.error, error_place=found.place)
+    if found.scale_place is None:
+        return findings
+    if findings.scale_error is None or not found.scale <= findings.scale_error:
+        findings = replace(findings, scale_error=found.scale)
+    return findings
+
+
+def _known(scale: float, found: Deviation) -> float | None:
+    """`scale`, or None where no factor was compared."""
+    return scale if found.scale_place else None

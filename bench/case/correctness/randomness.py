@@ -1,0 +1,153 @@
+"""Judges the results of a model that draws random numbers."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from modescope.bench.case.correctness import exact, messages
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.progress import one_line
+from modescope.bench.records.results import Ended, Findings
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.check import Check
+from modescope.bench.steps.correctness import draws
+from modescope.bench.steps.correctness.silencing import SWITCHES
+from modescope.bench.steps.model_and_inputs import Subject, build
+from modescope.bench.steps.phases.table import phase_of
+
+CALLS = 16
+
+MORE_CALLS = 64
+"""Where the first calls leave a doubt."""
+
+DOUBT = 0.05
+
+CERTAIN = 2e-4
+"""Largest p-value at which the randomness of a mode is wrong: a false alarm in 5,000 doubts."""
+
+LEAST_SPREAD, LEAST_SHIFT = 1.25, 0.02
+"""Factor between variances, and squared distance of means over them, from which on they count."""
+
+
+LastCheck = Callable[[Case, Plan, Hardware, Findings], Findings]
+
+
+@dataclass(frozen=True)
+class RandomJudge:
+    """Holds the randomness of the timed step against eager's."""
+
+    check: Check
+    kept: Subject  # in fp32 on the host, to leave the GPU's memory alone
+    eager: draws.Draws
+    case: Case
+    plan: Plan
+    device: Hardware
+
+    @property
+    def last_check(self) -> LastCheck:
+        """As in `judging.Judge`."""
+        return without_randomness
+
+    def columns(self, findings: Findings) -> Findings:
+        """Nothing is known before the end."""
+        return findings
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Raises Ended where the step draws other random numbers than eager, or none."""
+        dtype, seed = self.case.variant.dtype, self.plan.seed
+        seen = draws.compare(draws.take(self.check, built, CALLS, seed), self.eager, dtype)
+        if seen.p_value <= DOUBT or not seen.finite:
+            plain = exact.plain_eager(self._subject(), self.case, self.device)
+            usual = draws.take(self.check, plain, MORE_CALLS, seed + 1)
+            seen = draws.compare(draws.take(self.check, built, MORE_CALLS, seed + 2), usual, dtype)
+        findings = replace(findings, drawn_spread=seen.spread)
+        if reason := messages.other_randomness(seen) if differs(seen) else None:
+            raise Ended("wrong_result", reason, findings)
+        state = self.check.examine_state(built)
+        findings = replace(findings, **state.columns)
+        if state.reason:
+            raise Ended("wrong_result", state.reason, findings)
+        return findings
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Whether the baseline's results are numbers; its own row says whether they are right."""
+        results = self.check.results(built)
+        return all(bool(each.isfinite().all()) for each in results.values()), findings
+
+    def _subject(self) -> Subject:
+        return self.kept.cast(torch.float32).to(self.device.torch_device)
+
+
+def without_randomness(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
+    """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
+
+    Where the copy cannot be built, compiled or called, the results count as not checked.
+    """
+    torch._dynamo.reset()
+    try:
+        return _quietly(case, plan, device, findings)
+    except Ended:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        note = f"the check without randomness failed ({one_line(error, 160)})"
+        return replace(findings, checked="not", checked_note=note)
+
+
+def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
+    phase = phase_of(case.options)
+    torch.manual_seed(plan.seed)
+    subject = build(case.model, case.shape).to(device.torch_device)
+    subject = phase.prepare(subject, plan.seed)
+    off: list[str] = []
+    for switch in SWITCHES:
+        switch.turn_off(subject.module)
+        off.append(switch.name)
+        check = phase.check(subject, device, plan.seed)
+        if not (check.random or check.unfit):
+            break
+    else:
+        return replace(findings, checked="not", checked_note=messages.NO_SWITCH)
+    judge = exact.judge(check, subject, case, plan, device)
+    findings = judge.judge(_built(subject, case, device), judge.columns(findings))
+    if findings.checked == "not":
+        return findings
+    notes = filter(None, (f"in a copy in which {' and '.join(off)}", findings.checked_note))
+    return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
+
+
+def _built(subject: Subject, case: Case, device: Hardware) -> Built:
+    """The case's mode on a copy of `subject`, built like the one that is timed."""
+    variant, phase = case.variant, phase_of(case.options)
+    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    start = phase.start(own.module)
+    built = modes.build(own, variant, case.model.fullgraph, device, phase, start)
+    with built.kept():
+        for _ in range(2):  # reduce-overhead captures in the second call
+            built.step()
+    built.settle()
+    return built
+
+
+def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:
+    """Judges by the spread of plain eager's results with the case's dtype and autocast."""
+    plain = exact.plain_eager(subject, case, device)
+    usual = draws.take(check, plain, CALLS, plan.seed + 1)
+    kept = subject.cast(torch.float32).to(torch.device("cpu"))
+    return RandomJudge(check, kept, usual, case, plan, device)
+
+
+def differs(seen: draws.Comparison) -> bool:
+    """Whether the randomness is certainly another one, by an amount that matters."""
+    if not seen.finite:
+        return True
+    much = not 1 / LEAST_SPREAD < seen.spread < LEAST_SPREAD or seen.shift > LEAST_SHIFT
+    return much and seen.p_value <= CERTAIN

@@ -1,0 +1,113 @@
+"""Compares the randomness of two steps: how their results are spread over repeated calls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.check import Check
+from modescope.bench.steps.outputs import Outputs
+
+KEPT = 256
+"""Elements of each result that are compared."""
+
+PERMUTATIONS = 20_000
+
+LEAST_SPREAD = 10.0
+"""Times the tolerance: results that are spread less are compared by their errors alone, because
+rounding differs between two steps, too."""
+
+Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
+
+
+def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
+    """Results of `calls` calls in a row, which continue one sequence of random numbers."""
+    torch.manual_seed(seed)
+    seen = [_sampled(check.results(built)) for _ in range(calls)]
+    return {place: torch.stack([each[place] for each in seen]) for place in seen[0]}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two groups of draws differ."""
+
+    spread: float  # variance of the first over that of the second
+    shift: float  # squared distance of their means, over their variances
+    p_value: float  # of a permutation test: how often equal steps differ as much
+
+    @property
+    def finite(self) -> bool:
+        """Whether all results are numbers."""
+        return math.isfinite(self.spread) and math.isfinite(self.shift)
+
+
+EQUAL = Comparison(1.0, 0.0, 1.0)
+
+
+def compare(mode: Draws, eager: Draws, dtype: str) -> Comparison:
+    """Compares spread and mean over all places that are random in eager.
+
+    The p-value is that of the smaller of two, doubled, over random assignments of the calls to the
+    two groups: it holds whatever the distribution.
+    """
+    distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
+    if distances is None:
+        return EQUAL
+    calls = len(distances)
+    own = torch.zeros(1, calls, dtype=torch.bool)
+    own[0, : calls // 2] = True
+    spread, shift = _statistics(distances, own)
+    generator = torch.Generator().manual_seed(0)
+    order = torch.rand(PERMUTATIONS, calls, generator=generator).argsort(1)
+    spreads, shifts = _statistics(distances, order < calls // 2)
+    by_spread = _share(spreads.log().abs(), spread.log().abs())
+    by_shift = _share(shifts, shift)
+    return Comparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
+
+
+def _sampled(results: Outputs) -> Outputs:
+    """At most KEPT elements of each, evenly spaced."""
+
+    def sampled(tensor: torch.Tensor) -> torch.Tensor:
+        flat = tensor.flatten()
+        if flat.numel() <= KEPT:
+            return flat.cpu()
+        return flat[torch.linspace(0, flat.numel() - 1, KEPT).long().to(flat.device)].cpu()
+
+    return {place: sampled(tensor) for place, tensor in results.items()}
+
+
+def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
+    """Squared distances between all calls, those of the mode first; each place weighs the same."""
+    parts = []
+    for place in sorted(mode.keys() & eager.keys()):
+        usual = eager[place]
+        spread, size = float(usual.var(0).mean()), float(usual.square().mean())
+        if spread > 0 and spread >= least**2 * size:
+            parts.append(torch.cat([mode[place], usual]) / math.sqrt(spread * usual.shape[1]))
+    if not parts:
+        return None
+    rows = torch.cat(parts, 1)
+    return torch.cdist(rows, rows).square() / len(parts)
+
+
+def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ratio of the groups' variances, and the shift of their means; one per row of `first`."""
+    group, other = first.double(), (~first).double()
+    pairs = group.sum(1) * (group.sum(1) - 1)
+    own = ((group @ distances) * group).sum(1) / pairs
+    others = ((other @ distances) * other).sum(1) / pairs
+    across = ((group @ distances) * other).sum(1) / group.sum(1) ** 2
+    tiny = torch.finfo(torch.float64).tiny
+    return own.clamp(min=tiny) / others.clamp(min=tiny), (2 * across - own - others) / (
+        own + others
+    ).clamp(min=tiny)
+
+
+def _share(permuted: torch.Tensor, seen: torch.Tensor) -> float:
+    """How many permutations are at least as extreme, the one that was seen among them."""
+    return float(((permuted >= seen).sum() + 1) / (len(permuted) + 1))
