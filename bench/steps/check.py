@@ -38,6 +38,10 @@ class Limit:
         """Whether both errors are within; nan is not."""
         return found.error <= self.error and found.scale <= self.scale
 
+    def covers(self, other: Limit) -> bool:
+        """Whether whatever the other accepts is accepted here too."""
+        return other.error <= self.error and other.scale <= self.scale
+
     def widened(self, other: Limit) -> Limit:
         """What either of two limits accepts, error by error."""
         return Limit(max(self.error, other.error), max(self.scale, other.scale))
@@ -66,8 +70,8 @@ class Check(Protocol):
         """The results of one step on the example inputs; buffers and state are as before."""
 
     @abstractmethod
-    def usual(self, eager: Deviation, variant: Variant) -> Limit | None:
-        """The errors accepted where plain eager has these; None where eager's are too large."""
+    def limit(self, eager: Deviation, variant: Variant) -> Limit:
+        """The errors that are usual where plain eager has these."""
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
         """The errors that rounding alone causes at this precision; None where they are not known.

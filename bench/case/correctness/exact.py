@@ -8,7 +8,7 @@ from modescope.bench.case.correctness import messages
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE
+from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit
@@ -17,8 +17,15 @@ from modescope.bench.steps.phases.table import phase_of
 
 NOTHING = Limit(0.0, 0.0)
 
-CHAOS = Limit(0.5, 0.25)
-"""Where correct steps may be off by more than either, a wrong one cannot be told from them."""
+CHAOS = Limit(0.7, 0.35)
+"""Where rounding can do more than either, it may explain any error, and only steps that are about
+as close to float64 as eager count as right. A gradient that is missing has an error of 1, one of
+another batch about 1.4, half a gradient a scale error of 0.5."""
+
+
+def chaotic(rounding: Limit | None) -> bool:
+    """Whether rounding can do so much that it may explain any error."""
+    return rounding is not None and not CHAOS.covers(rounding)
 
 
 @dataclass(frozen=True)
@@ -27,14 +34,8 @@ class Standard:
 
     check: Check
     eager: Deviation  # the errors of plain eager
-    limit: Limit  # NOTHING where eager's errors are too large to judge any mode
-    by_rounding: bool  # whether the limit is what rounding can do, not what eager's errors suggest
-
-    @property
-    def chaotic(self) -> bool:
-        """Whether rounding may be mistaken for any error."""
-        too_large = self.limit.error > CHAOS.error or self.limit.scale > CHAOS.scale
-        return self.by_rounding and too_large
+    limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
+    rounding: Limit | None = None  # the most that rounding can do; None where not examined
 
 
 @dataclass
@@ -70,27 +71,35 @@ class ExactJudge:
         """
         variant = self.case.variant
         found = self.standard.check.examine(built, variant)
-        if not self._accepted(found) and not self.standard.by_rounding:
+        if not self._accepted(found) and self.standard.rounding is None:
             self.standard = with_rounding(self.standard, self.case, self.device)
-            if self.standard.by_rounding:
+            if self.standard.rounding:  # which may have examined other batches
                 findings = replace(findings, error=None, scale_error=None)
                 found = self.standard.check.examine(built, variant)
         findings = self.columns(_with_larger(findings, found))
-        if self.standard.chaotic:
-            note = messages.chaotic(self.standard.limit, variant.dtype)
-            return replace(findings, checked="not", checked_note=note)
-        eager, limit = self.standard.eager, self.standard.limit
         if not self._accepted(found):
-            none_right = limit == NOTHING
-            wrong = messages.wrong(found, eager, limit, variant.dtype)
-            reason = messages.unjudged(eager, variant.dtype) if none_right else wrong
-            raise Ended("wrong_result", reason, findings)
+            return self._in_doubt(found, findings)
         state = self.standard.check.examine_state(built)
-        rests_on = messages.BY_ROUNDING if self.standard.by_rounding else None
+        by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
+        rests_on = messages.BY_ROUNDING if by_rounding else None
         findings = replace(findings, checked="exact", checked_note=rests_on, **state.columns)
         if state.reason:
             raise Ended("wrong_result", state.reason, findings)
         return findings
+
+    def _in_doubt(self, found: Deviation, findings: Findings) -> Findings:
+        """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
+        standard, dtype = self.standard, self.case.variant.dtype
+        limit = standard.limit
+        if standard.rounding and chaotic(standard.rounding):
+            limit = standard.rounding
+            if limit.accepts(found):
+                note = messages.chaotic(limit, dtype)
+                return replace(findings, checked="not", checked_note=note)
+        reason = messages.unjudged(standard.eager, dtype)
+        if limit != NOTHING:
+            reason = messages.wrong(found, standard.eager, limit, dtype)
+        raise Ended("wrong_result", reason, findings)
 
     def baseline_is_right(
         self, built: Built, variant: Variant, findings: Findings
@@ -115,23 +124,32 @@ class ExactJudge:
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
     """Judges by what plain eager gets with the case's dtype and autocast."""
-    eager = check.examine(plain_eager(subject, case, device), case.variant)
-    limit = check.usual(eager, case.variant)
-    standard = Standard(check, eager, limit or NOTHING, by_rounding=False)
-    if limit is None:
+    variant = case.variant
+    eager = check.examine(plain_eager(subject, case, device), variant)
+    standard = Standard(check, eager, check.limit(eager, variant))
+    if not eager_is_sane(eager.error, variant.dtype):
         standard = with_rounding(standard, case, device)
     return ExactJudge(standard, case, plan, device)
 
 
 def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
-    """The standard by what rounding can do; the same where that is not known."""
-    seen = standard.check.rounding(case.variant)
+    """The standard with the effects of rounding, which may be examined on other batches.
+
+    Where they are not known, only sane errors of eager give a limit.
+    """
+    variant = case.variant
+    seen = standard.check.rounding(variant)
     if seen is None:
-        return standard
-    eager = seen.check.examine(plain_eager(seen.subject, case, device), case.variant)
-    usual = seen.check.usual(eager, case.variant)
-    limit = seen.limit.widened(usual) if usual else seen.limit
-    return Standard(seen.check, eager, limit if limit.accepts(eager) else NOTHING, by_rounding=True)
+        sane = eager_is_sane(standard.eager.error, variant.dtype)
+        return standard if sane else replace(standard, limit=NOTHING)
+    eager = seen.check.examine(plain_eager(seen.subject, case, device), variant)
+    usual, sane = seen.check.limit(eager, variant), eager_is_sane(eager.error, variant.dtype)
+    limit = seen.limit.widened(usual) if sane else seen.limit
+    if chaotic(seen.limit):
+        limit = usual if CHAOS.covers(usual) else NOTHING
+    if not (sane or seen.limit.accepts(eager)):
+        limit = NOTHING
+    return Standard(seen.check, eager, limit, seen.limit)
 
 
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:

@@ -10,7 +10,7 @@ import torch
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Mode, Variant
-from modescope.bench.records.tolerances import ROUNDING_FACTOR, eager_is_sane
+from modescope.bench.records.tolerances import ROUNDING_FACTOR
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import (
@@ -112,12 +112,10 @@ class TrainingCheck(Check):
             loss = _on_host(built.step())
             return {"loss": loss, **_gradients(built)}
 
-    def usual(self, eager: Deviation, variant: Variant) -> Limit | None:
-        """As `Check.usual`."""
-        dtype = variant.dtype
-        if not eager_is_sane(eager.error, dtype):
-            return None
-        return Limit(accepted_error(eager.error, dtype), accepted_error(eager.scale, dtype))
+    def limit(self, eager: Deviation, variant: Variant) -> Limit:
+        """As `Check.limit`."""
+        error, scale = (accepted_error(each, variant.dtype) for each in (eager.error, eager.scale))
+        return Limit(error, scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck:
         """With the set of batches on which rounding changes the factor of gradients least."""

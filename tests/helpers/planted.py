@@ -1,0 +1,152 @@
+"""Faults planted in the steps of one mode, and the verdict of the correctness checks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+from modescope.bench.case.correctness import exact, judging
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
+from modescope.bench.records.results import Ended, Findings, Result
+from modescope.bench.steps import modes
+from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.correctness.silencing import SWITCHES
+from modescope.bench.steps.model_and_inputs import build
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.training.trainer import trainer_of
+from tests.helpers import probe_models
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model of `tests.helpers.published`, and parts in the middle of it."""
+
+    name: str
+    layer: str  # whose output matters: no norm follows that would undo a factor
+    weight: str
+    arguments: str = "{}"
+
+
+FAMILIES = {
+    "convolutional": Family("resnet", "blocks.1.norm2", "blocks.1.conv2.weight", '{"dropout":0.2}'),
+    "transformer": Family("decoder", "mlp.2", "mlp.0.weight"),
+    "recurrent": Family("recurrent", "second", "first.weight_hh"),
+}
+
+Fault = Callable[[Built, Family], Built]
+"""Plants a fault into built steps."""
+
+
+def _off_by_two_percent(built: Built, of: Family) -> Built:
+    """The gradient of one layer's weight."""
+    weight = built.subject.module.get_parameter(of.weight)
+    weight.register_hook(lambda gradient: 1.02 * gradient)
+    return built
+
+
+def _wrong_forward(built: Built, of: Family) -> Built:
+    """One layer's output is 1 % too large."""
+    part = built.subject.module.get_submodule(of.layer)
+    part.register_forward_hook(lambda module, args, output: 1.01 * output)
+    return built
+
+
+def _no_update(built: Built, of: Family) -> Built:
+    trainer_of(built).update = lambda: None  # type: ignore[method-assign]
+    return built
+
+
+def _never_drops(built: Built, of: Family) -> Built:
+    SWITCHES[0].turn_off(built.subject.module)
+    return built
+
+
+def _same_draws(built: Built, of: Family) -> Built:
+    """As a captured graph with constant masks."""
+
+    def step() -> object:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return built.step()
+
+    return replace(built, step=step)
+
+
+def _stale_input(built: Built, of: Family) -> Built:
+    """Reads the first inputs that it ever had."""
+    first = built.subject.inputs.map(torch.clone)
+
+    def step() -> object:
+        fresh = built.subject.inputs.map(torch.clone)
+        built.subject.inputs.assign(first)
+        outcome = built.step()
+        built.subject.inputs.assign(fresh)
+        return outcome
+
+    return replace(built, step=step)
+
+
+FAULTS: dict[str, Fault] = {
+    "forward": _wrong_forward,
+    "backward": _off_by_two_percent,
+    "no optimizer step": _no_update,
+    "dropout that does not drop": _never_drops,
+    "dropout with constant masks": _same_draws,
+    "stale input": _stale_input,
+}
+
+PLANTED = "planted"
+
+
+def case_of(family: str, phase: str = "train", compile_mode: str = "none") -> Case:
+    """A case whose mode is called PLANTED."""
+    of = FAMILIES[family]
+    target = f"tests.helpers.published:{of.name}"
+    variant = probe_models.variant(compile=compile_mode)
+    mode = replace(variant.mode, name=PLANTED)
+    options: PhaseOptions = Training(lr=0.1) if phase == "train" else Inference()
+    model = Model(f"custom:{target}", target, of.arguments)
+    return Case(model, "{}", replace(variant, mode=mode), None, "cpu", 1, options)
+
+
+def verdict(case: Case, seed: int, patch: pytest.MonkeyPatch, fault: Fault | None = None) -> Result:
+    """How the checks end, without timing."""
+    of = next(each for each in FAMILIES.values() if case.model.target.endswith(each.name))
+    built_right, eager = modes.build, exact.plain_eager
+
+    def faulty(subject: Any, variant: Any, *others: Any) -> Built:
+        built = built_right(subject, variant, *others)
+        return fault(built, of) if fault and variant.mode.name == PLANTED else built
+
+    def right(subject: Any, case: Case, device: Cpu) -> Built:
+        with patch.context() as inner:
+            inner.setattr(modes, "build", built_right)
+            return eager(subject, case, device)
+
+    patch.setattr(modes, "build", faulty)
+    patch.setattr(exact, "plain_eager", right)
+    plan, device, phase = replace(probe_models.smoke(), seed=seed), Cpu(), phase_of(case.options)
+    torch.manual_seed(seed)
+    subject = phase.prepare(build(case.model, case.shape), seed)
+    check = phase.check(subject, device, seed)
+    assert check.unfit is None
+    subject = replace(subject, random=check.random)
+    judge = judging.judge_of(check, subject, case, plan, device)
+    own = subject.cast(torch.float32)
+    built = modes.build(
+        own, case.variant, case.model.fullgraph, device, phase, phase.start(own.module)
+    )
+    try:
+        with built.kept():
+            built.step()
+        findings = judge.judge(built, judge.columns(Findings()))
+        if judge.last_check:
+            findings = judge.last_check(case, plan, device, findings)
+    except Ended as ended:
+        return ended.result
+    return Result("ok", None, findings)
