@@ -58,10 +58,10 @@ class Checks:
     )
     scale_error: float | None = nullable(
         "in training: how far the factor between a gradient or update and that of float64 is from "
-        "1, at worst; a gradient that is 2 % too large has 0.02"
+        "1, where it comes nearest to its limit; a gradient that is 2 % too large has 0.02"
     )
-    eager_scale_error: float | None = nullable("the same of plain eager at this dtype")
-    scale_error_limit: float | None = nullable("largest scale_error accepted for this case")
+    eager_scale_error: float | None = nullable("the largest such error of plain eager")
+    scale_error_limit: float | None = nullable("largest scale_error accepted there")
     drawn_spread: float | None = nullable(
         "of a model that draws random numbers: how much its results differ from call to call, "
         "relative to eager (1: as much; 0: the same random numbers in every call)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,12 +19,17 @@ EAGER_FACTOR = 3.0
 
 @dataclass(frozen=True)
 class Deviation:
-    """The largest relative errors, and where they are."""
+    """The largest relative error, and where it is."""
 
     error: float  # nan where a value is not a number, inf where the structure differs
     place: str | None
-    scale: float = 0.0  # of gradients and updates: how far the factor over float64 is from 1
-    scale_place: str | None = None
+    scales: Mapping[str, float] = field(default_factory=dict)
+    """Of gradients and updates: how far the factor between them and float64 is from 1."""
+
+    @property
+    def scale(self) -> float:
+        """The largest of `scales`; 0 without any."""
+        return worst(self.scales.items()).error
 
 
 @dataclass(frozen=True)
@@ -33,18 +38,50 @@ class Limit:
 
     error: float
     scale: float = math.inf
+    larger: Mapping[str, float] = field(default_factory=dict)
+    """Limits of the scales of some parameters, by the place without its step, where larger."""
 
     def accepts(self, found: Deviation) -> bool:
-        """Whether both errors are within; nan is not."""
-        return found.error <= self.error and found.scale <= self.scale
+        """Whether all errors are within; nan is not."""
+        return found.error <= self.error and self.worst_scale(found).share <= 1
 
     def covers(self, other: Limit) -> bool:
-        """Whether whatever the other accepts is accepted here too."""
+        """Whether what the other generally accepts is accepted here too."""
         return other.error <= self.error and other.scale <= self.scale
 
     def widened(self, other: Limit) -> Limit:
         """What either of two limits accepts, error by error."""
-        return Limit(max(self.error, other.error), max(self.scale, other.scale))
+        scale = max(self.scale, other.scale)
+        return Limit(max(self.error, other.error), scale, {**other.larger, **self.larger})
+
+    def worst_scale(self, found: Deviation) -> Scale:
+        """The scale that comes nearest to its limit, or exceeds it most."""
+        scales = [
+            Scale(place, value, max(self.scale, self.larger.get(parameter(place), 0.0)))
+            for place, value in found.scales.items()
+        ]
+        return max(scales, key=lambda each: each.share, default=Scale(None, 0.0, self.scale))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How far a factor is from 1, and how far it may be."""
+
+    place: str | None
+    value: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        """Of the limit; infinite for what is not a number, and beyond a limit of 0."""
+        if self.value == 0 or self.limit == math.inf:
+            return 0.0
+        return self.value / self.limit if self.limit and not math.isnan(self.value) else math.inf
+
+
+def parameter(place: str) -> str:
+    """`gradient of 0.weight` for `gradient of 0.weight in step 2`."""
+    return place.rpartition(" in step ")[0] or place
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def test_recomputed_activations_can_be_captured(
     how = training("sgd", capture=capture)
 
     def of() -> nn.Module:
-        return RECOMPUTING[checkpoint](two_layers())
+        return RECOMPUTING[checkpoint](two_layers(), False)
 
     one, other = built(in_graphs(asked), how, device, of), built(asked, how, device)
     trains_alike(one, other, tolerance(asked))

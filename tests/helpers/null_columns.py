@@ -23,6 +23,11 @@ OF_COMPILED_MODES = {"graph_breaks", "graph_break_reasons", "eager_functions"}
 NULL_ON_A_CPU = {
     *OF_COMPILED_MODES,
     "in_effect_note",
+    "checked_note",
+    "scale_error",
+    "eager_scale_error",
+    "scale_error_limit",
+    "drawn_spread",
     "device_rounds_s",
     "device_calls",
     "device_calls_wanted",

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from modescope.bench.case.correctness import exact, judging
 from modescope.bench.devices.devices import Cpu
@@ -19,24 +21,34 @@ from modescope.bench.steps.correctness.silencing import SWITCHES
 from modescope.bench.steps.model_and_inputs import build
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.training.trainer import trainer_of
-from tests.helpers import probe_models
+from tests.helpers import probe_models, published
 
 
 @dataclass(frozen=True)
 class Family:
     """A model of `tests.helpers.published`, and parts in the middle of it."""
 
-    name: str
+    target: str
     layer: str  # whose output matters: no norm follows that would undo a factor
     weight: str
     arguments: str = "{}"
 
 
+PUBLISHED = "tests.helpers.published"
+
 FAMILIES = {
-    "convolutional": Family("resnet", "blocks.1.norm2", "blocks.1.conv2.weight", '{"dropout":0.2}'),
-    "transformer": Family("decoder", "mlp.2", "mlp.0.weight"),
-    "recurrent": Family("recurrent", "second", "first.weight_hh"),
+    "convolutional": Family(
+        f"{PUBLISHED}:resnet", "blocks.1.norm2", "blocks.1.conv2.weight", '{"dropout":0.2}'
+    ),
+    "transformer": Family(f"{PUBLISHED}:decoder", "mlp.2", "mlp.0.weight"),
+    "recurrent": Family(f"{PUBLISHED}:recurrent", "second", "first.weight_hh"),
 }
+
+EDGE = Family(f"{__name__}:edge", "out", "out.weight")
+"""Eager itself is off by what rounding does to two ReLUs."""
+
+DROPPING = Family(f"{__name__}:dropping", "2", "0.weight")
+"""Compiles fast."""
 
 Fault = Callable[[Built, Family], Built]
 """Plants a fault into built steps."""
@@ -103,20 +115,53 @@ FAULTS: dict[str, Fault] = {
 PLANTED = "planted"
 
 
-def case_of(family: str, phase: str = "train", compile_mode: str = "none") -> Case:
+class Edge(nn.Module):
+    """Inputs of two ReLUs are 2**-26, which fp32 rounds to 0, so that their gradients jump."""
+
+    subtracted: Tensor
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.out = nn.Linear(width, width)
+        self.register_buffer("subtracted", torch.zeros(width))
+        with torch.no_grad():
+            self.weight[:2] = 1 + 2**-13
+            self.subtracted[:2] = 1 + 2**-12
+
+    def forward(self, x: Tensor) -> Tensor:
+        jumps = functional.relu(self.weight * self.weight.detach() - self.subtracted)
+        y: Tensor = self.out(x * self.weight + self.bias + jumps)
+        return y
+
+
+def edge() -> published.Built:
+    return Edge(), (torch.randn(16, 64),)
+
+
+def dropping() -> published.Built:
+    net = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.2), nn.Linear(16, 4))
+    return net, (torch.randn(8, 16),)
+
+
+def case_of(of: Family, phase: str = "train", compile_mode: str = "none", lr: float = 0.1) -> Case:
     """A case whose mode is called PLANTED."""
-    of = FAMILIES[family]
-    target = f"tests.helpers.published:{of.name}"
     variant = probe_models.variant(compile=compile_mode)
     mode = replace(variant.mode, name=PLANTED)
-    options: PhaseOptions = Training(lr=0.1) if phase == "train" else Inference()
-    model = Model(f"custom:{target}", target, of.arguments)
+    options: PhaseOptions = Training(lr=lr) if phase == "train" else Inference()
+    model = Model(f"custom:{of.target}", of.target, of.arguments)
     return Case(model, "{}", replace(variant, mode=mode), None, "cpu", 1, options)
 
 
-def verdict(case: Case, seed: int, patch: pytest.MonkeyPatch, fault: Fault | None = None) -> Result:
-    """How the checks end, without timing."""
-    of = next(each for each in FAMILIES.values() if case.model.target.endswith(each.name))
+def verdict(
+    of: Family,
+    case: Case,
+    seed: int,
+    patch: pytest.MonkeyPatch,
+    fault: Fault | None = None,
+) -> Result:
+    """How the checks of `case`, one of `of`, end without timing."""
     built_right, eager = modes.build, exact.plain_eager
 
     def faulty(subject: Any, variant: Any, *others: Any) -> Built:

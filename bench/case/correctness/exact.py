@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from modescope.bench.case.correctness import messages
@@ -11,7 +12,7 @@ from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit
+from modescope.bench.steps.check import Check, Deviation, Limit, Scale
 from modescope.bench.steps.model_and_inputs import Subject
 from modescope.bench.steps.phases.table import phase_of
 
@@ -56,13 +57,8 @@ class ExactJudge:
     def columns(self, findings: Findings) -> Findings:
         """The error of eager, and the limit."""
         eager, limit = self.standard.eager, self.standard.limit
-        return replace(
-            findings,
-            eager_error=eager.error,
-            error_limit=limit.error,
-            eager_scale_error=_known(eager.scale, eager),
-            scale_error_limit=_known(limit.scale, eager),
-        )
+        found = replace(findings, eager_error=eager.error, error_limit=limit.error)
+        return replace(found, eager_scale_error=eager.scale) if eager.scales else found
 
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Checks the case's step; of several checks the larger error counts.
@@ -74,9 +70,9 @@ class ExactJudge:
         if not self._accepted(found) and self.standard.rounding is None:
             self.standard = with_rounding(self.standard, self.case, self.device)
             if self.standard.rounding:  # which may have examined other batches
-                findings = replace(findings, error=None, scale_error=None)
+                findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
                 found = self.standard.check.examine(built, variant)
-        findings = self.columns(_with_larger(findings, found))
+        findings = self.columns(self._with_larger(findings, found))
         if not self._accepted(found):
             return self._in_doubt(found, findings)
         state = self.standard.check.examine_state(built)
@@ -98,7 +94,8 @@ class ExactJudge:
                 return replace(findings, checked="not", checked_note=note)
         reason = messages.unjudged(standard.eager, dtype)
         if limit != NOTHING:
-            reason = messages.wrong(found, standard.eager, limit, dtype)
+            by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
+            reason = messages.wrong(found, standard.eager, by_user, dtype)
         raise Ended("wrong_result", reason, findings)
 
     def baseline_is_right(
@@ -111,9 +108,19 @@ class ExactJudge:
         in_doubt = not (self._by_user(found) or limit.accepts(found))
         if in_doubt and (seen := check.rounding(variant)):
             found = seen.check.examine(built, variant)
-            limit = Limit(max(limit.error, seen.limit.error), seen.limit.scale)
+            limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
         return self._by_user(found) or limit.accepts(found), columns
+
+    def _with_larger(self, findings: Findings, found: Deviation) -> Findings:
+        """`findings` with the larger of the errors there and found now; nan is the larger one."""
+        if findings.error is None or not found.error <= findings.error:
+            findings = replace(findings, error=found.error, error_place=found.place)
+        seen = self.standard.limit.worst_scale(found)
+        before = Scale(None, findings.scale_error or 0.0, findings.scale_error_limit or math.inf)
+        if seen.place is None or seen.share < before.share:
+            return findings
+        return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
 
     def _accepted(self, found: Deviation) -> bool:
         return self._by_user(found) or self.standard.limit.accepts(found)
@@ -160,19 +167,3 @@ def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)
     eager.settle()
     return eager
-
-
-def _with_larger(findings: Findings, found: Deviation) -> Findings:
-    """`findings` with the larger of the errors there and found now; nan is the larger one."""
-    if findings.error is None or not found.error <= findings.error:
-        findings = replace(findings, error=found.error, error_place=found.place)
-    if found.scale_place is None:
-        return findings
-    if findings.scale_error is None or not found.scale <= findings.scale_error:
-        findings = replace(findings, scale_error=found.scale)
-    return findings
-
-
-def _known(scale: float, found: Deviation) -> float | None:
-    """`scale`, or None where no factor was compared."""
-    return scale if found.scale_place else None

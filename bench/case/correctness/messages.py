@@ -59,7 +59,7 @@ def chaotic(limit: Limit, dtype: str) -> str:
 def wrong(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
     """An error is beyond its limit; which, where, and how it compares with eager's."""
     if found.error <= limit.error:
-        return _wrong_factor(found, eager, limit, dtype)
+        return _wrong_scale(found, eager, limit, dtype)
     error, usual = found.error, eager.error
     at = f" in {found.place}" if found.place else ""
     times = f"{error / usual:.2g} times eager's {usual:.2g}" if usual else "eager has 0"
@@ -71,11 +71,12 @@ def wrong(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
     )
 
 
-def _wrong_factor(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
+def _wrong_scale(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
+    seen = limit.worst_scale(found)
     return (
-        f"the {found.scale_place} is off by a factor: {found.scale:.2g} of its size against "
-        f"float64, {eager.scale:.2g} in eager at {dtype}; accepted is {limit.scale:.2g}; check "
-        "whether seed=1 and another dtype or mode show it too, or accept errors of any kind with "
+        f"the scale of the {seen.place} is off by {seen.value:.2g} of it against float64, eager's "
+        f"by {eager.scale:.2g} at {dtype}; accepted is {seen.limit:.2g}; check whether seed=1 and "
+        "another dtype or mode show it too, or accept errors of any kind with "
         f"max_error={_rounded_up(found.error):.2g} ({GUIDE})"
     )
 

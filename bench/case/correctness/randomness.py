@@ -21,9 +21,9 @@ from modescope.bench.steps.correctness.silencing import SWITCHES
 from modescope.bench.steps.model_and_inputs import Subject, build
 from modescope.bench.steps.phases.table import phase_of
 
-CALLS = 16
+CALLS, PERMUTATIONS = 16, 2_000
 
-MORE_CALLS = 64
+MORE_CALLS, MORE_PERMUTATIONS = 64, 20_000
 """Where the first calls leave a doubt."""
 
 DOUBT = 0.05
@@ -61,11 +61,13 @@ class RandomJudge:
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Raises Ended where the step draws other random numbers than eager, or none."""
         dtype, seed = self.case.variant.dtype, self.plan.seed
-        seen = draws.compare(draws.take(self.check, built, CALLS, seed), self.eager, dtype)
+        drawn = draws.take(self.check, built, CALLS, seed)
+        seen = draws.compare(drawn, self.eager, dtype, PERMUTATIONS)
         if seen.p_value <= DOUBT or not seen.finite:
             plain = exact.plain_eager(self._subject(), self.case, self.device)
             usual = draws.take(self.check, plain, MORE_CALLS, seed + 1)
-            seen = draws.compare(draws.take(self.check, built, MORE_CALLS, seed + 2), usual, dtype)
+            drawn = draws.take(self.check, built, MORE_CALLS, seed + 2)
+            seen = draws.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
         findings = replace(findings, drawn_spread=seen.spread)
         if reason := messages.other_randomness(seen) if differs(seen) else None:
             raise Ended("wrong_result", reason, findings)

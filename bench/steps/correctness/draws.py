@@ -15,8 +15,6 @@ from modescope.bench.steps.outputs import Outputs
 KEPT = 256
 """Elements of each result that are compared."""
 
-PERMUTATIONS = 20_000
-
 LEAST_SPREAD = 10.0
 """Times the tolerance: results that are spread less are compared by their errors alone, because
 rounding differs between two steps, too."""
@@ -48,11 +46,11 @@ class Comparison:
 EQUAL = Comparison(1.0, 0.0, 1.0)
 
 
-def compare(mode: Draws, eager: Draws, dtype: str) -> Comparison:
+def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Comparison:
     """Compares spread and mean over all places that are random in eager.
 
     The p-value is that of the smaller of two, doubled, over random assignments of the calls to the
-    two groups: it holds whatever the distribution.
+    two groups: it holds whatever the distribution. It is at least 2 / (permutations + 1).
     """
     distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
     if distances is None:
@@ -62,7 +60,7 @@ def compare(mode: Draws, eager: Draws, dtype: str) -> Comparison:
     own[0, : calls // 2] = True
     spread, shift = _statistics(distances, own)
     generator = torch.Generator().manual_seed(0)
-    order = torch.rand(PERMUTATIONS, calls, generator=generator).argsort(1)
+    order = torch.rand(permutations, calls, generator=generator).argsort(1)
     spreads, shifts = _statistics(distances, order < calls // 2)
     by_spread = _share(spreads.log().abs(), spread.log().abs())
     by_shift = _share(shifts, shift)

@@ -95,18 +95,17 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
 
     A loss is a single number, whose factor is its error, so only the others' factors count.
     """
-    norms: dict[str | None, float] = {}
-    factors: dict[str | None, float] = {}
+    errors: dict[str | None, float] = {}
+    scales: dict[str, float] = {}
     for place in sorted(expected.keys() | outcome.keys()):
         result, reference = outcome.get(place), expected.get(place)
         if result is None or reference is None or result.shape != reference.value.shape:
-            norms[place] = math.inf
+            errors[place] = math.inf
             continue
-        norms[place], factor = reference.error(result, scale)
+        errors[place], scale_error = reference.error(result, scale)
         if not place.startswith("loss"):
-            factors[place] = factor
-    largest, factor_off = worst(norms.items()), worst(factors.items())
-    return replace(largest, scale=factor_off.error, scale_place=factor_off.place)
+            scales[place] = scale_error
+    return replace(worst(errors.items()), scales=scales)
 
 
 def _with_gradients(expected: References) -> References:

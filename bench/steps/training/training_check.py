@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Mode, Variant
-from modescope.bench.records.tolerances import ROUNDING_FACTOR
+from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import (
@@ -20,6 +23,7 @@ from modescope.bench.steps.check import (
     RoundingCheck,
     StateCheck,
     accepted_error,
+    parameter,
 )
 from modescope.bench.steps.correctness.output_check import REPEATABLE, default_dtype
 from modescope.bench.steps.correctness.rounding import Rounded
@@ -47,8 +51,11 @@ BATCH_SETS = 3
 """How many sets of batches are tried for one on which rounding changes little: where a ReLU's input
 is close to zero, rounding may switch it on or off, and all gradients before it jump."""
 
-CALM = 3e-3
-"""Rounding that changes the factor of gradients by this little is small enough."""
+CALM = 1e-2
+"""Where no more of a gradient's scale may be due to rounding, a fault of 2 % is clear enough."""
+
+LEAST_SCALE = 1e-4
+"""Smaller errors of a gradient's scale are accepted everywhere."""
 
 REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none", graph=False), "-")
 
@@ -114,8 +121,8 @@ class TrainingCheck(Check):
 
     def limit(self, eager: Deviation, variant: Variant) -> Limit:
         """As `Check.limit`."""
-        error, scale = (accepted_error(each, variant.dtype) for each in (eager.error, eager.scale))
-        return Limit(error, scale)
+        scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
+        return Limit(accepted_error(eager.error, variant.dtype), scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck:
         """With the set of batches on which rounding changes the factor of gradients least."""
@@ -143,10 +150,19 @@ class TrainingCheck(Check):
                 )
                 for seed in range(PERTURBED_RUNS)
             ]
-        scale = error_scale(variant)
+        scale, tolerance = error_scale(variant), TOLERANCE[variant.dtype]
         found = [deviation(outcome, self.references, scale) for outcome in outcomes]
-        error, factor = max(each.error for each in found), max(each.scale for each in found)
-        return Limit(ROUNDING_FACTOR * error, ROUNDING_FACTOR * factor)
+        scales: dict[str, list[float]] = defaultdict(list)
+        for place, error in (item for each in found for item in each.scales.items()):
+            scales[parameter(place)].append(error)
+        squares = (error**2 for errors in scales.values() for error in errors)
+        usual = max(LEAST_SCALE, tolerance / 10, SCALE_FACTOR * math.sqrt(fmean(squares)))
+        largest = {name: ROUNDING_FACTOR * max(errors) for name, errors in scales.items()}
+        return Limit(  # no less than what rounding of the weights does to an update
+            max(tolerance, ROUNDING_FACTOR * max(each.error for each in found)),
+            usual,
+            {name: own for name, own in largest.items() if own > usual},
+        )
 
     def examine_state(self, built: Built) -> StateCheck:
         """Whether a scaler skips the step that overflows, and no other."""

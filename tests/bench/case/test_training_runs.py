@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from modescope.bench.case import paired_timing, passes, runner
+from modescope.bench.case.correctness import messages
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
@@ -198,14 +200,53 @@ def test_a_step_that_ignores_its_gradients_is_a_wrong_result(
     assert result.findings.overflow_skipped is None
 
 
-def test_a_model_that_draws_random_numbers_is_not_timed() -> None:
-    result = run(trained_models.case(small_mlp))
-    assert result.status == "ok"
-    asked = trained_models.case(small_mlp)
-    target = f"{random.__module__}:random"
-    result = run(replace(asked, model=replace(asked.model, target=target)))
-    assert result.status == "failed"
-    assert "build it without them (dropout=0)" in result.reason
+def of(target: str, asked: Variant = EAGER, **options: Any) -> Case:
+    made = trained_models.case(small_mlp, asked, **options)
+    return replace(made, model=replace(made.model, target=target, name=f"custom:{target}"))
+
+
+@pytest.mark.parametrize("checkpoint", ["none", "children"])
+def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -> None:
+    phases: list[str] = []
+    asked = of("tests.helpers.published:recurrent", checkpoint=checkpoint)
+    result = run(asked, phases)
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    assert found.checked == "without_randomness"
+    assert found.checked_note == "in a copy in which all probabilities of dropout are 0"
+    assert found.error <= found.error_limit < 1e-3
+    assert 0.2 < found.drawn_spread < 5
+    assert found.latency_rounds_s
+    assert phases[-1] == "last check"
+
+
+def test_randomness_without_a_switch_is_timed_and_not_checked() -> None:
+    result = run(of(f"{random.__module__}:random"))
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    assert (found.checked, found.checked_note) == ("not", messages.NO_SWITCH)
+    assert found.error is None
+    assert found.latency_rounds_s
+
+
+def test_what_a_copy_without_dropout_cannot_do_is_no_failure_of_the_case() -> None:
+    result = run(of(f"{__name__}:needs_dropout"))
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.findings.checked == "not"
+    assert "division by zero" in result.findings.checked_note
+
+
+class NeedsDropout(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(4, 4), nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.dropout(self.linear(x)) * (1 / self.dropout.p)
+
+
+def needs_dropout() -> Any:
+    return NeedsDropout(), (torch.randn(2, 4),)
 
 
 def test_the_first_call_includes_the_step_only(monkeypatch: pytest.MonkeyPatch) -> None:

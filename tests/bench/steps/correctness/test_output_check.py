@@ -14,14 +14,9 @@ from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.tolerances import eager_is_sane
-from modescope.bench.steps.check import Deviation
+from modescope.bench.steps.check import Deviation, accepted_error, worst
 from modescope.bench.steps.correctness import output_check
-from modescope.bench.steps.correctness.output_check import (
-    OutputCheck,
-    accepted_error,
-    prepare,
-    worst,
-)
+from modescope.bench.steps.correctness.output_check import OutputCheck, prepare
 from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.outputs import Outputs
 from tests.helpers.probe_models import Built, counts, normalises, random, scaled, wordless
@@ -262,7 +257,7 @@ def test_eager_is_accepted_up_to_five_times_the_tolerance(dtype: str, limit: flo
 def test_a_model_whose_eager_output_is_nan_is_never_accepted() -> None:
     own = Subject(Returns(lambda x, y: x.abs().neg().sqrt()), Inputs((torch.randn(8),), {}))
     check = prepare(own, seed=0)
-    assert check.unfit is None  # it draws no random numbers, its output is nan
+    assert not check.random  # its output is nan
     error = examine(check, own, eager(own))
     assert math.isnan(error)
     assert not eager_is_sane(error, "fp32")
@@ -304,21 +299,21 @@ def test_checking_restores_the_inputs() -> None:
     assert not torch.equal(check.inputs[0].args[0], check.inputs[1].args[0])
 
 
-def test_dropout_makes_a_model_unfit_in_training_mode_only() -> None:
+def test_dropout_makes_a_model_random_in_training_mode_only() -> None:
     own = subject(lambda: (nn.Dropout(0.5), (torch.randn(64),)))
-    assert prepare(own, seed=0).unfit is None
+    assert not prepare(own, seed=0).random
     own.module.train()
-    assert prepare(own, seed=0).unfit == output_check.STOCHASTIC
+    assert prepare(own, seed=0).random
 
 
 def test_a_model_that_draws_random_numbers_is_recognised() -> None:
-    assert prepare(subject(random), seed=0).unfit == output_check.STOCHASTIC
+    assert prepare(subject(random), seed=0).random
 
 
 def test_sums_in_another_order_are_not_taken_for_random_draws() -> None:
     wobble = iter([1.0, 1.0, 1.0 + 1e-13])
     own = Subject(Returns(lambda x, y: x * next(wobble)), Inputs((torch.randn(8),), {}))
-    assert prepare(own, seed=0).unfit is None
+    assert not prepare(own, seed=0).random
 
 
 def test_seed_decides_the_check() -> None:

@@ -101,7 +101,7 @@ def test_recomputed_activations_can_be_captured(
     how = training("sgd", capture=capture)
 
     def of() -> nn.Module:
-        return RECOMPUTING[checkpoint](two_layers())
+        return RECOMPUTING[checkpoint](two_layers(), False)
 
     trains_alike(built(in_graphs(asked), how, device, of), built(asked, how, device), EQUAL)
 

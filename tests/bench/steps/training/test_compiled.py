@@ -21,7 +21,6 @@ from modescope.bench.stats import conditions
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.training import overflow
 from modescope.bench.steps.training.trainer import trainer, trainer_of
@@ -77,10 +76,11 @@ def test_compiled_steps_pass_the_training_check(
     asked = preset(mode, dtype)
     made = with_optimizer(compiled(name, mode, dtype), asked, optimizer)
     eager = replace(asked, mode=replace(asked.mode, compile="none"))
-    of_eager = examined(LEARNERS[name], eager, optimizer=optimizer).error
+    of_eager = examined(LEARNERS[name], eager, optimizer=optimizer)
+    check = check_of(subject(LEARNERS[name]), optimizer=optimizer)
     before = mode_effect.compiled_so_far()
-    found = check_of(subject(LEARNERS[name]), optimizer=optimizer).examine(made, asked)
-    assert found.error <= output_check.accepted_error(of_eager, dtype)
+    found = check.examine(made, asked)
+    assert check.limit(of_eager, asked).accepts(found)
     assert mode_effect.compiled_so_far().since(before).compilations == 0
 
 

@@ -1,0 +1,88 @@
+"""Randomness is compared by its spread: right, constant, missing or of another size."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from modescope.bench.case.correctness.randomness import (
+    CALLS,
+    MORE_CALLS,
+    MORE_PERMUTATIONS,
+    differs,
+)
+from modescope.bench.steps.correctness import draws
+
+PLACES = {"loss": 1, "gradient of a": 40, "gradient of b": 8}
+
+
+def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> draws.Draws:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        place: 1 + shift + spread * torch.randn(calls, size, generator=generator).double()
+        for place, size in PLACES.items()
+    }
+
+
+def compared(mode: draws.Draws, eager: draws.Draws, dtype: str) -> draws.Comparison:
+    return draws.compare(mode, eager, dtype, MORE_PERMUTATIONS)
+
+
+def constant(calls: int) -> draws.Draws:
+    return {place: each[:1].expand(calls, -1) for place, each in drawn(0, calls).items()}
+
+
+@pytest.mark.parametrize("calls", [CALLS, MORE_CALLS])
+def test_equal_randomness_is_never_called_another(calls: int) -> None:
+    seen = [compared(drawn(seed, calls), drawn(seed + 1000, calls), "fp32") for seed in range(10)]
+    assert not any(map(differs, seen))
+    assert sum(each.p_value < 0.1 for each in seen) <= 4
+
+
+@pytest.mark.parametrize(("spread", "shift"), [(0.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0)])
+def test_other_randomness_is_found(spread: float, shift: float) -> None:
+    for seed in range(5):
+        seen = compared(
+            drawn(seed, MORE_CALLS, spread, shift), drawn(seed + 1000, MORE_CALLS), "fp32"
+        )
+        assert differs(seen)
+        assert seen.spread == pytest.approx(spread**2, rel=0.5)
+
+
+def test_the_same_numbers_in_each_call_have_no_spread() -> None:
+    seen = compared(constant(CALLS), drawn(1, CALLS), "fp32")
+    assert seen.spread < 1e-6
+    assert differs(seen)
+
+
+def test_results_that_are_not_finite_differ() -> None:
+    broken = {**drawn(0, CALLS), "loss": torch.full((CALLS, 1), math.nan).double()}
+    seen = compared(broken, drawn(1, CALLS), "fp32")
+    assert not seen.finite
+    assert differs(seen)
+
+
+def test_results_that_hardly_vary_are_left_to_their_errors() -> None:
+    """Rounding differs between two steps and would look like another randomness."""
+    mode, eager = drawn(0, CALLS, spread=1e-4, shift=1e-5), drawn(1, CALLS, spread=1e-4)
+    assert compared(mode, eager, "fp32") == draws.EQUAL
+    assert compared(mode, eager, "bf16") == draws.EQUAL
+
+
+def test_rare_events_are_no_fault() -> None:
+    """Of a probability of 1 %: eager had two in its calls, the mode none."""
+    mode, eager = (dict.fromkeys(["loss"], torch.ones(CALLS, 4).double()) for _ in range(2))
+    eager["loss"] = eager["loss"].clone()
+    eager["loss"][3:5] = 5.0
+    assert not differs(compared(mode, eager, "fp32"))
+
+
+def test_shift_and_spread_by_hand() -> None:
+    first = {"a": torch.tensor([[0.0], [2.0]]).double()}
+    second = {"a": torch.tensor([[4.0], [8.0]]).double()}
+    seen = compared(first, second, "fp32")
+    assert seen.spread == pytest.approx(0.25)  # variances 2 and 8
+    # Squared distances: 4 and 16 within, (16 + 64 + 4 + 36) / 4 = 30 across.
+    assert seen.shift == pytest.approx((2 * 30 - 4 - 16) / (4 + 16))
