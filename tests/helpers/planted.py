@@ -45,7 +45,7 @@ FAMILIES = {
 }
 
 EDGE = Family(f"{__name__}:edge", "out", "out.weight")
-"""Eager itself is off by what rounding does to two ReLUs."""
+"""Eager itself is off by what rounding does to six ReLUs."""
 
 DROPPING = Family(f"{__name__}:dropping", "2", "0.weight")
 """Compiles fast."""
@@ -116,7 +116,7 @@ PLANTED = "planted"
 
 
 class Edge(nn.Module):
-    """Inputs of two ReLUs are 2**-26, which fp32 rounds to 0, so that their gradients jump."""
+    """Inputs of six ReLUs are 2**-26, which fp32 rounds to 0, so that their gradients jump."""
 
     subtracted: Tensor
 
@@ -127,8 +127,8 @@ class Edge(nn.Module):
         self.out = nn.Linear(width, width)
         self.register_buffer("subtracted", torch.zeros(width))
         with torch.no_grad():
-            self.weight[:2] = 1 + 2**-13
-            self.subtracted[:2] = 1 + 2**-12
+            self.weight[:6] = 1 + 2**-13
+            self.subtracted[:6] = 1 + 2**-12
 
     def forward(self, x: Tensor) -> Tensor:
         jumps = functional.relu(self.weight * self.weight.detach() - self.subtracted)
