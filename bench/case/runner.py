@@ -97,7 +97,8 @@ def _timed(
     subject = phase.prepare(subject, plan.seed)
     judge = Judge(phase.check(subject, device, plan.seed), case, plan)
     precision = torch.get_float32_matmul_precision()
-    findings = joined(Findings(matmul_precision=precision), calibrate(device))
+    findings = Findings(matmul_precision=precision, unchecked_outputs=judge.check.unchecked)
+    findings = joined(findings, calibrate(device))
     if judge.check.unfit:
         raise Ended("failed", judge.check.unfit, findings)
 

@@ -32,6 +32,7 @@ class Check(Protocol):
     """Fresh inputs, and the results of a float64 reference for them."""
 
     unfit: str | None  # why nothing can be compared with the reference; None where it can
+    unchecked: str | None = None  # outputs that are not compared, where any are
 
     @abstractmethod
     def examine(self, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:

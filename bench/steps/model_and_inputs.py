@@ -7,7 +7,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,27 +19,33 @@ import torch
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
+from modescope.bench.steps import trees
+
+STRANGE_INPUT = (
+    "{} returned inputs of which {} is of type {}; an input is a tensor, number, bool, string or "
+    "None, alone or in tuples, lists, dicts, dataclasses or registered pytrees"
+)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Tensors: arguments of a forward, and targets for a loss to compare its outputs with."""
+    """Arguments of a forward, and targets for a loss to compare its outputs with.
 
-    args: tuple[torch.Tensor, ...]
-    kwargs: dict[str, torch.Tensor]
+    An argument is a tensor, number, text or None, or a container of these (`bench.steps.trees`).
+    Only tensors are copied, cast and redrawn; the rest is the same in every call.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors, positional arguments first."""
-        return [*self.args, *self.kwargs.values(), *self.targets]
+        """All tensors, those of positional arguments first."""
+        return trees.tensors((self.args, self.kwargs, self.targets))
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-        """The same arguments with `function` applied to each tensor."""
-        return Inputs(
-            tuple(function(tensor) for tensor in self.args),
-            {name: function(tensor) for name, tensor in self.kwargs.items()},
-            tuple(function(tensor) for tensor in self.targets),
-        )
+        """The same arguments, in new containers, with `function` applied to each tensor."""
+        return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
 
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
@@ -100,7 +106,7 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
 
     Raises UsageError where the target cannot be found or called with these arguments, or returns
-    anything but (module, tuple or dict of tensors).
+    anything but (module, inputs).
     """
     function = find(model.target)
     arguments = {**shape, **json.loads(model.args_json)}
@@ -118,6 +124,9 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     inputs = _inputs(example)
     if inputs is None or not isinstance(module, torch.nn.Module):
         raise UsageError(_wrong(model, built))
+    for place, leaf in trees.leaves(example):
+        if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
+            raise UsageError(STRANGE_INPUT.format(model.target, place, type(leaf).__name__))
     return Subject(module.eval(), inputs)
 
 
@@ -156,16 +165,15 @@ def _import(name: str) -> ModuleType:
 
 
 def _inputs(example: object) -> Inputs | None:
-    """The arguments as detached tensors; None unless there are tensors and nothing else."""
+    """The arguments, with detached tensors; None unless there is one, and every key is a name."""
     if isinstance(example, torch.Tensor):
         example = (example,)
     args = tuple(example) if isinstance(example, (tuple, list)) else ()
-    kwargs = dict(example) if isinstance(example, dict) else {}
-    tensors = [*args, *kwargs.values()]
-    named = all(isinstance(name, str) for name in kwargs)
-    if not (tensors and named and all(isinstance(each, torch.Tensor) for each in tensors)):
+    kwargs = dict(example) if isinstance(example, Mapping) else {}
+    inputs = Inputs(args, kwargs)
+    if not (inputs.tensors() and all(isinstance(name, str) for name in kwargs)):
         return None
-    return Inputs(args, kwargs).map(torch.Tensor.detach)
+    return inputs.map(torch.Tensor.detach)
 
 
 def _wrong(model: Model, built: object) -> str:
@@ -174,13 +182,13 @@ def _wrong(model: Model, built: object) -> str:
         kind = f"({', '.join(_kind(part) for part in built)})"
     return (
         f"{model.target} returned {kind}; it must return (torch.nn.Module, example inputs), the "
-        "inputs as a tuple or dict of tensors"
+        "inputs as a tuple (by position) or dict (by name), with at least one tensor"
     )
 
 
 def _kind(part: Any) -> str:
-    if isinstance(part, (tuple, list, dict)):
-        inside = part.values() if isinstance(part, dict) else part
+    if isinstance(part, (tuple, list, Mapping)):
+        inside = part.values() if isinstance(part, Mapping) else part
         kinds = ", ".join(sorted({type(item).__name__ for item in inside}))
         return f"{type(part).__name__} of {kinds or 'nothing'}"
     return type(part).__name__

@@ -23,6 +23,7 @@ OF_COMPILED_MODES = {"graph_breaks", "graph_break_reasons", "eager_functions"}
 NULL_ON_A_CPU = {
     *OF_COMPILED_MODES,
     "in_effect_note",
+    "unchecked_outputs",
     "device_rounds_s",
     "device_calls",
     "device_calls_wanted",

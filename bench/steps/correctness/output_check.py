@@ -15,7 +15,7 @@ from modescope.bench.records.tolerances import TOLERANCE
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation
 from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
-from modescope.bench.steps.outputs import Outputs, comparable
+from modescope.bench.steps.outputs import Outputs, comparable, unchecked
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
@@ -27,7 +27,7 @@ REPEATABLE = 1e-9
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
 
-NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
+NO_TENSORS = "forward returned no tensor that could be checked"
 STOCHASTIC = (
     "the model draws random numbers in forward, so its outputs cannot be checked; switch that off "
     "in eval()"
@@ -42,6 +42,7 @@ class OutputCheck(Check):
     references: tuple[Outputs, ...]
     seed: int
     unfit: str | None
+    unchecked: str | None = None
 
     def examine(self, built: Built, variant: Variant, limit: float = math.inf) -> Deviation:
         """As `Check.examine`; `limit` has no effect."""
@@ -52,9 +53,12 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     """Runs a float64 copy of `subject` on fresh inputs."""
     inputs = tuple(redraw(subject.inputs, seed + 1 + i) for i in range(FRESH_INPUTS))
     double = subject.cast(torch.float64)
+    left_out: list[str | None] = []
 
     def forward() -> object:
-        return double.module(*double.inputs.args, **double.inputs.kwargs)
+        output = double.module(*double.inputs.args, **double.inputs.kwargs)
+        left_out.append(unchecked(output))
+        return output
 
     with default_dtype(torch.float64), torch.no_grad():
         references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
@@ -62,7 +66,7 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     unfit = None if references[0] else NO_TENSORS
     if worst(errors(again, references[0]).items()).error > REPEATABLE:
         unfit = STOCHASTIC
-    return OutputCheck(inputs, references, seed, unfit)
+    return OutputCheck(inputs, references, seed, unfit, left_out[0])
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:

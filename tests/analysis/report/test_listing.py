@@ -178,6 +178,13 @@ def test_what_differs_within_a_work_is_a_column_and_what_is_equal_is_said_once(
     }  # fmt: skip
 
 
+def test_outputs_that_were_not_checked_are_named(tmp_path: Path) -> None:
+    assert "unchecked" not in _written([record()], tmp_path / "all").head
+    written = _written([record(unchecked_outputs="['cache'] (Cache)")], tmp_path / "some")
+    ((cells,),) = written.works.values()
+    assert dict(zip(written.head, cells, strict=True))["unchecked"] == "['cache'] (Cache)"
+
+
 def test_each_work_of_the_markdown_page_has_a_table_of_its_own(tmp_path: Path) -> None:
     folder = save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path)
     report.write(folder)
