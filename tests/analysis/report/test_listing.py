@@ -112,6 +112,7 @@ def test_every_work_has_one_heading_in_the_order_of_the_terminal(
     [
         {"model": "mlp"},
         {"model_args": '{"width":64}'},
+        {"model_inputs": '{"x":[8,64]}'},
         {"shape": canonical_json({"batch": 8, "seq": 64})},
         {"phase": "train", "optimizer": "sgd"},
         {"training": '{"lr":0.1}'},
