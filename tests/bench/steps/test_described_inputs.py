@@ -87,7 +87,7 @@ class Net(nn.Module):
 
 
 class Renamed(Net):
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return super().forward(*args, **kwargs)
 
 
