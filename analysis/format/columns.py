@@ -124,6 +124,7 @@ FURTHER = (
     _size("live in it", "graph_pool_live_bytes"),
     _size("setup peak", "setup_peak_bytes"),
     Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    Column("unchecked", lambda row: row["unchecked_outputs"] or "", optional=True),
     Column("loss scale", cells.loss_scale, ">", optional=True, key="loss_scale"),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
     Column("between processes", cells.process_spread, ">", True, key="speedup_process_spread"),

@@ -64,7 +64,8 @@ def work(row: Row) -> str:
 def work_at(row: Row, shape: str) -> str:
     """The same with the sizes of `shape` (canonical JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
-    parts = (row["model"], arguments, sizes(shape), phase(row))
+    inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
+    parts = (row["model"], arguments, inputs, sizes(shape), phase(row))
     return ", ".join(part for part in parts if part)
 
 

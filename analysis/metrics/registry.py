@@ -191,10 +191,10 @@ METRICS = (
 # Columns that other programs may rely on, in the order in which --csv prints them.
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
-    "model_args", "shape", "batch", "seq", "phase", "optimizer", "training", "dtype", "mode",
-    "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype", "device",
-    "device_name", "torch_version", "threads", "compile_cache", "in_effect", "in_effect_note",
-    "graph_breaks", "graph_break_reasons", "eager_functions",
+    "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
+    "dtype", "mode", "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype",
+    "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
+    "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions",
     "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",
     "pipelined_s", "dispatch_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
     "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
@@ -202,5 +202,6 @@ CONTRACT = (
     "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",
     "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
     "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
-    "baseline_error", "loss_scale", "overflow_skipped", "flops", "roofline_fraction", "flags",
+    "unchecked_outputs", "baseline_error", "loss_scale", "overflow_skipped", "flops",
+    "roofline_fraction", "flags",
 )  # fmt: skip

@@ -38,6 +38,7 @@ class Question:
     threads: int
     model: str
     model_args: str | None
+    model_inputs: str | None  # described inputs, canonical JSON
     phase: str
     optimizer: str | None  # None for inference
     training: str | None  # training options, canonical JSON

@@ -87,6 +87,7 @@ def _columns(study: Study, rows: Sequence[Row]) -> _Columns:
     by_work = (
         Column("model", lambda row: row["model"]),
         Column("arguments", lambda row: "" if row["model_args"] == "{}" else row["model_args"]),
+        Column("inputs", lambda row: row["model_inputs"] or ""),
         Column("shape", lambda row: phrases.sizes(row["shape"])),
         Column("phase", phrases.phase),
         Column("where", study.place),

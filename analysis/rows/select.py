@@ -16,10 +16,11 @@ from modescope.bench.records.cases import PLAIN_EAGER
 CASE = ("case_id", "environment", "device", "compile_cache")
 # The step around the model: for training with its optimizer and options.
 STEP = ("phase", "optimizer", "training")
+_MODEL = ("environment", "device", "threads", "model", "model_args", "model_inputs")
 # The same work on the same machine, at any size ...
-FAMILY = ("environment", "device", "threads", "model", "model_args", *STEP)
+FAMILY = (*_MODEL, *STEP)
 # ... at one size: modes are compared within it.
-SECTION = ("environment", "device", "threads", "model", "model_args", "shape", *STEP)
+SECTION = (*_MODEL, "shape", *STEP)
 # ... at one output precision against one baseline: speedups may be ranked within it.
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 

@@ -61,6 +61,8 @@ def dispatch(
     if reason := objection(variant, device, model):
         return Timing((), reason)
     assert model.batch_dim is not None
+    if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
+        return Timing((), f"no input has a dimension {model.batch_dim} (model.batch_dim)")
     with state_kept(subject.module):
         try:
             real = _operators(subject, variant, device)
@@ -173,6 +175,15 @@ def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 
 def _emptied(subject: Subject, batch_dim: int) -> Subject:
-    """The same module with inputs that have no rows."""
-    inputs = subject.inputs.map(lambda tensor: torch.empty_like(tensor.narrow(batch_dim, 0, 0)))
-    return Subject(subject.module, inputs)
+    """The same module with inputs that have no rows; those without a batch dimension stay."""
+
+    def emptied(tensor: torch.Tensor) -> torch.Tensor:
+        if not _has(tensor, batch_dim):
+            return tensor
+        return torch.empty_like(tensor.narrow(batch_dim, 0, 0))
+
+    return Subject(subject.module, subject.inputs.map(emptied))
+
+
+def _has(tensor: torch.Tensor, dimension: int) -> bool:
+    return -tensor.dim() <= dimension < tensor.dim()

@@ -13,6 +13,7 @@ from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
@@ -21,14 +22,6 @@ from modescope.bench.steps.evidence import graph_breaks
 from modescope.bench.steps.model_and_inputs import Subject, build
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.timing.calibration import calibrate
-
-OUT_OF_MEMORY = (
-    "can't allocate memory",
-    "not enough memory",
-    "out of memory",
-    "_STATUS_ALLOC_FAILED",
-)
-"""Texts of plain RuntimeErrors of torch's CPU allocator, the CUDA driver, cuBLAS and cuDNN."""
 
 GAVE_UP = (
     "torch.compile compiled the same code again and again and gave up: a value that changes from "
@@ -61,8 +54,7 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         where = graph_breaks.summary([graph_breaks.site(error)])
         return Result("failed", reason.format(where), Findings())
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        out_of_memory = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-        if not (out_of_memory or any(text in str(error) for text in OUT_OF_MEMORY)):
+        if not is_out_of_memory(error):
             raise
         return Result("oom", one_line(error), Findings())
 
@@ -103,7 +95,8 @@ def _timed(
     subject = phase.prepare(subject, plan.seed)
     check = phase.check(subject, device, plan.seed)
     precision = torch.get_float32_matmul_precision()
-    findings = joined(Findings(matmul_precision=precision), calibrate(device))
+    findings = Findings(matmul_precision=precision, unchecked_outputs=check.unchecked)
+    findings = joined(findings, calibrate(device))
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 

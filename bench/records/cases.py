@@ -68,6 +68,7 @@ class Model:
     args_json: str = "{}"  # the user's keyword arguments, canonical JSON
     fullgraph: bool = True
     batch_dim: int | None = 0
+    inputs_json: str | None = None  # described inputs, canonical JSON; None: the target's own
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,8 @@ class Case:
         del model["name"]
         if "args_json" in model:
             model["args"] = json.loads(model.pop("args_json"))
+        if "inputs_json" in model:
+            model["inputs"] = json.loads(model.pop("inputs_json"))
         if not any(each.mode.compiles for each in (self.variant, self.baseline) if each):
             model.pop("fullgraph", None)
         return short_hash(

@@ -47,6 +47,12 @@ class Checks:
     error_place: str | None = nullable(
         "where that error is: an output, a loss, or the gradient or update of a parameter"
     )
+    unchecked_outputs: str | None = nullable(
+        "what forward returns beside the outputs that are compared: places and types, such as "
+        "objects that hold no tensor as far as torch knows, and whole numbers beside floating "
+        "outputs; null where there is none, and in training, where losses and gradients are "
+        "compared"
+    )
     eager_error: float | None = nullable("the same error of plain eager at this dtype")
     baseline_error: float | None = nullable("the same error of the timed baseline")
     baseline_error_limit: float | None = nullable(

@@ -5,6 +5,7 @@ The fields of its parts are the columns, in order; `bench.records.columns` has t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -83,6 +84,10 @@ class Work:
         "options given to torch.compile that differ from their defaults, canonical JSON; null "
         "without any"
     )
+    model_inputs: str | None = nullable(
+        "the setting model.inputs, which describes the model's inputs, canonical JSON; null where "
+        "the model's function returns them"
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -94,8 +99,8 @@ def work_of(case: Case, plan: Plan) -> Work:
         model_args=case.model.args_json,
         fullgraph=case.model.fullgraph,
         shape=case.shape_json,
-        batch=case.shape.get("batch"),
-        seq=case.shape.get("seq"),
+        batch=_size(case, "batch"),
+        seq=_size(case, "seq"),
         phase=case.phase,
         **{"optimizer": None, "training": None, **case.options.columns()},
         dtype=case.variant.dtype,
@@ -111,7 +116,15 @@ def work_of(case: Case, plan: Plan) -> Work:
         compile_cache=plan.compile_cache,
         batch_dim=case.model.batch_dim,
         compile_options=canonical_json(options) if options else None,
+        model_inputs=case.model.inputs_json,
     )
+
+
+def _size(case: Case, name: str) -> int | None:
+    """The size with this name, or else the whole number that the model gets as that argument."""
+    argument = json.loads(case.model.args_json).get(name)
+    whole = isinstance(argument, int) and not isinstance(argument, bool)
+    return case.shape.get(name, argument if whole else None)
 
 
 @dataclass(frozen=True)

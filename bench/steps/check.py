@@ -97,6 +97,7 @@ class Check(Protocol):
 
     unfit: str | None  # why nothing can be compared with the reference; None where it can
     random: bool  # whether forward draws random numbers, so that results differ from call to call
+    unchecked: str | None = None  # outputs that are not compared, where any are
 
     @abstractmethod
     def examine(self, built: Built, variant: Variant) -> Deviation:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,30 +16,38 @@ from typing import Any
 
 import torch
 
+from modescope.bench.devices.out_of_memory import is_out_of_memory
+from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
+from modescope.bench.steps import described_inputs, trees
+
+STRANGE_INPUT = (
+    "{} returned inputs of which {} is of type {}; an input is a tensor, number, bool, string or "
+    "None, alone or in tuples, lists, dicts, dataclasses or registered pytrees"
+)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Tensors: arguments of a forward, and targets for a loss to compare its outputs with."""
+    """Arguments of a forward, and targets for a loss to compare its outputs with.
 
-    args: tuple[torch.Tensor, ...]
-    kwargs: dict[str, torch.Tensor]
+    An argument is a tensor, number, text or None, or a container of these (`bench.steps.trees`).
+    Only tensors are copied, cast and redrawn; the rest is the same in every call.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
 
     def tensors(self) -> list[torch.Tensor]:
-        """All tensors, positional arguments first."""
-        return [*self.args, *self.kwargs.values(), *self.targets]
+        """All tensors, those of positional arguments first."""
+        return trees.tensors((self.args, self.kwargs, self.targets))
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-        """The same arguments with `function` applied to each tensor."""
-        return Inputs(
-            tuple(function(tensor) for tensor in self.args),
-            {name: function(tensor) for name, tensor in self.kwargs.items()},
-            tuple(function(tensor) for tensor in self.targets),
-        )
+        """The same arguments, in new containers, with `function` applied to each tensor."""
+        return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
 
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
@@ -103,25 +111,83 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
 
     Raises UsageError where the target cannot be found or called with these arguments, or returns
-    anything but (module, tuple or dict of tensors).
+    anything but (module, inputs); with `model.inputs`, anything but a module that takes these.
     """
-    function = find(model.target)
-    arguments = {**shape, **json.loads(model.args_json)}
-    try:
-        inspect.signature(function).bind(**arguments)
-    except (TypeError, ValueError) as error:  # ValueError: it has no signature
-        raise UsageError(
-            f"{model.target} cannot be called with {arguments}: {error}; set model.kwargs"
-        ) from error
-    try:
-        built = function(**arguments)
-    except ValueError as error:
-        raise UsageError(f"{model.target} refuses {arguments}: {error}") from error
+    if model.inputs_json is not None:
+        return _with_described_inputs(model, shape)
+    built = _called(model, shape, {}, refused=(ValueError,))
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (None, None)
     inputs = _inputs(example)
     if inputs is None or not isinstance(module, torch.nn.Module):
         raise UsageError(_wrong(model, built))
+    for place, leaf in trees.leaves(example):
+        if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
+            raise UsageError(STRANGE_INPUT.format(model.target, place, type(leaf).__name__))
     return Subject(module.eval(), inputs)
+
+
+def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
+    assert model.inputs_json is not None
+    described = input_descriptions.parse(json.loads(model.inputs_json))
+    module = _called(model, shape, input_descriptions.size_names(described), refused=(Exception,))
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"{model.target} returned {_returned(module)}; with model.inputs it must return a "
+            "torch.nn.Module alone"
+        )
+    inputs = _inputs(described_inputs.draw(described, shape))
+    assert inputs is not None
+    described_inputs.check_names(module, inputs.args, inputs.kwargs)
+    return Subject(module.eval(), inputs)
+
+
+def _called(
+    model: Model,
+    shape: dict[str, int],
+    described: Collection[str],
+    refused: tuple[type[Exception], ...],
+) -> Any:
+    """What the target returns; raises UsageError where it raises `refused`.
+
+    Sizes that are `described` in inputs reach it only where it has an argument of that name.
+    """
+    function, kwargs = find(model.target), json.loads(model.args_json)
+    try:
+        signature = inspect.signature(function)
+        arguments = {**_sizes_for(model, signature, shape, described), **kwargs}
+        signature.bind(**arguments)
+    except (TypeError, ValueError) as error:  # ValueError: it has no signature
+        raise UsageError(
+            f"{model.target} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
+        ) from error
+    try:
+        return function(**arguments)
+    except refused as error:
+        if is_out_of_memory(error):
+            raise
+        reason = str(error) if isinstance(error, ValueError) else one_line(error)
+        raise UsageError(f"{model.target} refuses {arguments}: {reason}") from error
+
+
+def _sizes_for(
+    model: Model, signature: inspect.Signature, shape: dict[str, int], described: Collection[str]
+) -> dict[str, int]:
+    """The sizes to call the target with; raises UsageError for one that nothing takes.
+
+    A function of the user's may take any size as one of its `**kwargs`; in front of a class of
+    somebody else's, where inputs are described, a size is more likely a mistake.
+    """
+    names = described_inputs.named(signature)
+    if model.inputs_json is None and described_inputs.takes_any_name(signature):
+        return shape
+    for name, size in shape.items():
+        if name not in {*names, *described}:
+            known = f"its arguments are {', '.join(names)}" if names else "it names no arguments"
+            nor = ", and model.inputs names no such size" if model.inputs_json else ""
+            raise UsageError(
+                f"shape.{name}={size}: {model.target} takes no {name} ({known}){nor}; leave it out"
+            )
+    return {name: size for name, size in shape.items() if name in names}
 
 
 def find(target: str, key: str = "model.target") -> Callable[..., Any]:
@@ -159,31 +225,38 @@ def _import(name: str) -> ModuleType:
 
 
 def _inputs(example: object) -> Inputs | None:
-    """The arguments as detached tensors; None unless there are tensors and nothing else."""
+    """The arguments, with detached tensors; None unless there is one, and every key is a name."""
     if isinstance(example, torch.Tensor):
         example = (example,)
     args = tuple(example) if isinstance(example, (tuple, list)) else ()
-    kwargs = dict(example) if isinstance(example, dict) else {}
-    tensors = [*args, *kwargs.values()]
-    named = all(isinstance(name, str) for name in kwargs)
-    if not (tensors and named and all(isinstance(each, torch.Tensor) for each in tensors)):
+    kwargs = dict(example) if isinstance(example, Mapping) else {}
+    inputs = Inputs(args, kwargs)
+    if not (inputs.tensors() and all(isinstance(name, str) for name in kwargs)):
         return None
-    return Inputs(args, kwargs).map(torch.Tensor.detach)
+    return inputs.map(torch.Tensor.detach)
 
 
 def _wrong(model: Model, built: object) -> str:
-    kind = type(built).__name__
-    if isinstance(built, tuple):
-        kind = f"({', '.join(_kind(part) for part in built)})"
+    if isinstance(built, torch.nn.Module):
+        return (
+            f"{model.target} returned {_returned(built)} without inputs; describe them, as in "
+            f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
+        )
     return (
-        f"{model.target} returned {kind}; it must return (torch.nn.Module, example inputs), the "
-        "inputs as a tuple or dict of tensors"
+        f"{model.target} returned {_returned(built)}; it must return (torch.nn.Module, example "
+        "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"
     )
 
 
+def _returned(built: object) -> str:
+    if isinstance(built, tuple):
+        return f"({', '.join(_kind(part) for part in built)})"
+    return type(built).__name__
+
+
 def _kind(part: Any) -> str:
-    if isinstance(part, (tuple, list, dict)):
-        inside = part.values() if isinstance(part, dict) else part
+    if isinstance(part, (tuple, list, Mapping)):
+        inside = part.values() if isinstance(part, Mapping) else part
         kinds = ", ".join(sorted({type(item).__name__ for item in inside}))
         return f"{type(part).__name__} of {kinds or 'nothing'}"
     return type(part).__name__

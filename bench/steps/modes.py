@@ -14,7 +14,7 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import backends
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.phase_interface import Phase
 
 DTYPES = {
@@ -35,7 +35,12 @@ MATMUL_PRECISION = {"tf32": "high"}
 
 POSITIONAL_ONLY = (
     "train.capture=forward_backward: make_graphed_callables takes only positional arguments, and "
-    "the model's example inputs are a dict; return a tuple, or use train.capture=step"
+    "the model's inputs have names; give them by position, or use train.capture=step"
+)
+
+TENSORS_ONLY = (
+    "train.capture=forward_backward: make_graphed_callables takes only tensors, and input {} of "
+    "the model is of type {}; use train.capture=step"
 )
 
 
@@ -62,13 +67,21 @@ def build(
     target = backends.of(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
     if graphed:
-        if kwargs:
-            raise UsageError(POSITIONAL_ONLY)
+        _check_graphable(subject.inputs)
         target = device.graphed(_Around(target, variant, device.type), args)
     called = phase.forward(lambda: target(*args, **kwargs), subject.inputs)
     forward = _in_contexts(called, variant, device.type)
     live, step, state = phase.steps(subject.module, forward, variant, device, start)
     return Built(subject, target, live, step, state, graphed)
+
+
+def _check_graphable(inputs: Inputs) -> None:
+    """Raises UsageError unless all inputs are tensors, given by position."""
+    if inputs.kwargs:
+        raise UsageError(POSITIONAL_ONLY)
+    for number, value in enumerate(inputs.args):
+        if not isinstance(value, torch.Tensor):
+            raise UsageError(TENSORS_ONLY.format(number, type(value).__name__))
 
 
 class _Around(torch.nn.Module):

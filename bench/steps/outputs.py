@@ -1,15 +1,17 @@
-"""The tensors in forward's output, by their place."""
+"""The tensors in forward's output, by their place, and what else is in it."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from modescope.bench.steps import trees
 
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
+
+MOST_NAMED = 8
+"""Places that `unchecked` names; a cache of a large model may have hundreds."""
 
 
 def comparable(outputs: object) -> Outputs:
@@ -17,14 +19,26 @@ def comparable(outputs: object) -> Outputs:
 
     Otherwise an argmax between equal candidates could differ although no mode is wrong.
     """
-    tensors = dict(_tensors(outputs))
-    real = {p: t for p, t in tensors.items() if t.is_floating_point() or t.is_complex()}
-    return {place: double(tensor) for place, tensor in (real or tensors).items()}
+    return {place: double(tensor) for place, tensor in _compared(outputs).items()}
+
+
+def unchecked(outputs: object) -> str | None:
+    """The places that `comparable` leaves out, each with what it holds; None if there are none.
+
+    None, numbers and texts are named only where nothing at all can be compared.
+    """
+    compared = _compared(outputs)
+    left = [(place, leaf) for place, leaf in trees.leaves(outputs) if place not in compared]
+    others = [(place, leaf) for place, leaf in left if not isinstance(leaf, trees.PLAIN)]
+    named = others if others or compared else left
+    texts = [f"{place or 'output'} ({_kind(leaf)})" for place, leaf in named[:MOST_NAMED]]
+    texts += [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
+    return ", ".join(texts) or None
 
 
 def floating(outputs: object) -> list[torch.Tensor]:
     """The floating tensors, in the order of their places."""
-    return [tensor for _, tensor in _tensors(outputs) if tensor.is_floating_point()]
+    return [tensor for tensor in trees.tensors(outputs) if tensor.is_floating_point()]
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
@@ -33,20 +47,14 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
     return real.detach().to(torch.float64, copy=True)
 
 
-def _tensors(outputs: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor in `outputs` and its place: in tuples, lists, dicts and dataclasses."""
-    for path, leaf in pytree.tree_flatten_with_path(outputs)[0]:
-        place = pytree.keystr(path)
-        if isinstance(leaf, torch.Tensor):
-            yield place, leaf
-        elif parts := _parts(leaf):
-            yield from ((place + inner, tensor) for inner, tensor in _tensors(parts))
+def _compared(outputs: object) -> Outputs:
+    leaves = trees.leaves(outputs)
+    tensors = {place: leaf for place, leaf in leaves if isinstance(leaf, torch.Tensor)}
+    real = {p: t for p, t in tensors.items() if t.is_floating_point() or t.is_complex()}
+    return real or tensors
 
 
-def _parts(leaf: object) -> dict[Any, object]:
-    """The contents of leaves that pytree does not know: subclasses of dict, and dataclasses."""
-    if isinstance(leaf, Mapping):
-        return dict(leaf)
-    if dataclasses.is_dataclass(leaf):
-        return {field.name: getattr(leaf, field.name) for field in dataclasses.fields(leaf)}
-    return {}
+def _kind(leaf: Any) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"{str(leaf.dtype).removeprefix('torch.')}, beside floating outputs"
+    return type(leaf).__name__

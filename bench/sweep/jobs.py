@@ -81,7 +81,7 @@ def _jobs(request: Request) -> list[Job]:
             f"threads={environment.cpu_cores} or fewer"
         )
     options = case.options.affecting_model()
-    source = _model_source(case.model, case.shape_json, options, plan.timeout_s)
+    source = _model_source(case.model, case.shape_json, options, case.device, plan.timeout_s)
     environment = replace(environment, model_source_id=source, variables=_variables())
     environment = replace(environment, environment_id=environment_id(environment))
     command = shlex.join(["python", "run.py", *request.overrides])
@@ -109,7 +109,7 @@ def host(device: str) -> Host:
 
 @cache
 def _model_source(
-    model: Model, shape_json: str, options: PhaseOptions, timeout_s: float
+    model: Model, shape_json: str, options: PhaseOptions, device: str, timeout_s: float
 ) -> str | None:
     """Hash of the model's source, after building the model once; None where building failed.
 
@@ -117,7 +117,7 @@ def _model_source(
     does so again in its own run, which records it.
     """
     function = "modescope.bench.sweep.host.environment:try_model"
-    outcome = isolation.call(function, model, shape_json, options, timeout_s=timeout_s)
+    outcome = isolation.call(function, model, shape_json, options, device, timeout_s=timeout_s)
     if outcome.kind == "usage":
         raise UsageError(outcome.reason or "the model cannot be built")
     source_hash: str | None = outcome.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -141,15 +142,38 @@ def test_an_invalid_setting_is_refused_with_its_name(
         ("not_there:build", [], "model.target=not_there:build: cannot import not_there"),
         ("net:not_there", [], "model.target=net:not_there: net has no"),
         ("net:WIDTH", [], "model.target=net:WIDTH: WIDTH is not a function"),
-        ("net:alone", [], "net:alone returned Layer; it must return (torch.nn.Module, example"),
+        ("net:alone", [], "net:alone returned Layer without inputs; describe them, as in "),
+        (
+            "net:alone",
+            ["model.inputs={y: [2, 4]}"],
+            "model.inputs.y: Layer.forward has no argument",
+        ),
+        ("net:alone", ["model.inputs={x: [2, 5]}"], "model.inputs does not fit Layer: RuntimeErr"),
+        ("net:Layer", ["+model.kwargs={width: 4}", "model.inputs=[[2, 4]]"], "unexpected keyword"),
+        ("net:positional", ["model.inputs=[[2, 4]]"], "with model.inputs it must return a torch"),
+        ("math:sqrt", ["+model.kwargs={x: 4}", "model.inputs=[[2]]"], "math:sqrt cannot be called"),
+        (
+            "net:alone",
+            ["model.inputs={x: [batch, 4]}"],
+            "no size is called batch; set it, as in sh",
+        ),
+        ("net:alone", ["model.inputs=[[2, 4]]", "shape.batch=2"], "shape.batch=2: net:alone takes"),
         ("net:of_strings", [], "net:of_strings returned (Layer, list of str)"),
         ("net:nothing", [], "net:nothing returned NoneType"),
         ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
         ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
         ("net:picky", [], "net:picky refuses {}: batch must be odd"),
         ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
-        ("net:positional", ["shape.batch=3"], "'+model.kwargs={batch: 3}'"),
-        ("net:positional", ["+shape.batch=3"], "'+model.kwargs={batch: 3}'"),
+        (
+            "net:keyword",
+            ["shape.batch=3"],
+            "shape.batch=3: net:keyword takes no batch (it names no",
+        ),
+        (
+            "net:positional",
+            ["+shape.width=3"],
+            "takes no width (its arguments are batch); leave it",
+        ),
         (
             "net.py:positional",
             [],
@@ -323,6 +347,29 @@ def test_an_accepted_error_is_shown(
     for page in ("index.html", "report.md"):
         assert "error accepted up to 0.6" in (report / page).read_text()
     assert "reusing 1 of 1" in cli(*asked, "max_error=0.7").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["model.target=torch.nn:LSTM", "+model.kwargs={input_size: 4, hidden_size: 3}",
+         "+model.inputs={input: [seq, batch, 4]}", "shape.seq=2"],
+        ["model.target=net:positional"],
+    ],
+    ids=["described inputs", "argument of a function"],
+)  # fmt: skip
+def test_sizes_of_a_custom_model_are_swept(
+    cli: Cli, results: Path, theirs: Callable[..., list[str]], arguments: list[str]
+) -> None:
+    asked = ["-m", *last_of_each(*theirs("x"), *arguments), "mode=inference_mode"]
+    answer = cli(*asked, "shape.batch=1,3")
+    assert (answer.status, answer.err) == (0, "")
+    found = rows(results)
+    assert [(row["status"], row["batch"]) for row in found] == [("ok", 1), ("ok", 3)]
+    assert "reusing 2 of 3 cases" in cli(*asked, "shape.batch=1,2,3").out
+    again = cli(*shlex.split(found[0]["command"])[2:], "study=again")
+    assert (again.status, again.err) == (0, "")
+    assert rows(results, "again")[0]["case_id"] == found[0]["case_id"]
 
 
 def test_a_single_case_is_measured_anew_each_time(cli: Cli, results: Path) -> None:

@@ -28,6 +28,7 @@ NULL_ON_A_CPU = {
     "eager_scale_error",
     "scale_error_limit",
     "drawn_spread",
+    "unchecked_outputs",
     "device_rounds_s",
     "device_calls",
     "device_calls_wanted",

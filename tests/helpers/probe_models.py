@@ -130,6 +130,37 @@ def wordless() -> Built:
     return _applied(lambda weight, x: "no tensor")
 
 
+class Kept:
+    """Stands for a cache: an object that torch cannot look into."""
+
+
+class Nested(nn.Module):
+    """Takes and returns more than tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(
+        self, x: Tensor, states: tuple[Tensor, Tensor], options: dict[str, Any], mask: None = None
+    ) -> dict[str, Any]:
+        shift, scale = states
+        for _ in range(options["times"]):
+            x = self.linear(x) * scale + shift
+        return {"states": (x, [x.sum(-1)]), "kept": Kept(), "ids": x.argmax(-1), "mask": mask}
+
+
+def nested() -> tuple[nn.Module, Any]:
+    states = (torch.randn(2, WIDTH), torch.tensor(0.5))
+    options = {"times": 2, "act": "none"}
+    return Nested(), {
+        "x": torch.randn(2, WIDTH),
+        "states": states,
+        "options": options,
+        "mask": None,
+    }
+
+
 def _in_two(weight: Tensor, x: Tensor) -> Tensor:
     y = weight * x
     torch._dynamo.graph_break()

@@ -91,6 +91,7 @@ def record(
         "command": f"python run.py model={model} mode={mode} dtype={dtype}",
         "model": model,
         "model_args": "{}",
+        "model_inputs": None,
         "fullgraph": True,
         "shape": shape,
         "batch": 4,

@@ -62,6 +62,13 @@ CORRECTNESS = (
         (f"{RUNNER}::test_case_and_baseline_share_nothing",),
     ),
     Fault(
+        "one input in two places copied twice",
+        "bench/steps/trees.py",
+        "            if id(node) not in done:\n",
+        "            if True:\n",
+        ("tests/bench/steps/test_trees.py::test_one_tensor_in_two_places_stays_one",),
+    ),
+    Fault(
         "baseline given the case's step",
         "bench/case/paired_timing.py",
         "baseline.built.step if baseline else None",

@@ -135,8 +135,8 @@ TRAINING = (
     Fault(
         "targets not redrawn",
         "bench/steps/model_and_inputs.py",
-        "tuple(function(tensor) for tensor in self.targets)",
-        "self.targets",
+        "(function, (self.args, self.kwargs, self.targets)))",
+        "(function, (self.args, self.kwargs)), self.targets)",
         (f"{EXAM}::test_each_step_has_its_own_batch",),
     ),
     Fault(

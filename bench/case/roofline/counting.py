@@ -15,10 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from modescope.bench.case.roofline.traffic import Traffic, tensors
+from modescope.bench.case.roofline.traffic import Traffic
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.progress import one_line
+from modescope.bench.steps import trees
 from modescope.bench.steps.built_step import Built
 
 aten = torch.ops.aten
@@ -70,7 +71,7 @@ def count(built: Built) -> WorkCounts:
         # The counter is innermost: it decomposes compositions, which inference mode does not.
         with built.kept(), traffic, unknown, counter:
             output = built.live()
-        least_bytes = traffic.read_bytes() + traffic.written_bytes(tensors(output))
+        least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
         least_bytes += storage_bytes(changed)
     except Exception as error:
         return WorkCounts(work_note=f"torch cannot count this call: {one_line(error, 120)}")

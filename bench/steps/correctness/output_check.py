@@ -14,7 +14,7 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
 from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
-from modescope.bench.steps.outputs import Outputs, comparable
+from modescope.bench.steps.outputs import Outputs, comparable, unchecked
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
@@ -22,7 +22,7 @@ FRESH_INPUTS = 2
 REPEATABLE = 1e-9
 """Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
 
-NO_TENSORS = "forward returned no tensor that could be checked (in tuples, dicts or dataclasses)"
+NO_TENSORS = "forward returned no tensor that could be checked"
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class OutputCheck(Check):
     seed: int
     unfit: str | None
     random: bool
+    unchecked: str | None = None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         """As `Check.examine`."""
@@ -53,16 +54,19 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     """Runs a float64 copy of `subject` on fresh inputs."""
     inputs = tuple(redraw(subject.inputs, seed + 1 + i) for i in range(FRESH_INPUTS))
     double = subject.cast(torch.float64)
+    left_out: list[str | None] = []
 
     def forward() -> object:
-        return double.module(*double.inputs.args, **double.inputs.kwargs)
+        output = double.module(*double.inputs.args, **double.inputs.kwargs)
+        left_out.append(unchecked(output))
+        return output
 
     with default_dtype(torch.float64), torch.no_grad():
         references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
         again = _run(double, forward, inputs[0], seed + 1)
     unfit = None if references[0] else NO_TENSORS
     random = worst(errors(again, references[0]).items()).error > REPEATABLE
-    return OutputCheck(inputs, references, seed, unfit, random)
+    return OutputCheck(inputs, references, seed, unfit, random, left_out[0])
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:

@@ -20,6 +20,7 @@ from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps.model_and_inputs import build
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.trial_forward import try_forward
 from modescope.bench.sweep.host.fingerprint import model_id, source_id
 
 
@@ -53,15 +54,20 @@ def read(progress: Progress, device_name: str) -> Host:
     )
 
 
-def try_model(progress: Progress, model: Model, shape_json: str, options: PhaseOptions) -> str:
+def try_model(
+    progress: Progress, model: Model, shape_json: str, options: PhaseOptions, device: str
+) -> str:
     """Builds the model once, so that a mistake shows before anything is measured.
 
-    `options` choose the phase that the model has to fit. Returns the hash of the source of the
-    model and of the user's loss; raises UsageError.
+    `options` choose the phase that the model has to fit. Described inputs are tried on the device,
+    because a forward may need it. Returns the hash of the source of the model and of the user's
+    loss; raises UsageError.
     """
     before = set(sys.modules)
     subject = build(model, json.loads(shape_json))
     phase_of(options).check_model(subject.module)
+    if model.inputs_json is not None:
+        try_forward(subject, find(device).torch_device)
     return model_id(model.target, before)
 
 

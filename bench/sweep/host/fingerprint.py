@@ -54,8 +54,9 @@ def source_id(root: Path = ROOT) -> str:
 def model_id(target: str, modules_before: Collection[str]) -> str:
     """Hash of the file of `target` ("module:function") and of all that was imported with it.
 
-    That is, of the modules imported since `modules_before`, without installed packages. Comments
-    count here, because a user's code may read its own source.
+    That is, of the modules imported since `modules_before`, without installed packages; of the
+    target's own package, where that is installed, the version counts. Comments count here, because
+    a user's code may read its own source.
     """
     own = target.partition(":")[0]
     names = {own, *(set(sys.modules) - set(modules_before))}
@@ -66,7 +67,10 @@ def model_id(target: str, modules_before: Collection[str]) -> str:
         if file.endswith(".py")
         and (not file.startswith(INSTALLED) or file == sys.modules[own].__file__)
     ]
-    return short_hash(sorted(hashlib.sha256(Path(f).read_bytes()).hexdigest() for f in theirs))
+    hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
+    installed = str(getattr(sys.modules[own], "__file__", None)).startswith(INSTALLED)
+    version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
+    return short_hash([*hashes, str(version)] if installed and version else hashes)
 
 
 def essence(tree: ast.Module, modules: Collection[str] = ()) -> str:

@@ -92,8 +92,9 @@ def _missing(error: MissingConfigException) -> str:
 def _unknown(key: str, arguments: Sequence[str]) -> str:
     """The error for an unknown key, with the one that was probably meant."""
     typed = _typed(key, arguments)
-    if key.startswith("model.kwargs."):
-        return f"{key}: no such key yet; put a + before model.kwargs to add it"
+    for section in ("model.kwargs", "model.inputs"):
+        if key.startswith(f"{section}."):
+            return f"{key}: no such key yet; put a + before {section} to add it"
     if key.startswith("shape.") and (sizes := _sizes(key, typed, arguments)):
         return sizes
     meant = suggestions.key_for(key)
@@ -104,23 +105,19 @@ def _unknown(key: str, arguments: Sequence[str]) -> str:
 
 
 def _sizes(key: str, typed: str, arguments: Sequence[str]) -> str | None:
-    """The sizes that the chosen model has; None unless it is a built-in one."""
+    """The sizes that the chosen model has, or how to add one to a model of the user's."""
     chosen = _typed("model", arguments).partition("=")[2] or "mlp"
     for model in chosen.split(","):
-        if model == "custom":
-            return f"{typed}: {sizes_are_arguments(key, typed.partition('=')[2])}"
         sizes = suggestions.sizes(model)
-        if sizes and key.removeprefix("shape.") not in sizes:
+        if model == "custom" or not sizes:
+            if key == "shape.scale":
+                return f"{typed}: model={model} has no size to scale; set a size by its name"
+            return f"{key}: no such key yet; put a + before shape to add it"
+        if key.removeprefix("shape.") not in sizes:
             name = nearest("shape", key.removeprefix("shape."), sizes)
             hint = f", did you mean shape.{name}? The" if name else "; the"
             return f"{key}: no such key{hint} sizes of model={model} are {', '.join(sizes)}"
     return None
-
-
-def sizes_are_arguments(key: str, value: object) -> str:
-    """What to write instead of a size of a custom model."""
-    size = f"{key.removeprefix('shape.')}: {value}"
-    return f"the sizes of a custom model are its arguments, '+model.kwargs={{{size}}}'"
 
 
 def _typed(key: str, arguments: Sequence[str]) -> str:

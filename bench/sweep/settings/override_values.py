@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 
 from modescope.bench.sweep.settings.schema import TEXTS
 
-LIST_KEYS = ("model.kwargs.", "model.kwargs/", "hydra.", "hydra/")
+LIST_KEYS = ("model.kwargs.", "model.kwargs/", "model.inputs", "hydra.", "hydra/")
 """Prefixes of keys that take a list as one value."""
 
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)

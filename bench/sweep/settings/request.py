@@ -29,6 +29,10 @@ WITHOUT_EFFECT: dict[str, tuple[Callable[[DictConfig], bool], str]] = {
         lambda config: config.model.name in OURS,
         "model={config.model.name} has a target of its own; add model=custom",
     ),
+    "model.inputs": (
+        lambda config: config.model.name in OURS,
+        "model={config.model.name} has inputs of its own; add model=custom",
+    ),
     "baseline.dtype": (
         lambda config: config.baseline.mode == "none" and config.baseline.dtype is not None,
         "baseline.mode=none switches the baseline off; leave one of them out",
@@ -115,7 +119,7 @@ def _check_choices(job: HydraConf, config: DictConfig) -> None:
                     other_phase_error(key, OmegaConf.select(config, key), config, name)
                 )
     for key, (ignored, why) in WITHOUT_EFFECT.items():
-        if key in typed and ignored(config):
+        if any(each == key or each.startswith(f"{key}.") for each in typed) and ignored(config):
             reason = why.format(config=config)
             raise UsageError(f"{key}={OmegaConf.select(config, key)}: {reason}")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from modescope.bench.records import cases
+from modescope.bench.records import cases, input_descriptions
 from modescope.bench.records.cases import Case, CompileOptions, Mode, Plan, Variant
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
@@ -16,7 +16,7 @@ from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.training_options import LOSSES
 from modescope.bench.sweep.settings import suggestions
-from modescope.bench.sweep.settings.error_texts import OWN_TARGET, sizes_are_arguments
+from modescope.bench.sweep.settings.error_texts import OWN_TARGET
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.request import Request, other_phase_error
 from modescope.bench.sweep.settings.schema import MOST
@@ -39,9 +39,11 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     dtype = config["dtype"]
     if dtype == "auto":
         dtype = "bf16" if mode.autocast else "fp32"
+    model = _model(config["model"])
+    shape = _shape(config["shape"], config["model"], facts.type)
     case = Case(
-        model=_model(config["model"]),
-        shape_json=canonical_json(_shape(config["shape"], config["model"], facts.type)),
+        model=replace(model, inputs_json=_inputs(config["model"]["inputs"], shape)),
+        shape_json=canonical_json(shape),
         variant=Variant(mode, dtype),
         baseline=_baseline(request, mode, dtype, phase),
         device=device,
@@ -115,6 +117,7 @@ def _baseline(request: Request, mode: Mode, dtype: str, phase: str) -> Variant |
 
 
 def _model(config: dict[str, Any]) -> cases.Model:
+    """The model without its inputs, which need the shape."""
     name, target = config["name"], config["target"]
     if not target:
         raise UsageError(f"model={name} has no target; name a function as {OWN_TARGET}")
@@ -133,6 +136,19 @@ def _model(config: dict[str, Any]) -> cases.Model:
     )
 
 
+def _inputs(described: Any, shape: dict[str, int]) -> str | None:
+    """Described inputs as canonical JSON; raises UsageError for a mistake, or an unknown size."""
+    if described is None:
+        return None
+    for name, place in input_descriptions.size_names(input_descriptions.parse(described)).items():
+        if name not in shape:
+            plus = "" if name in suggestions.sizes("custom") else "+"
+            raise UsageError(
+                f"{place}: no size is called {name}; set it, as in {plus}shape.{name}=8"
+            )
+    return canonical_json(described)
+
+
 def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
     size, name = shape["size"], model["name"]
     shape = {key: _number(value) for key, value in shape.items()}
@@ -147,7 +163,9 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
     if model["sizes"] and size not in model["sizes"]:
         raise UsageError(f"shape={size}: the sizes of model={name} are {', '.join(model['sizes'])}")
     if not model["sizes"] and size != "default":
-        raise UsageError(f"shape={size}: model={name} has no named sizes; set model.kwargs")
+        raise UsageError(
+            f"shape={size}: model={name} has no named sizes; set single ones, as in shape.batch=8"
+        )
     sizes = dict(model["sizes"][size][device_type]) if model["sizes"] else {}
     for key in sorted({*sizes} & {*model["kwargs"]}):
         typed = model["kwargs"][key]
@@ -155,11 +173,11 @@ def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> di
             f"model.kwargs.{key}={typed}: {key} is a size of model={name}; set shape.{key}={typed}"
         )
     for key, value in overrides.items():
-        if key not in sizes:
+        if key in model["kwargs"]:
+            raise UsageError(f"shape.{key} and model.kwargs.{key} both set {key}; give one of them")
+        if model["sizes"] and key not in sizes:
             known = f"the sizes of model={name} are {', '.join(sizes)}"
-            raise UsageError(
-                f"shape.{key}={value}: {known if sizes else sizes_are_arguments(key, value)}"
-            )
+            raise UsageError(f"shape.{key}={value}: {known}")
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
             raise UsageError(f"shape.{key}={value}: must be a whole number from 1 to {MOST}")
         sizes[key] = value

@@ -59,6 +59,7 @@ class ModelConfig:
     name: str = MISSING
     target: str | None = None
     kwargs: dict[str, Any] = field(default_factory=dict)
+    inputs: Any = None  # descriptions: bench.records.input_descriptions
     fullgraph: bool = True
     batch_dim: int | None = 0
     loss: str = "mse"

@@ -395,6 +395,7 @@ def test_each_precision_has_its_own_answer(tmp_path: Path) -> None:
         ("shape", ('{"batch":1}', '{"batch":8}')),
         ("model", ("mlp", "transformer")),
         ("model_args", ("{}", '{"depth":2}')),
+        ("model_inputs", (None, "[[2,4]]")),
         ("threads", (1, 2)),
         ("device", ("cpu", "cuda")),
         ("compile_cache", ("cold", "warm")),

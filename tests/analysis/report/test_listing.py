@@ -112,6 +112,7 @@ def test_every_work_has_one_heading_in_the_order_of_the_terminal(
     [
         {"model": "mlp"},
         {"model_args": '{"width":64}'},
+        {"model_inputs": '{"x":[8,64]}'},
         {"shape": canonical_json({"batch": 8, "seq": 64})},
         {"phase": "train", "optimizer": "sgd"},
         {"training": '{"lr":0.1}'},
@@ -176,6 +177,13 @@ def test_what_differs_within_a_work_is_a_column_and_what_is_equal_is_said_once(
     assert {tuple(one[4:7]), tuple(other[4:7])} == {
         ("eager fp32", "standard", "cold"), ("eager bf16", "quick", "warm"),
     }  # fmt: skip
+
+
+def test_outputs_that_were_not_checked_are_named(tmp_path: Path) -> None:
+    assert "unchecked" not in _written([record()], tmp_path / "all").head
+    written = _written([record(unchecked_outputs="['cache'] (Cache)")], tmp_path / "some")
+    ((cells,),) = written.works.values()
+    assert dict(zip(written.head, cells, strict=True))["unchecked"] == "['cache'] (Cache)"
 
 
 def test_each_work_of_the_markdown_page_has_a_table_of_its_own(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ TRAINED = Case(
 # For each identifying field of a case, a value that differs from that of TRAINED.
 MODELS: dict[str, Any] = {
     "name": "custom:net:other", "args_json": '{"width":8}', "fullgraph": False, "batch_dim": None,
+    "inputs_json": "[[2,4]]",
 }  # fmt: skip
 MODES: dict[str, Any] = {
     "name": "compile[grad=no_grad]", "grad": "no_grad", "autocast": True, "compile": "max-autotune",

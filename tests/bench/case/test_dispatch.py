@@ -43,7 +43,7 @@ def _compiled_anew() -> Iterator[None]:
 
 
 def dispatch(
-    module: nn.Module, *inputs: Tensor, asked: Variant = NO_GRAD, of: Model = MODEL
+    module: nn.Module, *inputs: Any, asked: Variant = NO_GRAD, of: Model = MODEL
 ) -> Timing:
     subject = Subject(module.eval(), Inputs(inputs, {}))
     return empty.dispatch(subject, asked, of, Cpu(), BUDGET)
@@ -334,13 +334,25 @@ def test_a_model_that_fails_on_an_empty_batch_gives_no_dispatch(asked: Variant) 
 
 
 class Scales(nn.Module):
-    def forward(self, x: Tensor, factor: Tensor) -> Tensor:
-        return x * factor
+    """Takes a factor, which has no batch dimension, and how often to apply it."""
+
+    def forward(self, x: Tensor, factor: Tensor, times: int) -> Tensor:
+        for _ in range(times):
+            x = x * factor
+        return x
 
 
-def test_inputs_without_the_batch_dimension_give_no_dispatch() -> None:
-    timing = dispatch(Scales(), torch.ones(2, 2), torch.tensor(1.0))
-    assert "the model cannot take an empty batch (" in str(timing.reason)
+def test_an_input_without_the_batch_dimension_stays_as_it_is() -> None:
+    timing = dispatch(Scales(), torch.randn(3, WIDTH), torch.tensor(2.0), 2)
+    assert len(timing.samples_s) == BUDGET.clock_rounds
+    assert timing.reason is None
+
+
+def test_without_any_batch_dimension_the_reason_names_the_setting() -> None:
+    timing = dispatch(
+        Scales(), torch.randn(3), torch.tensor(2.0), 2, of=replace(MODEL, batch_dim=1)
+    )
+    assert timing == Timing((), "no input has a dimension 1 (model.batch_dim)")
 
 
 def buffers(module: nn.Module) -> list[Tensor]:

@@ -40,6 +40,7 @@ from tests.helpers.probe_models import (
     ill_conditioned,
     linear,
     model,
+    nested,
     normalises,
     prints_within_cond,
     remembers,
@@ -321,7 +322,16 @@ def test_a_wrong_baseline_is_flagged_and_not_timed(watch: Watch) -> None:
 def test_a_model_without_results_is_not_timed(watch: Watch) -> None:
     result = run(case(model(wordless), NO_GRAD))
     assert (result.status, result.reason) == ("failed", output_check.NO_TENSORS)
+    assert result.findings.unchecked_outputs == "output (str)"
     assert watch.built == []
+
+
+def test_a_model_with_all_kinds_of_arguments_and_outputs_is_measured() -> None:
+    result = run(case(model(nested), NO_GRAD))
+    assert (result.status, result.reason) == ("ok", None)
+    left_out = "['kept'] (Kept), ['ids'] (int64, beside floating outputs)"
+    assert result.findings.unchecked_outputs == left_out
+    assert result.findings.dispatch_rounds_s
 
 
 def storages(built: Built) -> set[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 
+import pytest
+
 from modescope.bench.records import columns
 from modescope.bench.records.cases import Model
 from modescope.bench.records.columns import Clocks, Rounds
@@ -22,6 +24,22 @@ def test_the_columns_of_a_case() -> None:
     assert (work.batch, work.seq) == (8, None)
     assert (work.baseline_mode, work.baseline_dtype) == ("eager", "fp32")
     assert work.compile_cache == "warm"
+
+
+@pytest.mark.parametrize(
+    ("args_json", "shape_json", "columns"),
+    [
+        ('{"batch":3,"seq":5}', "{}", (3, 5)),
+        ('{"batch":3,"seq":"long"}', '{"seq":7}', (3, 7)),
+        ('{"batch":true,"seq":2.5}', "{}", (None, None)),
+    ],
+)
+def test_sizes_are_columns_also_where_they_are_arguments_of_the_model(
+    args_json: str, shape_json: str, columns: tuple[int | None, int | None]
+) -> None:
+    model = Model("custom:net:build", "net:build", args_json)
+    work = work_of(case(model=model, shape_json=shape_json), plan())
+    assert (work.batch, work.seq) == columns
 
 
 def test_without_a_baseline_its_columns_are_null() -> None:

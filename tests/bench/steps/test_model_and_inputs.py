@@ -81,15 +81,14 @@ def test_inputs_are_detached(from_user: Callable[[Build], Model]) -> None:
     ("build", "part"),
     [
         (lambda: None, "returned NoneType"),
-        (lambda: nn.Identity(), "returned Identity"),
         (lambda: (nn.Identity(),), "returned (Identity)"),
         (lambda: (nn.Identity(), (torch.ones(1),), 1), "(Identity, tuple of Tensor, int)"),
         (lambda: (None, (torch.ones(1),)), "returned (NoneType, tuple of Tensor)"),
         (lambda: (nn.Identity, (torch.ones(1),)), "returned (type, tuple of Tensor)"),
         (lambda: (nn.Identity(), ()), "returned (Identity, tuple of nothing)"),
         (lambda: (nn.Identity(), {}), "returned (Identity, dict of nothing)"),
-        (lambda: (nn.Identity(), (torch.ones(1), 2)), "returned (Identity, tuple of Tensor, int)"),
-        (lambda: (nn.Identity(), {"x": [torch.ones(1)]}), "returned (Identity, dict of list)"),
+        (lambda: (nn.Identity(), (3, None)), "returned (Identity, tuple of NoneType, int)"),
+        (lambda: (nn.Identity(), {"x": [1, 2]}), "returned (Identity, dict of list)"),
         (lambda: (nn.Identity(), {0: torch.ones(1)}), "returned (Identity, dict of Tensor)"),
         (lambda: (nn.Identity(), 3.0), "returned (Identity, float)"),
     ],
@@ -103,12 +102,82 @@ def test_a_return_value_other_than_module_and_inputs_is_named(
     assert "it must return (torch.nn.Module, example inputs)" in str(refused.value)
 
 
-@pytest.mark.parametrize("sizes", [{"batch": 1, "depth": 2}, {"heads": 2}])
+class Mask:
+    """No container, and nothing that modescope could copy or redraw."""
+
+
+@pytest.mark.parametrize(
+    ("example", "where"),
+    [
+        ((torch.ones(1), Mask()), "[1] is of type Mask"),
+        ({"x": torch.ones(1), "deep": [{"mask": Mask()}]}, "['deep'][0]['mask'] is of type Mask"),
+        ((torch.ones(1), torch.float32), "[1] is of type dtype"),
+    ],
+)
+def test_an_input_that_is_no_tensor_number_or_text_is_named(
+    example: Any, where: str, from_user: Callable[[Build], Model]
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        model_and_inputs.build(from_user(lambda: (nn.Identity(), example)), {})
+    assert f"user_net:build returned inputs of which {where}; an input is a" in str(refused.value)
+
+
+def test_tensors_in_containers_are_copied_cast_and_redrawn_and_the_rest_stays(
+    from_user: Callable[[Build], Model],
+) -> None:
+    shared = torch.randn(3, 4)
+    given = {
+        "x": shared,
+        "states": (torch.arange(6.0), [shared, None]),
+        "options": {"k": 2, "scale": 0.5, "causal": True, "act": "gelu", "ids": torch.arange(5)},
+    }
+    made = model_and_inputs.build(from_user(lambda: (nn.Identity(), given)), {})
+    own = made.cast(torch.bfloat16).inputs
+    floats, (tied, nothing) = own.kwargs["states"]
+    assert tied is own.kwargs["x"]
+    assert nothing is None
+    assert tied.data_ptr() != shared.data_ptr()
+    assert [t.dtype for t in own.tensors()] == [*[torch.bfloat16] * 3, torch.int64]
+    plain = {name: own.kwargs["options"][name] for name in ("k", "scale", "causal", "act")}
+    assert plain == {"k": 2, "scale": 0.5, "causal": True, "act": "gelu"}
+
+    fresh = redraw(own, seed=1)
+    assert fresh.kwargs["states"][1][0] is fresh.kwargs["x"]
+    assert not torch.equal(fresh.kwargs["x"], own.kwargs["x"])
+    assert sorted(fresh.kwargs["options"]["ids"].tolist()) == [0, 1, 2, 3, 4]
+    assert fresh.kwargs["options"]["act"] == "gelu"
+
+    own.assign(fresh)
+    assert own.kwargs["states"][0] is floats
+    assert torch.equal(floats, fresh.kwargs["states"][0])
+
+
+def test_a_module_alone_needs_a_description_of_its_inputs(
+    from_user: Callable[[Build], Model],
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        model_and_inputs.build(from_user(lambda: nn.LSTM(2, 3)), {})
+    assert str(refused.value) == (
+        "user_net:build returned LSTM without inputs; describe them, as in "
+        "'+model.inputs={input: [8, 64]}', or return (torch.nn.Module, example inputs)"
+    )
+
+
+@pytest.mark.parametrize("sizes", [{"batch": 1, "depth": 2}, {"depth": 2}])
 def test_sizes_unknown_to_the_function_are_a_usage_error(
     sizes: dict[str, int], from_user: Callable[[Build], Model]
 ) -> None:
-    with pytest.raises(UsageError, match=r"cannot be called with .* set model\.kwargs"):
+    with pytest.raises(UsageError) as refused:
         model_and_inputs.build(from_user(linear), sizes)
+    assert str(refused.value) == (
+        "shape.depth=2: user_net:build takes no depth (its arguments are batch, width); leave it "
+        "out"
+    )
+
+
+def test_a_function_may_take_any_size(from_user: Callable[[Build], Model]) -> None:
+    made = model_and_inputs.build(from_user(lambda **sizes: linear(**sizes)), {"batch": 7})
+    assert made.inputs.args[0].shape == (7, 3)
 
 
 def test_a_missing_argument_is_a_usage_error(from_user: Callable[[Build], Model]) -> None:
@@ -309,7 +378,7 @@ def test_state_is_restored_after_a_new_buffer_or_a_failed_call() -> None:
 
 
 def drawn(example: Tensor, seed: int = 1) -> Tensor:
-    return redraw(Inputs((example,), {}), seed).args[0]
+    return redraw(Inputs((example,), {}), seed).tensors()[0]
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,33 @@ def test_integer_outputs_are_compared() -> None:
 
 
 def test_an_output_without_tensors_cannot_be_checked() -> None:
-    assert prepare(subject(wordless), seed=0).unfit == output_check.NO_TENSORS
+    check = prepare(subject(wordless), seed=0)
+    assert check.unfit == output_check.NO_TENSORS
+    assert check.unchecked == "output (str)"
+
+
+class Cache:
+    """What a model returns beside tensors, and torch cannot look into."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "left_out"),
+    [
+        (lambda x, y: (x, None, 3, "text"), None),
+        (lambda x, y: {"logits": x, "cache": Cache()}, "['cache'] (Cache)"),
+        (lambda x, y: (x, x.argmax()), "[1] (int64, beside floating outputs)"),
+        (lambda x, y: Answer(x, {"mask": x > 0}), ".parts['mask'] (bool, beside floating outputs)"),
+        (lambda x, y: (x.argmax(), x > 0), None),
+        (lambda x, y: (None, 3), "[0] (NoneType), [1] (int)"),
+        (lambda x, y: Cache(), "output (Cache)"),
+        (lambda x, y: [x, *(Cache() for _ in range(10))],
+         ", ".join(f"[{n}] (Cache)" for n in range(1, 9)) + ", 2 more"),
+    ],
+)  # fmt: skip
+def test_outputs_that_are_not_compared_are_named(
+    shape: Callable[[Tensor, Tensor], Any], left_out: str | None
+) -> None:
+    assert prepare(Subject(Returns(shape), Inputs((torch.randn(8),), {})), 0).unchecked == left_out
 
 
 @pytest.mark.parametrize("wrong_at", [0, 1])

@@ -330,8 +330,11 @@ class TestForwardAndBackward:
     def test_named_inputs_are_refused(self, device: Emulated) -> None:
         module = Named()
         subject = trainable(Subject(module, Inputs((), {"x": torch.randn(8, 16)})), "mse", 0)
-        with pytest.raises(UsageError, match=r"return a tuple, or use train\.capture=step"):
+        with pytest.raises(UsageError, match=r"give them by position, or use train\.capture=step"):
             modes.build(subject, self.asked, True, device, TrainingPhase(self.how))
+        numbered = Subject(module, replace(subject.inputs, args=(torch.randn(8, 16), 2), kwargs={}))
+        with pytest.raises(UsageError, match=r"input 1 of the model is of type int; use train"):
+            modes.build(numbered, self.asked, True, device, TrainingPhase(self.how))
         whole = TrainingPhase(replace(self.how, capture="step"))
         made = modes.build(subject, self.asked, True, device, whole)
         assert made.step != made.live

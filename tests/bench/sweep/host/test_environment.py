@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,21 @@ def test_outside_of_git_commit_and_changes_are_unknown(
 
 def test_a_model_is_built_once_before_measuring() -> None:
     asked = model(scaled)
-    assert environment.try_model(silent, asked, "{}", Inference()) == model_id(
+    assert environment.try_model(silent, asked, "{}", Inference(), "cpu") == model_id(
         asked.target, set(sys.modules)
     )
     with pytest.raises(UsageError, match="no function 'made_up'"):
         environment.try_model(
-            silent, Model("m", "tests.helpers.probe_models:made_up"), "{}", Inference()
+            silent, Model("m", "tests.helpers.probe_models:made_up"), "{}", Inference(), "cpu"
         )
+
+
+def test_described_inputs_are_tried_before_measuring() -> None:
+    def tried(inputs_json: str) -> str:
+        asked = Model("m", "torch.nn:Linear", '{"in_features":4,"out_features":2}')
+        asked = replace(asked, inputs_json=inputs_json)
+        return environment.try_model(silent, asked, '{"batch":3}', Inference(), "cpu")
+
+    assert tried('[["batch",4]]')
+    with pytest.raises(UsageError, match=r"model\.inputs does not fit Linear"):
+        tried('[["batch",5]]')

@@ -143,6 +143,12 @@ def test_measuring_code_is_found_by_its_imports() -> None:
     assert not [name for name in modules if name.split(".")[1:2] and name.split(".")[1] in tools]
 
 
+def test_the_version_of_an_installed_model_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = model_id("torch.nn:LSTM", set(sys.modules))
+    monkeypatch.setattr("torch.__version__", "0.1")
+    assert model_id("torch.nn:LSTM", set(sys.modules)) != before
+
+
 @pytest.mark.parametrize(
     ("edited", "counts"),
     [("net.py", True), ("layers.py", True), ("unrelated.py", False)],

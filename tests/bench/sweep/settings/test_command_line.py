@@ -115,6 +115,11 @@ def test_the_suggested_command_is_accepted(ask: Ask, refusal: Refusal) -> None:
         ["model=custom", "model.target=net:build", "+model.kwargs={sizes: [1, 2], name: 'a,b'}"],
         ["model=custom", "model.target=net:build", "+model.kwargs.sizes=[1,2]"],
         ["model=custom", "model.target=net:build", "+model.kwargs.n-heads=4"],
+        ["model=custom", "model.target=net:Net", "model.inputs=[[8, 64], {size: [batch]}]"],
+        ["model=custom", "model.target=net:Net", "+model.inputs=[[8,64]]"],
+        ["model=custom", "model.target=net:Net", "model.inputs={x: [8, seq], k: 3}"],
+        ["model=custom", "model.target=net:Net", "+model.inputs={x: [8, 64]}"],
+        ["model=custom", "model.target=net:Net", "+model.inputs.x=[8,64]", "+model.inputs.k=3"],
         ["study='a, b'"],
         ["hydra.searchpath=[]"],
         ["shape={batch: 3}"],
@@ -485,9 +490,24 @@ def test_a_synonym_of_an_option_gets_a_suggestion(
             "your own, use model=custom model.target=my_package.my_module:build",
         ),
         (
-            ["model=custom", "model.target=net:build", "shape.batch=16"],
-            "shape.batch=16: the sizes of a custom model are its arguments, "
-            "'+model.kwargs={batch: 16}'",
+            ["model=custom", "model.target=net:build", "shape.width=16"],
+            "shape.width: no such key yet; put a + before shape to add it",
+        ),
+        (
+            ["model=custom", "model.target=net:build", "shape.scale=16"],
+            "shape.scale=16: model=custom has no size to scale; set a size by its name",
+        ),
+        (
+            ["model=custom", "model.target=net:build", "model.inputs.x=[8,64]"],
+            "model.inputs.x: no such key yet; put a + before model.inputs to add it",
+        ),
+        (
+            ["model.inputs=[[2]]", "model.inputs=[[3]]"],
+            "model.inputs=[[2]] and model.inputs=[[3]]: model.inputs is set 2 times; set it once",
+        ),
+        (
+            ["model=custom", "model.target=net:build", "model.inputs=[[2]],[[3]]"],
+            "model.inputs=[[2]],[[3]]: several values make a sweep; add -m: python run.py -m ",
         ),
         (
             ["model=pointwise", "shape.bach=8"],
@@ -542,12 +562,19 @@ def test_a_refusal_names_the_input_and_the_remedy(
         ("model.loss=output", "phase=inference trains nothing; add phase=train"),
         ("model.name=foo", "the name of a model is fixed; leave it out"),
         ("model.target=net:build", "model=mlp has a target of its own; add model=custom"),
+        ("model.inputs=[[2, 4]]", "model=mlp has inputs of its own; add model=custom"),
     ],
 )
 def test_settings_without_effect_are_refused(
     refusal: Refusal, argument: str, expected: str
 ) -> None:
     assert refusal(argument) == f"{argument}: {expected}"
+
+
+def test_a_part_of_the_inputs_of_a_built_in_model_is_refused(refusal: Refusal) -> None:
+    assert refusal("+model.inputs.x=[2]").endswith(
+        ": model=mlp has inputs of its own; add model=custom"
+    )
 
 
 def test_a_dtype_without_a_baseline_is_refused(refusal: Refusal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -219,8 +220,72 @@ def test_a_custom_model_resolves_to_the_given_target(case: Resolve) -> None:
     )
 
 
-def test_a_custom_model_has_no_sizes(case: Resolve) -> None:
-    assert case("model=custom", "model.target=net:build").shape == {}
+CUSTOM = ("model=custom", "model.target=net:build")
+
+
+def test_a_custom_model_has_no_sizes_unless_they_are_set(case: Resolve) -> None:
+    assert case(*CUSTOM).shape == {}
+    assert case(*CUSTOM, "shape.batch=8").shape == {"batch": 8}
+    assert case(*CUSTOM, "shape.seq=2", "+shape.heads=4").shape == {"seq": 2, "heads": 4}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["+model.inputs={x: [seq, 4], mask: null, deep: [{size: [2], dtype: int64, high: 9}]}"],
+        ["model.inputs={x: [seq, 4], mask: null, deep: [{size: [2], dtype: int64, high: 9}]}"],
+        ["+model.inputs.x=[seq,4]", "+model.inputs.mask=null",
+         "+model.inputs.deep=[{size: [2], dtype: int64, high: 9}]"],
+    ],
+    ids=["added", "set", "one by one"],
+)  # fmt: skip
+def test_described_inputs_belong_to_the_model(case: Resolve, words: list[str]) -> None:
+    asked = case(*CUSTOM, "shape.seq=2", *words)
+    assert json.loads(asked.model.inputs_json) == {
+        "x": ["seq", 4], "mask": None, "deep": [{"size": [2], "dtype": "int64", "high": 9}],
+    }  # fmt: skip
+    assert asked.case_id != case(*CUSTOM, "shape.seq=2").case_id
+
+
+def test_inputs_at_their_default_are_in_no_id(case: Resolve) -> None:
+    assert case(*CUSTOM, "model.inputs=null") == case(*CUSTOM)
+    assert case(*CUSTOM).model.inputs_json is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["model.inputs={x: [seq, batch]}", "shape.seq=2"],
+         "model.inputs.x: no size is called batch; set it, as in shape.batch=8"),
+        (["model.inputs=[{size: [heads]}]"],
+         "model.inputs[0]: no size is called heads; set it, as in +shape.heads=8"),
+        (["model.inputs=5"], "model.inputs=5: must be a mapping from forward's arguments, as in "
+         "'+model.inputs={input: [8, 64]}', or a list of arguments by position"),
+        (["shape.batch=2", "+model.kwargs={batch: 2}"],
+         "shape.batch and model.kwargs.batch both set batch; give one of them"),
+        (["shape.batch=0"], "shape.batch=0: must be a whole number from 1 to 2147483647"),
+        (["+shape.heads=[2]"], "+shape.heads=[2]: shape.heads takes one value at a time, not a"),
+        (["shape=small"], "shape=small: model=custom has no named sizes; set single ones, as in "
+         "shape.batch=8"),
+    ],
+)  # fmt: skip
+def test_wrong_inputs_and_sizes_are_refused(
+    case: Resolve, arguments: list[str], sentence: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        case(*CUSTOM, *arguments)
+    assert str(refused.value).startswith(sentence)
+
+
+def test_sizes_of_a_model_without_named_ones_in_a_users_file(
+    case: Resolve, their_conf: Path
+) -> None:
+    (their_conf / "model" / "described.yaml").write_text(
+        "name: described\ntarget: net:Net\ninputs: {x: [batch, 4]}\n"
+    )
+    named = ("model=described", f"--config-dir={their_conf}", "+shape.batch=2")
+    assert case(*named).shape == {"batch": 2}
+    assert case(*named).model.inputs_json == '{"x":["batch",4]}'
 
 
 @pytest.fixture
@@ -401,6 +466,28 @@ def test_a_copied_command_has_the_models_arguments(
     arguments += ["-m", "mode=eager,amp"] if sweep else []
     for job in prepare(ask(*arguments)):
         assert job.case.model.args_json != "{}"
+        assert_command_measures(job, ask)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "+model.inputs={input: [seq, batch, 3]}",
+        "model.inputs=[[seq,batch,3]]",
+        "+model.inputs.input=[seq, batch, 3]",
+        "model.inputs={input: {size: [4, batch, 3], low: -1.5, high: 2}, hx: null}",
+        "model.inputs={input: [seq, 2, 3], hx: [[1, 2, 5], [1, 2, 5]]}",
+    ],
+)
+@pytest.mark.parametrize("sweep", [False, True])
+def test_a_copied_command_has_the_described_inputs(ask: Ask, inputs: str, sweep: bool) -> None:
+    arguments = ["model=custom", "model.target=torch.nn:LSTM", inputs]
+    arguments += ["+model.kwargs={input_size: 3, hidden_size: 5}"]
+    arguments += ["shape.seq=4"] if "seq" in inputs else []
+    arguments += ["shape.batch=2"] if "batch" in inputs else []
+    arguments += ["-m", "mode=eager,amp"] if sweep else []
+    for job in prepare(ask(*arguments)):
+        assert job.case.model.inputs_json is not None
         assert_command_measures(job, ask)
 
 

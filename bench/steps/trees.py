@@ -1,0 +1,127 @@
+"""Walks what a model takes or returns: tensors and other values in nested containers.
+
+Containers are tuples, named tuples, lists, mappings, dataclasses, and all types that are registered
+with torch's pytree. Anything else is a leaf.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+PLAIN = (bool, int, float, complex, str, type(None))
+"""Leaves beside tensors that models commonly take and return, and that hold no tensor."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Parts:
+    """The content of a container."""
+
+    keys: Sequence[str]  # as a user would write them: `[0]`, `['logits']`, `.logits`
+    values: Sequence[Any]
+    rebuild: Callable[[list[Any]], Any]  # the same container around other values
+
+
+def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its place, such as `[0]['logits']`; a tree that is a leaf has place ``."""
+    parts = _parts(tree)
+    if parts is None:
+        yield place, tree
+    else:
+        for key, value in zip(parts.keys, parts.values, strict=True):
+            yield from leaves(value, place + key)
+
+
+def tensors(tree: object) -> list[torch.Tensor]:
+    """The tensors in the order of their places."""
+    return [leaf for _, leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def mapped(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
+    """New containers in which `function` was applied to each tensor; other leaves stay.
+
+    A tensor in two places is still one tensor in both.
+    """
+    done: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # keeps tensors alive: ids stay unique
+
+    def anew(node: Any) -> Any:
+        if isinstance(node, torch.Tensor):
+            if id(node) not in done:
+                done[id(node)] = node, function(node)
+            return done[id(node)][1]
+        parts = _parts(node)
+        return node if parts is None else parts.rebuild([anew(each) for each in parts.values])
+
+    return anew(tree)
+
+
+def _parts(tree: object) -> _Parts | None:
+    """The content of a container; None for a leaf."""
+    if isinstance(tree, torch.Tensor):
+        return None
+    if registered := pytree.SUPPORTED_NODES.get(type(tree)):
+        return _of_registered(tree, registered)
+    named = _by_name(tree)
+    return None if named is None else _Parts([*named], [*named.values()], _rebuilder(tree))
+
+
+def _of_registered(tree: Any, registered: pytree.NodeDef) -> _Parts:
+    """Keys are torch's own; or those of the mapping or dataclass, if torch has none; or numbers."""
+    if registered.flatten_with_keys_fn is not None:
+        pairs, context = registered.flatten_with_keys_fn(tree)
+        values = [value for _, value in pairs]
+        keys = [pytree.keystr((key,)) for key, _ in pairs]
+    else:
+        values, context = registered.flatten_fn(tree)
+        named = _by_name(tree) or {}
+        same = [*map(id, named.values())] == [*map(id, values)]
+        keys = [*named] if same else [*_numbered(values)]
+    return _Parts(keys, values, lambda new: registered.unflatten_fn(new, context))
+
+
+def _by_name(tree: Any) -> dict[str, Any] | None:
+    """The content of a container that torch does not know, by key; None for a leaf."""
+    if isinstance(tree, Mapping):
+        return {f"[{key!r}]": value for key, value in tree.items()}
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return {f".{each.name}": getattr(tree, each.name) for each in dataclasses.fields(tree)}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return {f".{name}": value for name, value in zip(tree._fields, tree, strict=True)}
+    return _numbered(tree) if isinstance(tree, (tuple, list)) else None
+
+
+def _numbered(values: Sequence[Any]) -> dict[str, Any]:
+    return {f"[{number}]": value for number, value in enumerate(values)}
+
+
+def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
+    """Makes a container like `tree`, which torch does not know, around other values."""
+    if isinstance(tree, MutableMapping):
+        return lambda values: _changed(tree, dict(zip(tree, values, strict=True)))
+    kind: Callable[..., Any] = type(tree)
+    if isinstance(tree, Mapping):
+        return lambda values: kind(dict(zip(tree, values, strict=True)))
+    if dataclasses.is_dataclass(tree):
+        return lambda values: _replaced(tree, values)
+    return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
+
+
+def _changed(tree: MutableMapping[Any, Any], content: dict[Any, Any]) -> Any:
+    """A copy with other content: a subclass may have other arguments than dict."""
+    copied = copy.copy(tree)
+    for key, value in content.items():
+        copied[key] = value
+    return copied
+
+
+def _replaced(tree: Any, values: list[Any]) -> Any:
+    """Unlike `dataclasses.replace`, which refuses fields that __init__ does not take."""
+    copied = copy.copy(tree)
+    for each, value in zip(dataclasses.fields(tree), values, strict=True):
+        object.__setattr__(copied, each.name, value)  # also where it is frozen
+    return copied
