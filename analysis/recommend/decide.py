@@ -22,7 +22,8 @@ _COLUMNS = (
     *QUESTION, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph",
     "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
     "reason", "in_effect", "in_effect_note", "flags", "replicates", "error", "error_limit",
-    "max_error", "baseline_error", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
+    "scale_error", "scale_error_limit", "max_error", "baseline_error", "baseline_error_limit",
+    "checked", "checked_note", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
     "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
     "baseline_first_call_s", "break_even_calls", "peak_bytes", "setup_peak_bytes",
     "weights_bytes", "input_bytes",
@@ -71,9 +72,16 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     options, refused = _options(rows, baseline, wishes)
     answer = choose.chosen(question, options, refused, baseline, wishes)
     accepted = next(filter(None, map(phrases.baseline_accepted, rows)), "")
-    answer = replace(answer, baseline_accepted=accepted)
+    unchecked = _unchecked([baseline] if baseline else rows)
+    answer = replace(answer, baseline_accepted=accepted, baseline_unchecked=unchecked)
     headline, remarks = sentences.together([answer]), sentences.remarks(answer)
     return replace(answer, headline=headline, remarks=remarks)
+
+
+def _unchecked(rows: Sequence[Row]) -> str:
+    """Why no results of rows that ended ok could be judged; empty if those of any could."""
+    reasons = [phrases.unchecked(row) for row in rows if row["status"] == "ok"]
+    return reasons[0] if reasons and all(reasons) else ""
 
 
 def _options(
