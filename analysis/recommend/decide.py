@@ -37,13 +37,14 @@ def recommend(
 
     Usable rows ended ok, were in effect and correct, had more than a smoke budget and a correct
     baseline that was in effect, and have an interval. Timing flags do not disqualify a row, because
-    rounds in random order keep the ratio valid; they are reported.
+    rounds in random order keep the ratio valid; they are reported. Results that could not be
+    judged are reported, too.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
     against itself) where that excludes 1. Modes whose intervals allow a difference of less than
-    MARGIN from the best are tied; the cheapest of them is chosen: by first call, memory, then
-    simplicity. `calls` spreads the first call over so many further ones (`amortized.gain`); rows
-    not known to fit into `memory_limit_bytes` are left out.
+    MARGIN from the best are tied; the cheapest of those that were checked is chosen: by first call,
+    memory, then simplicity. `calls` spreads the first call over so many further ones
+    (`amortized.gain`); rows not known to fit into `memory_limit_bytes` are left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(

@@ -445,7 +445,11 @@ def test_no_line_break_divides_a_quantity_of_the_advice(html_text: str) -> None:
 
 
 def test_both_pages_say_what_was_not_checked_and_why(tmp_path: Path) -> None:
-    unjudged = {"checked": "not", "checked_note": "rounding explains it", "error": 0.8}
+    unjudged: dict[str, Any] = {
+        "checked": "not",
+        "checked_note": "rounding explains it",
+        "error": 0.8,
+    }
     texts = _texts(save([record("eager", speedup=1.0), record("compile", **unjudged)], tmp_path))
     for text in texts:
         assert "(results not checked), 1.2" in text
