@@ -58,7 +58,9 @@ def _errors(answers: Sequence[Recommendation], rows: Mapping[str, Row]) -> str:
     errors = [(_named(c) + _error_of(rows[c.run_id]), c.error) for _, c in chosen]
     replaced = ((_baseline(a.question), rows[c.run_id]["baseline_error"]) for a, c in chosen)
     errors += [(name, error) for name, error in replaced if error is not None]
-    return f"{_ranges(errors, numbers.scientific)} (relative, against float64)"
+    known = any(error is not None for _, error in errors)
+    unit = " (relative, against float64)" if known else ""
+    return f"{_ranges(errors, numbers.scientific)}{unit}"
 
 
 _ERROR_OF = {"not": " (not checked)", "without_randomness": " (in a copy without randomness)"}

@@ -489,7 +489,7 @@ def test_a_mode_whose_results_were_not_checked_is_recommended_with_that_word(
 
 @pytest.mark.parametrize("checked", [None, "exact", "without_randomness"])
 def test_results_that_were_checked_need_no_word(tmp_path: Path, checked: str | None) -> None:
-    how = {"checked": checked, "checked_note": "in a copy in which …"}
+    how: dict[str, Any] = {"checked": checked, "checked_note": "in a copy in which …"}
     told = answer(tmp_path, [control(**how), record("compile", speedup=1.3, **how)])
     kept = answer(tmp_path / "kept", [control(**how), record("compile", speedup=0.9, **how)])
     assert not any(
