@@ -104,7 +104,7 @@ def _heading(row: Row, letter: bool, shared: bool) -> str:
 
 
 def _marks(rows: Iterable[Row]) -> dict[str, str]:
-    """A mark for each distinct note: a mode not in effect, or the place of a graph break."""
+    """A mark for each distinct note: not in effect, not checked, or the place of a graph break."""
     notes = dict.fromkeys(note for row in rows if (note := _note(row)))
     return {
         note: _MARKS[index] if index < len(_MARKS) else f"*{index + 1}"
@@ -120,4 +120,5 @@ def _mark(row: Row, marks: dict[str, str]) -> str:
 def _note(row: Row) -> str:
     why = row["in_effect_note"] or "no reason was recorded"
     notes = [f"not in effect: {why}"] if phrases.not_in_effect(row) else []
+    notes += [f"not checked: {reason}"] if (reason := phrases.unchecked(row)) else []
     return "; ".join(filter(None, (*notes, graph_breaks(row))))

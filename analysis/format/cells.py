@@ -132,6 +132,7 @@ def remarks(row: Row) -> str:
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
     texts = (
         f"budget={row['budget']}" if phrases.is_smoke(row) else "",
+        phrases.checked(row),
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
         *phrases.flags(row),

@@ -98,6 +98,7 @@ REPORTED = (
     Column("remarks", cells.remarks, optional=True),
     Column("graph breaks", cells.graph_breaks, optional=True),
 )
+_HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "not": "no"}
 # All the rest, which a report shows on request.
 FURTHER = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
@@ -124,7 +125,11 @@ FURTHER = (
     _size("live in it", "graph_pool_live_bytes"),
     _size("setup peak", "setup_peak_bytes"),
     Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    _number(numbers.scientific, "error limit", "error_limit"),
+    _number(numbers.scientific, "scale error", "scale_error"),
     Column("unchecked", lambda row: row["unchecked_outputs"] or "", optional=True),
+    Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN), optional=True),
+    Column("about the check", lambda row: row["checked_note"] or numbers.UNKNOWN, optional=True),
     Column("loss scale", cells.loss_scale, ">", optional=True, key="loss_scale"),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
     Column("between processes", cells.process_spread, ">", True, key="speedup_process_spread"),

@@ -159,6 +159,24 @@ def flags(row: Row) -> list[str]:
     return [] if row["flags"] is None else list(row["flags"])
 
 
+_CHECKED = {"not": "not checked", "without_randomness": "checked without randomness"}
+
+
+def checked(row: Row) -> str:
+    """A remark on results that were not compared with float64 themselves; else empty.
+
+    Rows of versions that did not record it have none.
+    """
+    return _CHECKED.get(row["checked"], "")
+
+
+def unchecked(row: Row) -> str:
+    """Why the results of a row that ended ok could not be judged; empty if they could."""
+    if row["status"] != "ok" or row["checked"] != "not":
+        return ""
+    return row["checked_note"] or "no reason was recorded"
+
+
 def accepted_error(row: Row) -> float | None:
     """The largest error that the case's check accepts; None if no limit is known."""
     limits = [limit for limit in (row["error_limit"], row["max_error"]) if limit is not None]
@@ -166,11 +184,14 @@ def accepted_error(row: Row) -> float | None:
 
 
 def accepted_knowingly(row: Row) -> str:
-    """`error accepted up to 0.05` if the error passes only because of max_error; else empty."""
+    """`error accepted up to 0.05` if the errors pass only because of max_error; else empty."""
     error, usual, limit = row["error"], row["error_limit"], row["max_error"]
-    if row["status"] != "ok" or None in (error, usual, limit) or error <= usual:
+    judged = row["status"] == "ok" and row["checked"] != "not"
+    if not judged or None in (error, usual, limit):
         return ""
-    return f"error accepted up to {limit:g}"
+    scale, usual_scale = row["scale_error"], row["scale_error_limit"]
+    usual_factor = None in (scale, usual_scale) or scale <= usual_scale
+    return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
 def baseline_accepted(row: Row) -> str:

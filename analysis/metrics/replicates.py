@@ -21,7 +21,7 @@ _COUNTS = {
     "spread between processes (three or more), the range of both processes' intervals (two; not "
     "a 95 % interval), or the interval within the process (one). Latencies of fewer than five "
     "processes are uncertain. Stored columns come from the least trusted process, for example one "
-    "that was not in effect",
+    "that was not in effect, or whose results could not be checked",
     "replicates_not_ok": "number of processes of the case that did not end ok; they are ignored",
 }
 _IDS = {"process_run_ids": "run_id of every process of the case, whatever its status, joined by ;"}
@@ -70,10 +70,12 @@ def _least_trusted_first(table: pd.DataFrame) -> list[int]:
     than its weakest process.
     """
     order = table[["_ok", "budget_rank", "replicate"]].assign(
-        _trust=table["in_effect"].map({False: 0, True: 2}).fillna(1), _place=range(len(table))
+        _trust=table["in_effect"].map({False: 0, True: 2}).fillna(1),
+        _checked=table["checked"] != "not",
+        _place=range(len(table)),
     )
-    keys = ["_ok", "_trust", "budget_rank", "replicate"]
-    ascending = [False, True, True, True]
+    keys = ["_ok", "_trust", "_checked", "budget_rank", "replicate"]
+    ascending = [False, True, True, True, True]
     return order.sort_values(keys, ascending=ascending, kind="stable")["_place"].tolist()
 
 

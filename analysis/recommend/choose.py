@@ -95,6 +95,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         processes=row["replicates"],
         flags=tuple(flag for flag in phrases.flags(row) if flag in ON_SPEEDUP),
         accepted=phrases.accepted_knowingly(row),
+        unchecked=phrases.unchecked(row),
     )
 
 

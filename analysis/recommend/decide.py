@@ -22,7 +22,8 @@ _COLUMNS = (
     *QUESTION, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph",
     "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
     "reason", "in_effect", "in_effect_note", "flags", "replicates", "error", "error_limit",
-    "max_error", "baseline_error", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
+    "scale_error", "scale_error_limit", "max_error", "baseline_error", "baseline_error_limit",
+    "checked", "checked_note", "latency_s", "latency_ci_low_s", "latency_ci_high_s",
     "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high", "mde", "first_call_s",
     "baseline_first_call_s", "break_even_calls", "peak_bytes", "setup_peak_bytes",
     "weights_bytes", "input_bytes",
@@ -36,13 +37,14 @@ def recommend(
 
     Usable rows ended ok, were in effect and correct, had more than a smoke budget and a correct
     baseline that was in effect, and have an interval. Timing flags do not disqualify a row, because
-    rounds in random order keep the ratio valid; they are reported.
+    rounds in random order keep the ratio valid; they are reported. Results that could not be
+    judged are reported, too.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
     against itself) where that excludes 1. Modes whose intervals allow a difference of less than
-    MARGIN from the best are tied; the cheapest of them is chosen: by first call, memory, then
-    simplicity. `calls` spreads the first call over so many further ones (`amortized.gain`); rows
-    not known to fit into `memory_limit_bytes` are left out.
+    MARGIN from the best are tied; the cheapest of those that were checked is chosen: by first call,
+    memory, then simplicity. `calls` spreads the first call over so many further ones
+    (`amortized.gain`); rows not known to fit into `memory_limit_bytes` are left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
@@ -71,9 +73,16 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
     options, refused = _options(rows, baseline, wishes)
     answer = choose.chosen(question, options, refused, baseline, wishes)
     accepted = next(filter(None, map(phrases.baseline_accepted, rows)), "")
-    answer = replace(answer, baseline_accepted=accepted)
+    unchecked = _unchecked([baseline] if baseline else rows)
+    answer = replace(answer, baseline_accepted=accepted, baseline_unchecked=unchecked)
     headline, remarks = sentences.together([answer]), sentences.remarks(answer)
     return replace(answer, headline=headline, remarks=remarks)
+
+
+def _unchecked(rows: Sequence[Row]) -> str:
+    """Why no results of rows that ended ok could be judged; empty if those of any could."""
+    reasons = [phrases.unchecked(row) for row in rows if row["status"] == "ok"]
+    return reasons[0] if reasons and all(reasons) else ""
 
 
 def _options(

@@ -41,9 +41,15 @@ def _flagged(name: str) -> Callable[[Row], bool]:
     return lambda row: name in phrases.flags(row)
 
 
+def _is_unknown(row: Row) -> bool:
+    """Whether the error is unknown without a reason; one that could not be judged has a reason."""
+    return row["error"] is None and not phrases.unchecked(row)
+
+
 def _is_wrong(row: Row) -> bool:
     limit = phrases.accepted_error(row)
-    return limit is not None and not row["error"] <= limit
+    judged = limit is not None and not phrases.unchecked(row)
+    return judged and not row["error"] <= limit
 
 
 # The first rule that holds is the reason. Timing flags exclude nothing: rounds in random order keep
@@ -54,7 +60,7 @@ _RULES = (
     _Rule("failed", lambda row: row["status"] != "ok", phrases.ended),
     _Rule("not_in_effect", lambda row: not row["in_effect"], phrases.why_left_out),
     _Rule("smoke", phrases.is_smoke, phrases.why_left_out),
-    _Rule("unchecked", lambda row: row["error"] is None, lambda row: "its error is unknown"),
+    _Rule("unchecked", _is_unknown, lambda row: "its error is unknown"),
     _Rule(
         "wrong", _is_wrong,
         lambda row: f"its error of {numbers.scientific(row['error'])} is above the limit of "

@@ -116,8 +116,10 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterable[Span]:
 
 
 def _answer(one: Recommendation) -> tuple[object, ...]:
-    mode = one.choice.mode if one.choice and one.outcome == MODE else None
-    return one.outcome, mode, one.baseline_fits
+    choice = one.choice if one.outcome == MODE else None
+    mode = choice.mode if choice else None
+    unchecked = choice.unchecked if choice else one.baseline_unchecked
+    return one.outcome, mode, bool(unchecked), one.baseline_fits
 
 
 def _label(size: str, measured: Sequence[int], count: int) -> str:

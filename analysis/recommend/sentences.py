@@ -37,7 +37,8 @@ def _mode(same: Sequence[Recommendation]) -> str:
     over = f"{_factors([one.speedup for one in chosen])} over {_baseline(first.question)}"
     if first.baseline_fits is False:
         over += ", which exceeds the memory limit"
-    return ", ".join((chosen[0].mode, over, _pays(chosen, first.wishes.calls), _memory(chosen)))
+    named = _named(chosen[0].mode, chosen[0].unchecked)
+    return ", ".join((named, over, _pays(chosen, first.wishes.calls), _memory(chosen)))
 
 
 def _keep_baseline(same: Sequence[Recommendation]) -> str:
@@ -48,7 +49,7 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
         why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
     else:
         why = f"no mode is faster by more than {numbers.whole_percent(MARGIN)}"
-    return f"{_baseline(same[0].question)}: {why}"
+    return f"{_kept(same[0])}: {why}"
 
 
 def _undecided(same: Sequence[Recommendation]) -> str:
@@ -57,7 +58,7 @@ def _undecided(same: Sequence[Recommendation]) -> str:
     over = "" if calls is None else f" over {numbers.calls(calls)} calls"
     keep = (
         f"this data cannot show a difference{over} beyond ±{numbers.whole_percent(MARGIN)}, "
-        f"so keep {_baseline(first.question)}"
+        f"so keep {_kept(first)}"
     )
     known = [one.detectable for one in same if one.detectable is not None]
     if len(known) < len(same) or calls is not None:
@@ -84,6 +85,15 @@ def _baseline(question: Question) -> str:
     return f"{mode}" if dtype == question.dtype else f"{mode} {dtype}"
 
 
+def _kept(answer: Recommendation) -> str:
+    """The baseline where it is recommended itself."""
+    return _named(_baseline(answer.question), answer.baseline_unchecked)
+
+
+def _named(mode: str, unchecked: str) -> str:
+    return f"{mode} (results not checked)" if unchecked else mode
+
+
 _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
     types.MODE: _mode,
     types.BASELINE: _keep_baseline,
@@ -94,9 +104,14 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
 
 def _remarks(answer: Recommendation) -> Iterator[str]:
     if answer.choice and answer.tied:
-        ties = (f"{t.row.mode} {numbers.ratio(t.row.speedup)} ({t.reason})" for t in answer.tied)
+        ties = (
+            f"{_named(t.row.mode, t.row.unchecked)} {numbers.ratio(t.row.speedup)} ({t.reason})"
+            for t in answer.tied
+        )
         chosen = answer.choice.mode
         yield f"Not distinguishable from {chosen} by the intervals: {', '.join(ties)}."
+    if answer.choice and answer.choice.unchecked and answer.outcome == types.MODE:
+        yield _not_checked(answer.choice.mode, answer.choice.unchecked)
     if answer.choice and answer.choice.flags:
         yield f"Timings of {answer.choice.mode} are flagged: {', '.join(answer.choice.flags)}."
     if answer.choice and answer.choice.accepted:
@@ -112,6 +127,8 @@ def _about_baseline(answer: Recommendation) -> Iterator[str]:
     named, floor = _baseline(answer.question), answer.floor
     if answer.outcome == types.NOTHING:
         return
+    if answer.baseline_unchecked and answer.outcome != types.MODE:
+        yield _not_checked(named, answer.baseline_unchecked)
     if answer.baseline_accepted:
         yield f"{named} exceeds the usual error limit: {answer.baseline_accepted} (max_error)."
     if answer.baseline_fits is None and answer.outcome != types.MODE:
@@ -120,6 +137,10 @@ def _about_baseline(answer: Recommendation) -> Iterator[str]:
         yield f"The noise floor is unknown: there is no usable run of {named} against itself."
     elif hurdle(floor) > 1 + MARGIN:
         yield f"{named} against itself measures {numbers.ratio(floor)}: less than that is noise."
+
+
+def _not_checked(mode: str, why: str) -> str:
+    return f"The results of {mode} were not checked: {why}."
 
 
 def _factors(ratios: Sequence[Estimate]) -> str:

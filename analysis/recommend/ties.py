@@ -19,7 +19,8 @@ _GRAD = ("enabled", "no_grad", "inference_mode")
 def cheapest(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     """The preferred row, and for each other one (by its run_id) why it is not preferred.
 
-    By first call, then memory, then simplicity. An unknown value loses to a known one.
+    Results that were checked come first; then by first call, memory and simplicity. An unknown
+    value loses to a known one.
     """
     left = list(rows)
     gone: list[tuple[Row, _Reason]] = []
@@ -30,6 +31,11 @@ def cheapest(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     first = max(left, key=lambda row: (row["speedup_ci_low"], row["started_at"]))
     gone += [(row, _as_good) for row in left if row is not first]
     return first, {row["run_id"]: reason(row, first) for row, reason in gone}
+
+
+def _checked(rows: Sequence[Row]) -> list[Row]:
+    """The rows whose results could be judged; all rows if there is none."""
+    return [row for row in rows if not phrases.unchecked(row)] or list(rows)
 
 
 def _within(name: str, factor: float, slack: float) -> Callable[[Sequence[Row]], list[Row]]:
@@ -61,6 +67,10 @@ def _place(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
+def _checked_reason(row: Row, preferred: Row) -> str:
+    return f"{phrases.mode(preferred)} was checked"
+
+
 def _first_call_reason(row: Row, preferred: Row) -> str:
     return f"first call {_known(cells.first_call(row))}, against {cells.first_call(preferred)}"
 
@@ -84,6 +94,7 @@ def _as_good(row: Row, preferred: Row) -> str:
 
 _Reason = Callable[[Row, Row], str]
 _STAGES: tuple[tuple[Callable[[Sequence[Row]], list[Row]], _Reason], ...] = (
+    (_checked, _checked_reason),
     (_within("first_call_s", first_calls.FACTOR, first_calls.SECONDS), _first_call_reason),
     (_within("peak_bytes", PEAK_FACTOR, PEAK_BYTES), _memory_reason),
     (_simplest, _simplicity_reason),

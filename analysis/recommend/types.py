@@ -59,7 +59,7 @@ class Choice:
     speedup: Estimate  # paired, without first calls
     gain: Estimate  # the same with first calls spread over the requested calls, if any
     latency: Estimate
-    error: float  # relative RMS error against float64
+    error: float | None  # relative RMS error against float64; None if it was not checked
     first_call_s: float | None
     cache: str  # cold | warm: the compiler cache before the first call
     break_even_calls: float | None
@@ -68,6 +68,7 @@ class Choice:
     processes: int  # combined in this row; the spread between them is unknown for one
     flags: tuple[str, ...]  # those that concern the speedup
     accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
+    unchecked: str = ""  # why its results could not be judged
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Recommendation:
     headline: str  # the answer, without the work's name
     remarks: tuple[str, ...]  # sentences on ties, flags, exclusions and the baseline
     baseline_accepted: str = ""  # `baseline's error accepted up to 0.7`, as of Choice
+    baseline_unchecked: str = ""  # why the baseline's results could not be judged
 
     @property
     def detectable(self) -> float | None:

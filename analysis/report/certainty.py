@@ -55,9 +55,20 @@ def _errors(answers: Sequence[Recommendation], rows: Mapping[str, Row]) -> str:
     chosen = list(_chosen(answers))
     if not chosen:
         return ""
-    errors = [(_named(choice), choice.error) for _, choice in chosen]
-    errors += [(_baseline(a.question), rows[c.run_id]["baseline_error"]) for a, c in chosen]
-    return f"{_ranges(errors, numbers.scientific)} (relative, against float64)"
+    errors = [(_named(c) + _error_of(rows[c.run_id]), c.error) for _, c in chosen]
+    replaced = ((_baseline(a.question), rows[c.run_id]["baseline_error"]) for a, c in chosen)
+    errors += [(name, error) for name, error in replaced if error is not None]
+    known = any(error is not None for _, error in errors)
+    unit = " (relative, against float64)" if known else ""
+    return f"{_ranges(errors, numbers.scientific)}{unit}"
+
+
+_ERROR_OF = {"not": " (not checked)", "without_randomness": " (in a copy without randomness)"}
+
+
+def _error_of(row: Row) -> str:
+    """What the error is of, where it is not that of the timed step."""
+    return _ERROR_OF.get(row["checked"], "")
 
 
 def _named(choice: Choice) -> str:

@@ -67,7 +67,7 @@ def which(study: Study) -> dict[str, Any]:
     return {"works": works[:MOST_WORKS], "others": works[MOST_WORKS:], "wishes": _wishes(study)}
 
 
-_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error")
+_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error", "checked")
 
 
 def _wishes(study: Study) -> str:

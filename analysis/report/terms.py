@@ -84,8 +84,15 @@ TERMS = {
     "more.",
     "error": "relative RMS error against float64. Compare it before you replace fp32 by a smaller "
     "dtype.",
-    "error of, loss scale": "error of: the output, gradient or update with that error. loss scale: "
-    "the factor of GradScaler, and whether it skipped a step that was made to overflow.",
+    "checked": "exact: the error is that of the timed step. without randomness: the timed step's "
+    "random numbers (such as dropout) were compared with eager's, and the error is that of a copy "
+    "that is built and compiled the same, without them. no (remark: not checked): the results "
+    "could not be judged, so whether the mode computes the right thing is unknown; about the "
+    "check says why.",
+    "error of, error limit, scale error, loss scale": "error of: the output, gradient or update "
+    "with that error. error limit: the largest error accepted. scale error: how far the factor "
+    "between a gradient or update and that of float64 is from 1. loss scale: the factor of "
+    "GradScaler, and whether it skipped a step that was made to overflow.",
     numbers.UNKNOWN: "unknown or not applicable; never 0.",
 }
 

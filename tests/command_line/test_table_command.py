@@ -112,6 +112,20 @@ def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:
     assert "drift, bimodal" in text
 
 
+def test_a_row_that_was_not_checked_has_a_remark_and_a_note(tmp_path: Path) -> None:
+    why = "neither dropout probabilities of 0 nor eval() of its parts switches them off"
+    quiet = record("no_grad", checked="without_randomness", checked_note="in a copy")
+    unjudged = record("compile", checked="not", checked_note=why, error=None)
+    shown = derived(save([record("eager"), quiet, unjudged], tmp_path))
+    text = table.text(shown)
+    assert "not checked" in next(line for line in text.splitlines() if " compile *" in line)
+    assert f"* not checked: {why}" in text
+    assert text.count("checked without randomness") == 1
+    assert table.csv(shown).count(why) == 1
+    exact = derived(save([record("eager", checked="exact"), record()], tmp_path / "exact"))
+    assert "checked" not in table.text(exact)
+
+
 def test_different_baselines_are_named_in_each_row(tmp_path: Path) -> None:
     rows = derived(save([record(), record(dtype="bf16", baseline_dtype="bf16")], tmp_path))
     text = table.text(rows)

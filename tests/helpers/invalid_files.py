@@ -80,7 +80,7 @@ def _of_rows(count: int) -> Callable[[Path], None]:
 
 def _renamed_column(runs: Path) -> None:
     ours = pq.read_table(_run(runs))
-    names = [name.replace("error_limit", "error_bound") for name in ours.column_names]
+    names = ["error_bound" if name == "error_limit" else name for name in ours.column_names]
     pq.write_table(ours.rename_columns(names), runs / BAD)
 
 

@@ -95,13 +95,14 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
         "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
         "status": "ok", "error": None, "error_limit": None, "max_error": None,
-        "baseline_error": None, "baseline_dtype": "fp32", "phase": "inference",
-        "graph_breaks": 0, "apart": None,
+        "baseline_error": None, "baseline_error_limit": None, "baseline_dtype": "fp32",
+        "checked": "exact", "graph_breaks": 0, "apart": None,
     }  # fmt: skip
     assert cells.remarks(row) == expected
     assert cells.remarks({**row, "apart": "fullgraph=false"}) == ""  # is in its name
     accepted = cells.remarks({**row, "max_error": 0.7, "baseline_error": 0.1})
     assert accepted.startswith("baseline's error accepted up to 0.7")
+    assert cells.remarks({**row, "checked": "not"}).startswith("not checked")
 
 
 PRINT = {"place": "net.py:12", "reason": "Failed to trace builtin operator"}

@@ -32,14 +32,19 @@ def test_training_is_named_with_its_optimizer_and_options(
 
 UNCHECKED = {
     "status": "ok", "error": None, "error_limit": None, "max_error": None, "baseline_error": None,
-    "baseline_dtype": "fp32", "phase": "inference",
+    "baseline_error_limit": None, "baseline_dtype": "fp32", "checked": None, "checked_note": None,
+    "scale_error": None, "scale_error_limit": None,
 }  # fmt: skip
+FACTOR_OFF = {"error": 0.01, "error_limit": 0.01, "scale_error": 0.02, "scale_error_limit": 1e-3}
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({"error": 0.03, "error_limit": 0.01, "max_error": 0.05}, "error accepted up to 0.05"),
+        (FACTOR_OFF | {"max_error": 0.05}, "error accepted up to 0.05"),
+        (FACTOR_OFF | {"max_error": 0.05, "scale_error": 1e-3}, ""),
+        ({"error": 0.8, "error_limit": 0.01, "max_error": 0.05, "checked": "not"}, ""),
         ({"error": 0.03, "error_limit": 0.0, "max_error": 0.05}, "error accepted up to 0.05"),
         ({"error": 0.01, "error_limit": 0.01, "max_error": 0.05}, ""),
         ({"error": 0.03, "error_limit": 0.01}, ""),
@@ -61,8 +66,8 @@ def test_an_error_that_was_accepted_knowingly_is_a_remark(
         ({"baseline_error": 6e-4}, ""),
         ({"baseline_error": 6e-4, "max_error": 5e-4}, ""),  # there was no baseline then
         ({"baseline_error": 6e-4, "max_error": 0.7, "baseline_dtype": "bf16"}, ""),
-        ({"baseline_error": 6e-4, "max_error": 0.7, "phase": "train"}, ""),  # a ReLU's jump
-        ({"baseline_error": 0.1, "max_error": 0.7, "phase": "train"}, "accepted up to 0.7"),
+        ({"baseline_error": 6e-4, "max_error": 0.7, "baseline_error_limit": 1e-3}, ""),
+        ({"baseline_error": 4e-4, "max_error": 0.7, "baseline_error_limit": 1e-5}, "up to 0.7"),
         ({"baseline_error": 6e-4, "max_error": 0.7, "status": "failed"}, ""),
     ],
 )
@@ -72,6 +77,25 @@ def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
     said = phrases.baseline_accepted(UNCHECKED | changes)
     assert said.endswith(expected)
     assert bool(said) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "remark", "why"),
+    [
+        ({}, "", ""),  # a row of an older version
+        ({"checked": "exact", "checked_note": "by rounding"}, "", ""),
+        ({"checked": "without_randomness", "checked_note": "p = 0"},
+         "checked without randomness", ""),
+        ({"checked": "not", "checked_note": "chaos"}, "not checked", "chaos"),
+        ({"checked": "not"}, "not checked", "no reason was recorded"),
+        ({"checked": "not", "status": "wrong_result"}, "not checked", ""),
+    ],
+)  # fmt: skip
+def test_a_row_says_whether_its_results_were_checked(
+    columns: dict[str, object], remark: str, why: str
+) -> None:
+    assert phrases.checked(UNCHECKED | columns) == remark
+    assert phrases.unchecked(UNCHECKED | columns) == why
 
 
 @pytest.mark.parametrize(

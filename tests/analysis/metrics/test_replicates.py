@@ -82,7 +82,7 @@ def test_processes_that_did_not_end_ok_are_counted_and_excluded(tmp_path: Path) 
     assert (alone["status"], alone["replicates"]) == ("wrong_result", 0)
 
 
-@pytest.mark.parametrize("doubt", [{"in_effect": False}, {"in_effect": None},
+@pytest.mark.parametrize("doubt", [{"in_effect": False}, {"in_effect": None}, {"checked": "not"},
                                    {"budget": "smoke", "budget_rank": 0}])  # fmt: skip
 def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path, doubt: dict[str, Any]) -> None:
     row = _one(tmp_path, record(replicate=0), record(replicate=1, **doubt), record(replicate=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ class Decided:
 
 
 UNREAL: dict[str, Any] = {"in_effect": False, "in_effect_note": "no graphs"}
+UNJUDGED: dict[str, Any] = {"checked": "not", "checked_note": "no switch", "error": None}
 NO_SPEEDUP: dict[str, Any] = {"baseline_latency_rounds_s": None, "case_ran_first": None}
 # 20 % faster and 7.2 s dearer: pays after 7.198 s / (0.2 * 357 us) = 100,800 calls.
 FIFTH = record("compile", CALL_S, 1.2, first_call_s=7.2)
@@ -103,6 +105,16 @@ CASES = (
         "an error that is not known",
         [control(), record("compile", speedup=2.0, error=None)],
         "nothing", None, {"compile": "unchecked"},
+    ),
+    Decided(
+        "results that could not be judged, as nothing switches the randomness off",
+        [control(**UNJUDGED), record("compile", speedup=2.0, **UNJUDGED)],
+        "mode", "compile", {},
+    ),
+    Decided(
+        "results that could not be judged, as rounding alone explains any error",
+        [control(), record("compile", speedup=2.0, **(UNJUDGED | {"error": 0.8}))],
+        "mode", "compile", {},
     ),
     Decided(
         "the baseline's result is wrong",
@@ -457,3 +469,52 @@ def test_a_baseline_accepted_only_by_max_error_has_a_remark(tmp_path: Path, spee
     )
     usual = answer(tmp_path / "usual", [record("compile", speedup=speedup, max_error=0.7)])
     assert not any("usual error" in remark for remark in usual.remarks)
+
+
+NOT_CHECKED = "The results of {} were not checked: no switch."
+
+
+def test_a_mode_whose_results_were_not_checked_is_recommended_with_that_word(
+    tmp_path: Path,
+) -> None:
+    told = answer(tmp_path, [control(), record("compile", speedup=1.3, **UNJUDGED)])
+    assert told.headline.startswith("compile (results not checked), 1.3")
+    assert NOT_CHECKED.format("compile") in told.remarks
+    dear = record("no_grad", speedup=1.3, first_call_s=5.0)
+    rest = [record("compile", speedup=1.301, **UNJUDGED), dear]
+    tied = answer(tmp_path / "tied", [control(), *rest])
+    assert tied.headline.startswith("no_grad, 1.3")
+    (ties,) = (remark for remark in tied.remarks if "by the intervals" in remark)
+    assert re.search(r": compile \(results not checked\) 1.30.*\(no_grad was checked\)\.$", ties)
+
+
+@pytest.mark.parametrize("checked", [None, "exact", "without_randomness"])
+def test_results_that_were_checked_need_no_word(tmp_path: Path, checked: str | None) -> None:
+    how: dict[str, Any] = {"checked": checked, "checked_note": "in a copy in which …"}
+    told = answer(tmp_path, [control(**how), record("compile", speedup=1.3, **how)])
+    kept = answer(tmp_path / "kept", [control(**how), record("compile", speedup=0.9, **how)])
+    assert not any(
+        "checked" in text for one in (told, kept) for text in (one.headline, *one.remarks)
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [control(**UNJUDGED), record("compile", speedup=0.9)],
+        [record("compile", speedup=0.9, **UNJUDGED)],  # no run of eager itself
+        [control(**UNJUDGED), record("compile", speedup=1.0, spread=0.5, **UNJUDGED)],
+    ],
+    ids=["baseline", "all that was measured", "undecided"],
+)
+def test_a_baseline_whose_results_were_not_checked_is_kept_with_that_word(
+    tmp_path: Path, rows: Sequence[Record]
+) -> None:
+    told = answer(tmp_path, rows)
+    assert "eager (results not checked)" in told.headline
+    assert NOT_CHECKED.format("eager") in told.remarks
+
+
+def test_a_baseline_that_was_checked_needs_no_word(tmp_path: Path) -> None:
+    told = answer(tmp_path, [control(), record("compile", speedup=0.9, **UNJUDGED)])
+    assert "checked" not in " ".join((told.headline, *told.remarks))

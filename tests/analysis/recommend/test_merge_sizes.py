@@ -188,3 +188,14 @@ def test_a_repeated_remark_is_printed_once(tmp_path: Path) -> None:
     twice = [replace(one, remarks=("It rained.", "It rained.")) for one in answers]
     (advice,) = fold(twice)
     assert advice.remarks == ("It rained.",)
+
+
+def test_a_span_ends_where_results_are_no_longer_checked(tmp_path: Path) -> None:
+    unjudged: dict[str, Any] = {"checked": "not", "checked_note": "chaos", "error": 0.8}
+    (advice,) = fold(recommend(derived(save([
+        *batch(1, "compile", 1.5), *batch(2, "compile", 1.5), *batch(4, "compile", 1.5, **unjudged)
+    ], tmp_path))))  # fmt: skip
+    assert [span.label for span in advice.spans] == ["batch ≤ 2", "batch 4"]
+    named = [span.text.partition(",")[0] for span in advice.spans]
+    assert named == ["compile", "compile (results not checked)"]
+    assert "At batch 4: The results of compile were not checked: chaos." in advice.remarks

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from modescope.analysis.format.phrases import as_rows
 from modescope.analysis.metrics.registry import derived
@@ -72,3 +75,22 @@ def test_the_spread_between_processes_is_known_of_rows_with_several(tmp_path: Pa
     assert _facts(tmp_path / "1", [record()])["Between processes"].startswith("unknown")
     some = _facts(tmp_path / "2", [*replicates(3), record("eager", speedup=1.0)])
     assert some["Between processes"].startswith("known for 1 of 2 rows (3 processes or more)")
+
+
+OF_FLOAT64 = " (relative, against float64)"
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"checked": "exact"}, f"compile fp32 2.1e-7, eager fp32 2.0e-7{OF_FLOAT64}"),
+        ({"checked": "without_randomness", "baseline_error": None},
+         f"compile fp32 (in a copy without randomness) 2.1e-7{OF_FLOAT64}"),
+        ({"checked": "not", "error": 0.8},
+         f"compile fp32 (not checked) 8.0e-1, eager fp32 2.0e-7{OF_FLOAT64}"),
+        ({"checked": "not", "error": None, "baseline_error": None}, "compile fp32 (not checked) –"),
+    ],
+)  # fmt: skip
+def test_what_the_error_is_of_is_told(tmp_path: Path, columns: dict[str, Any], told: str) -> None:
+    facts_told = _facts(tmp_path, [record("compile", speedup=1.5, **columns)])
+    assert facts_told["Error"] == told

@@ -442,3 +442,19 @@ def test_no_line_break_divides_a_quantity_of_the_advice(html_text: str) -> None:
     assert re.search(r"\d\u00a0([nµm]?s\b|%)", shown)
     assert re.search(r"\[[\d.]+,\u00a0[\d.]+\]", shown)
     assert not re.search(r"\d ([KM]iB\b|[nµm]?s\b|%)|\d, [\d.]+\]", shown)
+
+
+def test_both_pages_say_what_was_not_checked_and_why(tmp_path: Path) -> None:
+    unjudged: dict[str, Any] = {
+        "checked": "not",
+        "checked_note": "rounding explains it",
+        "error": 0.8,
+    }
+    texts = _texts(save([record("eager", speedup=1.0), record("compile", **unjudged)], tmp_path))
+    for text in texts:
+        assert "(results not checked), 1.2" in text
+        assert "The results of compile were not checked: rounding explains it." in text
+        assert text.count("rounding explains it") == 2  # there, and beside the error in the table
+        assert "about the check" in text
+    exact = _texts(save([record("compile", checked="exact")], tmp_path / "exact"))
+    assert all("results not checked" not in text for text in exact)
