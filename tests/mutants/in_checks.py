@@ -5,12 +5,14 @@ from __future__ import annotations
 from tests.mutants.fault import Fault
 
 RUNNER = "tests/bench/case/test_runner.py"
+PLANTED = "tests/bench/case/correctness/test_planted.py"
+DRAWS = "tests/bench/steps/correctness/test_draws.py"
 
 CORRECTNESS = (
     Fault(
         "output check skipped",
-        "bench/case/judge_correctness.py",
-        "        if not error <= accepted:\n",
+        "bench/case/correctness/exact.py",
+        "        if not self._accepted(found):\n",
         "        if False:\n",
         (f"{RUNNER}::test_a_replay_that_ignores_its_inputs_is_a_wrong_result",),
     ),
@@ -24,7 +26,7 @@ CORRECTNESS = (
     Fault(
         "output check before timing only",
         "bench/case/runner.py",
-        '    progress("check again")\n    findings = judge.judge(candidate, findings)\n',
+        '    progress("check again")\n    findings = judge.judge(candidate.built, findings)\n',
         "",
         (f"{RUNNER}::test_a_result_that_turns_wrong_while_timed_is_a_wrong_result",),
     ),
@@ -39,14 +41,14 @@ CORRECTNESS = (
     ),
     Fault(
         "an error that is not a number passes",
-        "bench/case/judge_correctness.py",
-        "        if not error <= accepted:\n",
-        "        if error > accepted:\n",
+        "bench/steps/check.py",
+        "return found.error <= self.error and",
+        "return not found.error > self.error and",
         (f"{RUNNER}::test_a_result_that_is_not_a_number_is_a_wrong_result",),
     ),
     Fault(
         "nan lost in a maximum of errors",
-        "bench/steps/correctness/output_check.py",
+        "bench/steps/check.py",
         "key=lambda each: each[:2]",
         "key=lambda each: each[1]",
         (
@@ -74,5 +76,97 @@ CORRECTNESS = (
         "baseline.built.step if baseline else None",
         "candidate.built.step if baseline else None",
         (f"{RUNNER}::test_the_timed_step_is_the_checked_step",),
+    ),
+    Fault(
+        "the factor of gradients not compared",
+        "bench/steps/check.py",
+        " and self.worst_scale(found).share <= 1",
+        "",
+        (f"{PLANTED}::test_a_gradient_off_by_two_percent_is_told_from_such_a_relu",),
+    ),
+    Fault(
+        "eager's error the only limit",
+        "bench/case/correctness/exact.py",
+        "if not self._accepted(found) and self.standard.rounding is None:",
+        "if False:",
+        ("tests/bench/case/correctness/test_exact.py::test_rounding_explains_what_eager_does_not",),
+    ),
+    Fault(
+        "eager's errors not explained by rounding",
+        "bench/case/correctness/exact.py",
+        "    if not eager_is_sane(eager.error, variant.dtype):\n",
+        "    if False:\n",
+        (f"{PLANTED}::test_a_relu_that_rounding_switches_off_is_no_fault",),
+    ),
+    Fault(
+        "sums perturbed as single results",
+        "bench/steps/correctness/rounding.py",
+        'EPS["fp32"] * (math.sqrt(summed) - 1)',
+        "0.0",
+        (
+            "tests/bench/steps/correctness/test_rounding.py::test_a_sum_is_perturbed_by_the_root_of_its_length",
+        ),
+    ),
+    Fault(
+        "a batch norm perturbed as one operator",
+        "bench/steps/correctness/rounding.py",
+        "        if func in DECOMPOSED:\n",
+        "        if False:\n",
+        (
+            "tests/bench/steps/correctness/test_rounding.py::test_the_zero_gradient_of_a_bias_before_a_batch_norm_gets_the_noise_of_its_sums",
+        ),
+    ),
+    Fault(
+        "a mode without randomness accepted",
+        "bench/case/correctness/randomness.py",
+        "if reason := messages.other_randomness(seen) if differs(seen) else None:",
+        "if reason := None:",
+        (f"{PLANTED}::test_a_fault_is_found[recurrent-dropout that does not drop-0]",),
+    ),
+    Fault(
+        "another mean of random results accepted",
+        "bench/steps/correctness/draws.py",
+        "2 * min(by_spread, by_shift)",
+        "2 * by_spread",
+        (f"{DRAWS}::test_other_randomness_is_found",),
+    ),
+    Fault(
+        "another spread of random results accepted",
+        "bench/steps/correctness/draws.py",
+        "2 * min(by_spread, by_shift)",
+        "2 * by_shift",
+        (f"{DRAWS}::test_other_randomness_is_found",),
+    ),
+    Fault(
+        "no check on a copy without randomness",
+        "bench/case/correctness/randomness.py",
+        "        return without_randomness\n",
+        "        return None\n",
+        (f"{PLANTED}::test_a_fault_is_found[recurrent-backward-0]",),
+    ),
+    Fault(
+        "the copy without randomness runs in eager",
+        "bench/case/correctness/randomness.py",
+        "built = modes.build(own, variant, case",
+        "built = modes.build(own, replace(variant, mode=variant.mode.in_eager()), case",
+        (f"{PLANTED}::test_a_forward_that_is_wrong_only_when_compiled_is_found",),
+    ),
+    Fault(
+        "a batch norm in eval() in the copy without randomness",
+        "bench/steps/correctness/silencing.py",
+        "if not isinstance(part, (_NormBase, nn.RNNBase)):",
+        "if True:",
+        (
+            "tests/bench/steps/correctness/test_silencing.py::test_norms_and_recurrent_networks_go_on_training",
+        ),
+    ),
+    Fault(
+        "what could not be checked counts as checked",
+        "bench/case/correctness/randomness.py",
+        'checked="not", checked_note=messages.NO_SWITCH',
+        'checked="without_randomness", checked_note=messages.NO_SWITCH',
+        (
+            "tests/bench/case/test_training_runs.py::test_randomness_without_a_switch_is_timed_and_not_checked",
+        ),
     ),
 )

@@ -49,15 +49,15 @@ READ = (
     Fault(
         "a mode of unknown error is recommended",
         f"{RECOMMENDING}/exclusions.py",
-        'lambda row: row["error"] is None',
-        "lambda row: False",
+        'return row["error"] is None and not phrases.unchecked(row)',
+        "return False",
         (f"{DECISIONS}::test_each_decision_by_hand",),
     ),
     Fault(
         "sizes with different answers in one span",
         f"{RECOMMENDING}/merge_sizes.py",
-        "return one.outcome, mode, one.baseline_fits",
-        "return one.outcome, one.baseline_fits",
+        "return one.outcome, mode, bool(unchecked)",
+        "return one.outcome, bool(unchecked)",
         (MERGING,),
     ),
     Fault(
