@@ -68,6 +68,15 @@ def _wrong_forward(built: Built, of: Family) -> Built:
     return built
 
 
+def wrong_when_compiled(built: Built, of: Family) -> Built:
+    """As `_wrong_forward`, in compiled code alone."""
+    part = built.subject.module.get_submodule(of.layer)
+    part.register_forward_hook(
+        lambda module, args, output: 1.01 * output if torch.compiler.is_compiling() else output
+    )
+    return built
+
+
 def _no_update(built: Built, of: Family) -> Built:
     trainer_of(built).update = lambda: None  # type: ignore[method-assign]
     return built

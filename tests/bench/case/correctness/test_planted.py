@@ -9,7 +9,17 @@ import pytest
 import torch
 
 from modescope.bench.records.results import Result
-from tests.helpers.planted import DROPPING, EDGE, FAMILIES, FAULTS, Family, case_of, verdict
+from tests.helpers.planted import (
+    DROPPING,
+    EDGE,
+    FAMILIES,
+    FAULTS,
+    Family,
+    Fault,
+    case_of,
+    verdict,
+    wrong_when_compiled,
+)
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
 
@@ -22,10 +32,9 @@ Judged = Callable[..., Result]
 def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     """How the checks of a family end in a case with these options, with a fault or none."""
 
-    def judge(of: Family, fault: str | None = None, seed: int = 0, **options: Any) -> Result:
+    def judge(of: Family, fault: Fault | None = None, seed: int = 0, **options: Any) -> Result:
         with monkeypatch.context() as patch:
-            planted = FAULTS[fault] if fault else None
-            return verdict(of, case_of(of, **options), seed, patch, planted)
+            return verdict(of, case_of(of, **options), seed, patch, fault)
 
     return judge
 
@@ -34,7 +43,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fault_is_found(family: str, fault: str, seed: int, judged: Judged) -> None:
-    result = judged(FAMILIES[family], fault, seed)
+    result = judged(FAMILIES[family], FAULTS[fault], seed)
     assert result.status == "wrong_result"
     assert ("each call has the same results" in result.reason) == (fault in OF_RANDOMNESS)
 
@@ -52,7 +61,7 @@ def test_a_correct_step_passes(family: str, seed: int, judged: Judged) -> None:
 def test_a_fault_is_found_in_inference(family: str, fault: str, judged: Judged) -> None:
     right = judged(FAMILIES[family], phase="inference")
     assert (right.status, right.findings.checked) == ("ok", "exact")
-    assert judged(FAMILIES[family], fault, phase="inference").status == "wrong_result"
+    assert judged(FAMILIES[family], FAULTS[fault], phase="inference").status == "wrong_result"
 
 
 def test_a_relu_that_rounding_switches_off_is_no_fault(judged: Judged) -> None:
@@ -65,7 +74,7 @@ def test_a_relu_that_rounding_switches_off_is_no_fault(judged: Judged) -> None:
 
 
 def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) -> None:
-    result = judged(EDGE, "backward", lr=1e-9)
+    result = judged(EDGE, FAULTS["backward"], lr=1e-9)
     assert result.status == "wrong_result"
     assert result.reason.startswith("the scale of the gradient of out.weight")
     found = result.findings
@@ -75,9 +84,9 @@ def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "status"), [(None, "ok"), ("forward", "wrong_result")])
+@pytest.mark.parametrize(("fault", "status"), [(None, "ok"), (wrong_when_compiled, "wrong_result")])
 def test_a_forward_that_is_wrong_only_when_compiled_is_found(
-    fault: str | None, status: str, judged: Judged
+    fault: Fault | None, status: str, judged: Judged
 ) -> None:
     torch.compiler.reset()
     result = judged(DROPPING, fault, compile_mode="default")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.records.tolerances import EPS
+from modescope.bench.steps.correctness import rounding
 from modescope.bench.steps.correctness.rounding import Rounded
 
 CPU = torch.device("cpu")
@@ -83,3 +84,21 @@ def test_the_zero_gradient_of_a_bias_before_a_batch_norm_gets_the_noise_of_its_s
     assert float(gradient().norm()) < 1e-12
     assert float(noise.norm()) > float(gradient(double=False).norm()) / 3
     assert float(noise.norm()) < 1e-3
+
+
+def test_the_sums_inside_a_batch_norm_are_perturbed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The noise of a bias before it is several times that of its result's last rounding."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).double()
+    x, weights = torch.randn(16, 3, 8, 8).double(), torch.randn(16, 8, 6, 6).double()
+
+    def gradient() -> Tensor:
+        net.zero_grad()
+        (net(x) * weights).sum().backward()
+        gradient = net.get_parameter("0.bias").grad
+        assert gradient is not None
+        return gradient.clone()
+
+    inside = spread(gradient, "fp32").norm()
+    monkeypatch.setattr(rounding, "DECOMPOSED", {})
+    assert inside > 2 * spread(gradient, "fp32").norm()
