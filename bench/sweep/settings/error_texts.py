@@ -46,6 +46,8 @@ def explain(error: BaseException, arguments: Sequence[str]) -> str:
     key = match[1]
     if re.search(r"Key '[^']+' (?:is not in struct|not in '[^']+')", message):
         return _unknown(key, arguments)
+    if below := _below(key, arguments):  # a text, so it has no keys
+        return _unknown(below, arguments)
     return f"{_typed(key, arguments)}: {_refused(key, message)}"
 
 
@@ -118,6 +120,13 @@ def _sizes(key: str, typed: str, arguments: Sequence[str]) -> str | None:
             hint = f", did you mean shape.{name}? The" if name else "; the"
             return f"{key}: no such key{hint} sizes of model={model} are {', '.join(sizes)}"
     return None
+
+
+def _below(key: str, arguments: Sequence[str]) -> str | None:
+    """A key of `key` itself, such as phase.optimizer, that an argument sets."""
+    setters = (each.lstrip("+~").partition("=")[0] for each in arguments)
+    texts = (each for each in setters if each.startswith(f"{key}."))
+    return next(texts, None) if key not in SECTIONS else None
 
 
 def _typed(key: str, arguments: Sequence[str]) -> str:

@@ -522,6 +522,10 @@ def test_a_synonym_of_an_option_gets_a_suggestion(
         (["batch_size=8"], "batch_size: no such key, did you mean shape.batch=8?"),
         (["batch-size=8"], "batch-size: no such key, did you mean shape.batch=8?"),
         (["lr=0.1"], "lr: no such key, did you mean train.lr=0.1?"),
+        (
+            ["phase.optimizer=sgd"],
+            "phase.optimizer: no such key, did you mean train.optimizer=sgd?",
+        ),
         (["compile=default"], "compile: no such key, did you mean mode.compile=default?"),
         (["thread=2"], "thread: no such key, did you mean threads=2?"),
         (["Mode=eager"], "Mode: no such key, did you mean mode=eager?"),
