@@ -214,7 +214,10 @@ def test_an_unknown_column_of_a_later_modescope_is_ignored(tmp_path: Path, read:
 
 
 @both
-def test_a_missing_study_is_a_usage_error(tmp_path: Path, read: Read) -> None:
+def test_a_missing_study_is_a_usage_error(
+    tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where results/ holds no study that the message would name
     with pytest.raises(UsageError, match=r"nowhere.*run\.py"):
         read(tmp_path / "nowhere")
     (tmp_path / "runs").touch()
