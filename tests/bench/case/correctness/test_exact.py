@@ -55,7 +55,9 @@ class Known(Check):
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
         self.reads_rounding.append(variant)
-        return self.by_rounding and RoundingCheck(self, self.by_rounding, cast(Any, None))
+        if self.by_rounding is None:
+            return None
+        return RoundingCheck(self, self.by_rounding, cast(Any, None))
 
     def examine_state(self, built: Built) -> StateCheck:
         return StateCheck()
