@@ -84,7 +84,8 @@ def _sampled(results: Outputs) -> Outputs:
         flat = tensor.flatten()
         if flat.numel() <= KEPT:
             return flat.cpu()
-        return flat[torch.linspace(0, flat.numel() - 1, KEPT).long().to(flat.device)].cpu()
+        kept = torch.arange(KEPT, device=flat.device) * (flat.numel() - 1) // (KEPT - 1)
+        return flat[kept].cpu()
 
     return {place: sampled(tensor) for place, tensor in results.items()}
 

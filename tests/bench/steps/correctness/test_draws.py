@@ -129,3 +129,13 @@ def test_results_of_another_size_than_eagers_are_not_compared() -> None:
     mode, eager = drawn(0, CALLS), drawn(1, CALLS)
     mode["gradient of b"] = torch.zeros(CALLS, 3).double()
     assert not differs(compared(mode, eager, "fp32"))
+
+
+def test_a_gradient_of_more_elements_than_fp32_can_count_is_sampled_to_its_end() -> None:
+    elements = 2**24 + 4  # fp32 rounds the last place, 2**24 + 3, to 2**24 + 4
+    large = torch.zeros(1, dtype=torch.float64).expand(elements)
+    assert taken([{"a": large}])["a"].shape == (1, draws.KEPT)
+    few = torch.arange(1000.0).double()
+    row = taken([{"a": few}])["a"][0]
+    assert (row[0], row[-1]) == (0.0, 999.0)
+    assert bool((row.diff() >= 3).all())
