@@ -23,10 +23,20 @@ Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
 
 
 def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
-    """Results of `calls` calls in a row, which continue one sequence of random numbers."""
+    """Results of `calls` calls in a row, which continue one sequence of random numbers.
+
+    A result that a call lacks counts as zero there: a layer that is skipped at random has no
+    gradient. Results whose size changes from call to call are left out.
+    """
     torch.manual_seed(seed)
     seen = [_sampled(check.results(built)) for _ in range(calls)]
-    return {place: torch.stack([each[place] for each in seen]) for place in seen[0]}
+    zeros = {place: torch.zeros_like(tensor) for each in seen for place, tensor in each.items()}
+    rows = {place: [each.get(place, zero) for each in seen] for place, zero in zeros.items()}
+    return {
+        place: torch.stack(each)
+        for place, each in rows.items()
+        if len({row.shape for row in each}) == 1
+    }
 
 
 @dataclass(frozen=True)
@@ -74,19 +84,25 @@ def _sampled(results: Outputs) -> Outputs:
         flat = tensor.flatten()
         if flat.numel() <= KEPT:
             return flat.cpu()
-        return flat[torch.linspace(0, flat.numel() - 1, KEPT).long().to(flat.device)].cpu()
+        kept = torch.arange(KEPT, device=flat.device) * (flat.numel() - 1) // (KEPT - 1)
+        return flat[kept].cpu()
 
     return {place: sampled(tensor) for place, tensor in results.items()}
 
 
 def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
-    """Squared distances between all calls, those of the mode first; each place weighs the same."""
+    """Squared distances between all calls, those of the mode first; each place weighs the same.
+
+    What the mode lacks in all calls counts as zero, as in `take`.
+    """
     parts = []
-    for place in sorted(mode.keys() & eager.keys()):
-        usual = eager[place]
+    for place, usual in sorted(eager.items()):
+        own = mode.get(place, torch.zeros_like(usual))
+        if own.shape != usual.shape:
+            continue
         spread, size = float(usual.var(0).mean()), float(usual.square().mean())
         if spread > 0 and spread >= least**2 * size:
-            parts.append(torch.cat([mode[place], usual]) / math.sqrt(spread * usual.shape[1]))
+            parts.append(torch.cat([own, usual]) / math.sqrt(spread * usual.shape[1]))
     if not parts:
         return None
     rows = torch.cat(parts, 1)

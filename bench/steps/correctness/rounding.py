@@ -69,7 +69,8 @@ class Rounded(TorchDispatchMode):
         most = max(tensor.numel() for tensor in read)
 
         def rounded(result: torch.Tensor) -> torch.Tensor:
-            fresh = result.untyped_storage()._cdata not in known
+            strided = result.layout is torch.strided
+            fresh = strided and result.untyped_storage()._cdata not in known
             if not (fresh and result.is_floating_point() and result.numel()):
                 return result
             summed = max(1.0, most / result.numel())
@@ -87,8 +88,11 @@ class Rounded(TorchDispatchMode):
 
 
 def _floating(tree: Any) -> Iterable[torch.Tensor]:
+    """Not sparse tensors, which have no storage: their values are perturbed where they arise."""
     return (
         leaf
         for leaf in pytree.tree_leaves(tree)
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+        if isinstance(leaf, torch.Tensor)
+        and leaf.is_floating_point()
+        and leaf.layout is torch.strided
     )

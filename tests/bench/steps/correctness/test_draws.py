@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -86,3 +87,55 @@ def test_shift_and_spread_by_hand() -> None:
     assert seen.spread == pytest.approx(0.25)  # variances 2 and 8
     # Squared distances: 4 and 16 within, (16 + 64 + 4 + 36) / 4 = 30 across.
     assert seen.shift == pytest.approx((2 * 30 - 4 - 16) / (4 + 16))
+
+
+class Scripted:
+    """Returns the given results, one per call."""
+
+    def __init__(self, results: list[dict[str, torch.Tensor]]) -> None:
+        self.remaining = iter(results)
+
+    def results(self, built: object) -> dict[str, torch.Tensor]:
+        return next(self.remaining)
+
+
+def taken(results: list[dict[str, torch.Tensor]]) -> draws.Draws:
+    check: Any = Scripted(results)
+    built: Any = None
+    return draws.take(check, built, len(results), 0)
+
+
+def test_a_result_that_a_call_lacks_is_zero_there() -> None:
+    """As the gradient of a layer that stochastic depth skips."""
+    loss, gradient = torch.ones(1).double(), torch.full((3,), 2.0).double()
+    without, whole = {"loss": loss}, {"loss": loss, "gradient of a": gradient}
+    rows = [[0.0] * 3, [2.0] * 3]
+    assert taken([without, whole])["gradient of a"].tolist() == rows
+    assert taken([whole, without])["gradient of a"].tolist() == rows[::-1]
+
+
+def test_results_of_changing_size_are_left_out() -> None:
+    sizes = [{"a": torch.ones(size).double(), "b": torch.ones(2).double()} for size in (1, 2)]
+    assert taken(sizes).keys() == {"b"}
+
+
+def test_a_random_result_that_a_mode_never_has_is_another_randomness() -> None:
+    mode, eager = drawn(0, MORE_CALLS), drawn(1, MORE_CALLS)
+    del mode["gradient of a"]
+    assert differs(compared(mode, eager, "fp32"))
+
+
+def test_results_of_another_size_than_eagers_are_not_compared() -> None:
+    mode, eager = drawn(0, CALLS), drawn(1, CALLS)
+    mode["gradient of b"] = torch.zeros(CALLS, 3).double()
+    assert not differs(compared(mode, eager, "fp32"))
+
+
+def test_a_gradient_of_more_elements_than_fp32_can_count_is_sampled_to_its_end() -> None:
+    elements = 2**24 + 4  # fp32 rounds the last place, 2**24 + 3, to 2**24 + 4
+    large = torch.zeros(1, dtype=torch.float64).expand(elements)
+    assert taken([{"a": large}])["a"].shape == (1, draws.KEPT)
+    few = torch.arange(1000.0).double()
+    row = taken([{"a": few}])["a"][0]
+    assert (float(row[0]), float(row[-1])) == (0.0, 999.0)
+    assert bool((row.diff() >= 3).all())

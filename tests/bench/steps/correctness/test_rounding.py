@@ -102,3 +102,17 @@ def test_the_sums_inside_a_batch_norm_are_perturbed_too(monkeypatch: pytest.Monk
     inside = spread(gradient, "fp32").norm()
     monkeypatch.setattr(rounding, "DECOMPOSED", {})
     assert inside > 2 * spread(gradient, "fp32").norm()
+
+
+def test_a_sparse_gradient_has_the_perturbed_values_of_a_dense_one() -> None:
+    table = nn.Embedding(5, 3, sparse=True, dtype=torch.float64)
+    weight = torch.rand(3, dtype=torch.float64)
+
+    def gradient() -> Tensor:
+        loss = (table(torch.tensor([1, 4])) * weight).sum()
+        (made,) = torch.autograd.grad(loss, table.weight)
+        return made.to_dense()
+
+    seen = spread(gradient, "fp32")
+    assert bool((seen[[1, 4]] > 0).all())
+    assert not seen[[0, 2, 3]].any()

@@ -377,6 +377,31 @@ def test_models_that_draw_random_numbers_are_known() -> None:
     assert not check_of(subject(small_mlp)).random
 
 
+class SkipsAtRandom(nn.Module):
+    """Skips a layer with a probability; draws for it even where that is 0."""
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.probability = probability
+
+    def forward(self, x: Tensor) -> Tensor:
+        skipped = float(torch.rand(())) < self.probability
+        y: Tensor = self.second(x if skipped else self.first(x))
+        return y
+
+
+@pytest.mark.parametrize(("probability", "is_random"), [(0.2, True), (0.0, False)])
+def test_randomness_that_two_runs_need_not_show_is_known(
+    probability: float, is_random: bool
+) -> None:
+    for seed in range(5):
+        torch.manual_seed(seed)
+        made = subject(lambda: (SkipsAtRandom(probability), (torch.randn(8, 4),)))
+        recipe = check_of(made).recipe
+        assert recipe.check(made, 100 * seed).random == is_random
+
+
 def test_a_model_with_its_own_loss_is_checked() -> None:
     of = subject(
         lambda: (Applies(lambda weight, x: {"loss": (weight * x).sum()}), (torch.ones(3, 4),)),
