@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import traceback
 from dataclasses import dataclass, replace
 
 from modescope.bench.case.correctness import messages
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit, Scale
+from modescope.bench.steps.check import Check, Deviation, Limit, RoundingCheck, Scale
 from modescope.bench.steps.model_and_inputs import Subject
 from modescope.bench.steps.phases.table import phase_of
 
@@ -106,7 +108,7 @@ class ExactJudge:
         found = check.examine(built, variant)
         limit = Limit(EAGER_LIMIT * TOLERANCE[variant.dtype])
         in_doubt = not (self._by_user(found) or limit.accepts(found))
-        if in_doubt and (seen := check.rounding(variant)):
+        if in_doubt and (seen := _rounding(check, variant)):
             found = seen.check.examine(built, variant)
             limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
@@ -117,7 +119,8 @@ class ExactJudge:
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
         seen = self.standard.limit.worst_scale(found)
-        before = Scale(None, findings.scale_error or 0.0, findings.scale_error_limit or math.inf)
+        known = findings.scale_error_limit
+        before = Scale(None, findings.scale_error or 0.0, math.inf if known is None else known)
         if seen.place is None or seen.share < before.share:
             return findings
         return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
@@ -145,7 +148,7 @@ def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
     Where they are not known, only sane errors of eager give a limit.
     """
     variant = case.variant
-    seen = standard.check.rounding(variant)
+    seen = _rounding(standard.check, variant)
     if seen is None:
         sane = eager_is_sane(standard.eager.error, variant.dtype)
         return standard if sane else replace(standard, limit=NOTHING)
@@ -157,6 +160,17 @@ def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
     if not (sane or seen.limit.accepts(eager)):
         limit = NOTHING
     return Standard(seen.check, eager, limit, seen.limit)
+
+
+def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
+    """As `Check.rounding`; None, with a traceback in the log, where that fails."""
+    try:
+        return check.rounding(variant)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        traceback.print_exc()
+        return None
 
 
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:

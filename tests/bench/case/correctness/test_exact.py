@@ -39,7 +39,7 @@ class Known(Check):
 
     eager: Deviation
     mode: Deviation
-    by_rounding: Limit | None
+    by_rounding: Limit | Exception | None
     reads_rounding: list[Variant] = field(default_factory=list)
     unfit: str | None = None
     random: bool = False
@@ -55,6 +55,8 @@ class Known(Check):
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
         self.reads_rounding.append(variant)
+        if isinstance(self.by_rounding, Exception):
+            raise self.by_rounding
         if self.by_rounding is None:
             return None
         return RoundingCheck(self, self.by_rounding, cast(Any, None))
@@ -100,8 +102,14 @@ def test_rounding_explains_what_eager_does_not(judged: Judged) -> None:
     assert found.error_limit == JUMPY.error
 
 
-@pytest.mark.parametrize("by_rounding", [None, CALM], ids=["unknown", "calm"])
-def test_what_rounding_cannot_do_is_wrong(by_rounding: Limit | None, judged: Judged) -> None:
+@pytest.mark.parametrize(
+    "by_rounding",
+    [None, CALM, NotImplementedError("no such operator")],
+    ids=["unknown", "calm", "perturbing fails"],
+)
+def test_what_rounding_cannot_do_is_wrong(
+    by_rounding: Limit | Exception | None, judged: Judged
+) -> None:
     with pytest.raises(Ended, match=f"against float64 in {WEIGHT}") as ended:
         judged(Known(deviation(SMALL), deviation(LARGE), by_rounding))
     assert ended.value.result.status == "wrong_result"
@@ -148,6 +156,11 @@ def test_as_close_as_eager_counts_even_where_rounding_explains_everything(judged
 def test_what_even_chaos_does_not_explain_is_wrong(judged: Judged) -> None:
     with pytest.raises(Ended, match="relative error 3"):
         judged(Known(deviation(0.3), deviation(3.0), CHAOTIC))
+
+
+def test_lack_of_memory_in_perturbed_runs_is_reported(judged: Judged) -> None:
+    with pytest.raises(MemoryError):
+        judged(Known(deviation(SMALL), deviation(LARGE), MemoryError()))
 
 
 def test_the_user_may_accept_an_error_of_any_kind(judged: Judged) -> None:
