@@ -58,8 +58,8 @@ def parse(described: Any) -> Any:
     made = _container(described, KEY)
     if not any(isinstance(leaf, TensorDescription) for _, leaf in _leaves(made, KEY)):
         raise UsageError(
-            f"{KEY} describes no tensor; a tensor is a list of sizes, {AS_IN} or "
-            "'+model.inputs=[[8, 64]]'"
+            f"{KEY}={described} describes no tensor; a tensor is a list of whole numbers and names "
+            f"of sizes, {AS_IN} or '+model.inputs=[[8, 64]]'"
         )
     return made
 

@@ -388,6 +388,15 @@ def test_a_smoke_run_has_no_speedup_in_a_report(tmp_path: Path) -> None:
     assert 'data-key="2.06' not in (tmp_path / "report" / "index.html").read_text()
 
 
+def test_no_table_of_facts_is_begun_where_nothing_is_recommended(tmp_path: Path) -> None:
+    for budget, expected in (("smoke", False), ("quick", True)):
+        folder = save([record("compile", speedup=1.3, budget=budget)], tmp_path / budget)
+        page = report.write(folder).read_text()
+        markdown = (folder / "report" / "report.md").read_text()
+        assert ('<dl class="facts">' in page) is expected
+        assert ("| | |\n|---|---|\n" in markdown.partition("## All rows")[0]) is expected
+
+
 def test_no_path_of_this_machine_is_told(main: Path, html_text: str, markdown: str) -> None:
     assert str(main.parent) not in html_text + markdown
 

@@ -53,9 +53,10 @@ def test_descriptions(typed: Any, meant: Any) -> None:
     [
         (5, "model.inputs=5: must be a mapping from forward's arguments"),
         ("[1, 2]", "model.inputs=[1, 2]: must be a mapping"),
-        ({}, "model.inputs describes no tensor"),
-        ([20, 4, 64], "model.inputs describes no tensor"),
-        ({"x": None, "act": "gelu"}, "model.inputs describes no tensor"),
+        ({}, "model.inputs={} describes no tensor"),
+        ([20, 4, 64], "model.inputs=[20, 4, 64] describes no tensor"),
+        ({"x": None, "act": "gelu"}, "'act': 'gelu'} describes no tensor"),
+        ({"x": [20, 4.5]}, "{'x': [20, 4.5]} describes no tensor; a tensor is a list of whole"),
         ({0: [2]}, "model.inputs: 0 is not a name"),
         ({"x": [{1: [2]}]}, "model.inputs.x[0]: 1 is not a name"),
         ({"x": [2, -4]}, "model.inputs.x: -4 is no size; sizes are whole numbers from 0"),
