@@ -150,7 +150,9 @@ def _check_values(made: TensorDescription, place: str) -> None:
     for key, value in given.items():
         right = isinstance(value, int) if whole else isinstance(value, (int, float))
         if isinstance(value, bool) or not right or not abs(value) < float("inf"):
-            raise UsageError(f"{place}.{key}={value}: must be a {'whole ' * whole}number")
+            raise UsageError(
+                f"{place}.{key}={value}: must be a {'whole' if whole else 'finite'} number"
+            )
     if whole and made.high is None:
         raise UsageError(
             f"{place}: {made.dtype} needs high; numbers are drawn from low to high - 1"

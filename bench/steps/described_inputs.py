@@ -18,6 +18,21 @@ def draw(parsed: Any, sizes: Mapping[str, int]) -> Any:
     return input_descriptions.mapped(lambda each: _drawn(each, sizes), parsed)
 
 
+def extremes(parsed: Any, sizes: Mapping[str, int]) -> Any:
+    """As `draw`, with the largest and the least whole number that may be drawn, in turns."""
+
+    def extreme(described: TensorDescription) -> torch.Tensor:
+        drawn = _drawn(described, sizes)
+        if drawn.dtype is torch.bool or drawn.is_floating_point():
+            return drawn
+        assert described.high is not None
+        least, most = int(described.low or 0), int(described.high) - 1
+        drawn.view(-1)[::2], drawn.view(-1)[1::2] = most, least
+        return drawn
+
+    return input_descriptions.mapped(extreme, parsed)
+
+
 def _drawn(described: TensorDescription, sizes: Mapping[str, int]) -> torch.Tensor:
     size = [sizes[each] if isinstance(each, str) else each for each in described.size]
     dtype: torch.dtype = getattr(torch, described.dtype)

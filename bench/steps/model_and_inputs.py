@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -126,6 +126,15 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     return Subject(module.eval(), inputs)
 
 
+def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -> Subject:
+    """With the largest and least whole numbers of `model.inputs`, which a draw need not contain."""
+    assert model.inputs_json is not None
+    described = input_descriptions.parse(json.loads(model.inputs_json))
+    inputs = _inputs(described_inputs.extremes(described, shape))
+    assert inputs is not None
+    return replace(subject, inputs=inputs)
+
+
 def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
@@ -156,7 +165,12 @@ def _called(
         signature = inspect.signature(function)
         arguments = {**_sizes_for(model, signature, shape, described), **kwargs}
         signature.bind(**arguments)
-    except (TypeError, ValueError) as error:  # ValueError: it has no signature
+    except ValueError as error:  # of a function that is not written in Python
+        raise UsageError(
+            f"{model.target} cannot be called with {shape | kwargs}: its arguments are unknown; "
+            "name a function or class written in Python"
+        ) from error
+    except TypeError as error:
         raise UsageError(
             f"{model.target} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
         ) from error
@@ -166,7 +180,9 @@ def _called(
         if is_out_of_memory(error):
             raise
         reason = str(error) if isinstance(error, ValueError) else one_line(error)
-        raise UsageError(f"{model.target} refuses {arguments}: {reason}") from error
+        raise UsageError(
+            f"{model.target} refuses {arguments}: {reason}; change shape or model.kwargs"
+        ) from error
 
 
 def _sizes_for(

@@ -149,6 +149,14 @@ def test_an_invalid_setting_is_refused_with_its_name(
             "model.inputs.y: Layer.forward has no argument",
         ),
         ("net:alone", ["model.inputs={x: [2, 5]}"], "model.inputs does not fit Layer: RuntimeErr"),
+        (
+            "torch.nn:Embedding",
+            [
+                "+model.kwargs={num_embeddings: 900, embedding_dim: 2}",
+                "model.inputs=[{size: [2], dtype: int64, high: 901}]",
+            ],
+            "model.inputs does not fit Embedding: IndexError",
+        ),
         ("net:Layer", ["+model.kwargs={width: 4}", "model.inputs=[[2, 4]]"], "unexpected keyword"),
         ("net:positional", ["model.inputs=[[2, 4]]"], "with model.inputs it must return a torch"),
         ("math:sqrt", ["+model.kwargs={x: 4}", "model.inputs=[[2]]"], "math:sqrt cannot be called"),

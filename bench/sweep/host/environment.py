@@ -18,7 +18,7 @@ from modescope.bench.records.cases import Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
-from modescope.bench.steps.model_and_inputs import build
+from modescope.bench.steps.model_and_inputs import build, with_extreme_inputs
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.trial_forward import try_forward
 from modescope.bench.sweep.host.fingerprint import model_id, source_id
@@ -60,14 +60,16 @@ def try_model(
     """Builds the model once, so that a mistake shows before anything is measured.
 
     `options` choose the phase that the model has to fit. Described inputs are tried on the device,
-    because a forward may need it. Returns the hash of the source of the model and of the user's
+    because a forward may need it, with the largest
+    and least whole numbers. Returns the hash of the source of the model and of the user's
     loss; raises UsageError.
     """
     before = set(sys.modules)
-    subject = build(model, json.loads(shape_json))
+    shape = json.loads(shape_json)
+    subject = build(model, shape)
     phase_of(options).check_model(subject.module)
     if model.inputs_json is not None:
-        try_forward(subject, find(device).torch_device)
+        try_forward(with_extreme_inputs(subject, model, shape), find(device).torch_device)
     return model_id(model.target, before)
 
 

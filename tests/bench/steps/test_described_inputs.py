@@ -15,7 +15,7 @@ from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.input_descriptions import parse
-from modescope.bench.steps.described_inputs import draw
+from modescope.bench.steps.described_inputs import draw, extremes
 from modescope.bench.steps.model_and_inputs import Subject, build
 from modescope.bench.steps.trial_forward import try_forward
 
@@ -128,6 +128,16 @@ def test_a_class_is_built_with_its_arguments_and_described_inputs(make: Make) ->
     assert [t.shape for t in made.inputs.tensors()] == [(4,), (3, 1), (3, 4)]
     try_forward(made, CPU)
     assert made.module.calls == 0
+
+
+@pytest.mark.parametrize("size", [[1], [2, 3]])
+def test_whole_numbers_reach_their_limits_in_the_trial(size: list[int]) -> None:
+    sizes: dict[str, int] = {}
+    parsed = parse({"x": {"size": size, "dtype": "int64", "low": 2, "high": 1000}, "y": [4]})
+    tried = extremes(parsed, sizes)
+    assert tried["x"].shape == torch.Size(size)
+    assert set(tried["x"].flatten().tolist()) == ({999} if size == [1] else {2, 999})
+    assert tried["y"].shape == (4,)
 
 
 def test_a_list_describes_arguments_by_position(make: Make) -> None:
