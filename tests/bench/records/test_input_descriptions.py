@@ -77,7 +77,7 @@ def test_descriptions(typed: Any, meant: Any) -> None:
         ({"x": {"size": [2], "dtype": "int64", "low": 3, "high": 3}}, "high=3 must be above low=3"),
         ({"x": {"size": [2], "low": 1.0}}, "model.inputs.x: give both low and high"),
         ({"x": {"size": [2], "high": 1.0}}, "model.inputs.x: give both low and high"),
-        ({"x": {"size": [2], "low": "a", "high": 1}}, "model.inputs.x.low=a: must be a finite number"),
+        ({"x": {"size": [2], "low": "a", "high": 1}}, ".low=a: must be a finite number"),
         ({"x": {"size": [2], "low": 0, "high": float("inf")}}, "high=inf: must be a finite number"),
         ({"x": {"size": [2], "low": 0, "high": float("nan")}}, "high=nan: must be a finite number"),
         ({"x": {"size": [2], "dtype": "bool", "high": 1}}, "model.inputs.x: bool takes no high"),
