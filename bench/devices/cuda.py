@@ -73,6 +73,10 @@ class Cuda:
         capability = (properties.major, properties.minor)
         return DeviceFacts("cuda", properties.name, capability, properties.total_memory)
 
+    def generator_states(self) -> list[torch.Tensor]:
+        """Of the host's generator and the GPU's."""
+        return [torch.get_rng_state(), torch.cuda.get_rng_state(self.torch_device)]
+
     def hold(self, seconds: float) -> None:
         """Queues a kernel that spins for about `seconds`."""
         clock_hz = self._last_clock_hz or self.clock_hz()

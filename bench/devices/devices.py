@@ -56,6 +56,9 @@ class Hardware(Device, Observable, Protocol):
     def facts(self) -> DeviceFacts:
         """Its properties."""
 
+    def generator_states(self) -> list[torch.Tensor]:
+        """States of torch's default generators that a step on this device may draw from."""
+
     def capture(self, step: Step) -> Step:
         """`step` captured in a CUDA graph; the result replays it and returns its output."""
 
@@ -79,6 +82,10 @@ class Cpu:
         """The CPU's name, as far as the system gives one, and the host's memory."""
         name, memory_bytes = processor.name() or "unknown CPU", processor.host_memory_bytes()
         return DeviceFacts("cpu", name, memory_bytes=memory_bytes)
+
+    def generator_states(self) -> list[torch.Tensor]:
+        """Of the host's generator."""
+        return [torch.get_rng_state()]
 
     def hold(self, seconds: float) -> None:
         """Never called: nothing is queued on a CPU."""

@@ -193,14 +193,9 @@ def prepare(
 
 def _drew_since(seed: int, device: Hardware) -> bool:
     """Whether torch's generators, last seeded with `seed`, have given numbers since; seeds them."""
-
-    def states() -> list[torch.Tensor]:
-        on_device = [torch.cuda.get_rng_state(device.torch_device)] if device.type == "cuda" else []
-        return [torch.get_rng_state(), *on_device]
-
-    now = states()
+    now = device.generator_states()
     torch.manual_seed(seed)
-    return not all(map(torch.equal, now, states()))
+    return not all(map(torch.equal, now, device.generator_states()))
 
 
 def _rarely_random(built: Built, batch: Inputs, expected: References, seed: int) -> bool:
