@@ -317,6 +317,9 @@ class Memory:
     """What the memory of one variant consists of."""
 
     weights_bytes: int | None = nullable("parameters and buffers, shared storage counted once")
+    buffers_bytes: int | None = nullable(
+        "part of weights_bytes in buffers: a KV cache, tables, statistics of batch norm"
+    )
     input_bytes: int | None = nullable("inputs, shared storage counted once")
     gradient_bytes: int | None = nullable(
         "gradients of parameters after a step; null for inference"

@@ -275,6 +275,11 @@ def test_weights_count_once(module: nn.Module, expected: int) -> None:
     assert memory.weights_bytes(module) == expected
 
 
+def test_buffers_count_without_those_that_are_views_of_weights() -> None:
+    assert memory.buffers_bytes(buffered()) == 3 * FLOAT
+    assert memory.buffers_bytes(two_layers().module) == 0
+
+
 def test_inputs_that_share_storage_count_once() -> None:
     x = torch.zeros(6, 5)
     assert memory.input_bytes(Inputs((x, x[2:], x.t()), {"mask": torch.zeros(7)})) == 148
@@ -303,6 +308,7 @@ def test_all_memory_columns_of_two_layers() -> None:
     found = memory.read(called_before(two_layers(), asked), asked, CPU)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
+        buffers_bytes=0,
         input_bytes=BATCH * WIDTH * FLOAT,
         gradient_bytes=None,
         optimizer_state_bytes=None,
@@ -448,6 +454,7 @@ def test_an_allocator_without_statistics_gives_null(monkeypatch: pytest.MonkeyPa
     found = memory.read(called_before(two_layers(), asked), asked, allocator)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
+        buffers_bytes=0,
         input_bytes=BATCH * WIDTH * FLOAT,
         saved_activation_bytes=2 * HIDDEN_BYTES,
         autocast_copy_bytes=0,

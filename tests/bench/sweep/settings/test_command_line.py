@@ -485,8 +485,8 @@ def test_a_synonym_of_an_option_gets_a_suggestion(
             "PYTHONPATH=nets python run.py model=custom model.target=my_model:build",
         ),
         (
-            ["model=resnet50"],
-            "model=resnet50: no such option; known are custom, mlp, pointwise, transformer; for "
+            ["model=yolov8"],
+            f"model=yolov8: no such option; known are {MODELS}; for "
             "your own, use model=custom model.target=my_package.my_module:build",
         ),
         (
