@@ -144,6 +144,7 @@ class Prefill(Decoder):
         """(batch, n, vocab) for `tokens`, (batch, n): the next token's logits at each position."""
         x, rotation = self.words(tokens), self.rotations[: tokens.shape[1]]
         for block in self.blocks:
+            assert isinstance(block, Block)
             x = x + block.attention.prompt(block.attention_norm(x), rotation)
             x = x + block.mlp(block.mlp_norm(x))
         return self.logits(x)
@@ -167,6 +168,7 @@ class Decode(Decoder):
         rotation = self.rotations[input_pos][:, None, None]
         known = (self.places <= input_pos[:, None])[:, None, None]
         for block in self.blocks:
+            assert isinstance(block, Block)
             normed = block.attention_norm(x)
             x = x + block.attention.step(normed, rotation, input_pos, known)
             x = x + block.mlp(block.mlp_norm(x))

@@ -42,10 +42,12 @@ class Checks:
     )
     error: float | None = nullable(
         "relative RMS error against float64 of what `checked` names: the worst output over two "
-        "fresh inputs, or the worst loss, gradient or update over three steps of training"
+        "fresh inputs (what a call writes into buffers counts as an output), or the worst loss, "
+        "gradient or update over three steps of training"
     )
     error_place: str | None = nullable(
-        "where that error is: an output, a loss, or the gradient or update of a parameter"
+        "where that error is: an output, a buffer that forward writes, a loss, or the gradient or "
+        "update of a parameter"
     )
     unchecked_outputs: str | None = nullable(
         "what forward returns beside the outputs that are compared: places and types, such as "

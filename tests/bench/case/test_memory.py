@@ -28,6 +28,7 @@ from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.models import decoder
 from tests.helpers.probe_models import Counts, variant
 
 CPU = CpuAllocator()
@@ -273,6 +274,12 @@ def buffered() -> nn.Module:
 )
 def test_weights_count_once(module: nn.Module, expected: int) -> None:
     assert memory.weights_bytes(module) == expected
+
+
+def test_the_cache_of_a_decoder_counts_as_buffers() -> None:
+    module, _ = decoder.decode(batch=2, seq=10, width=16, heads=2, depth=3, vocab=20)
+    cache, rotations, places = 3 * 2 * (2 * 10 * 16) * FLOAT, 10 * 8 * FLOAT, 10 * 8
+    assert memory.buffers_bytes(module) == cache + rotations + places
 
 
 def test_buffers_count_without_those_that_are_views_of_weights() -> None:

@@ -12,10 +12,14 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
+from tests.helpers.paths import ROOT
 
 Refusal = Callable[..., str]
 
 OURS = "results_dir=there"  # so that the suggested commands are known in full
+
+
+MODELS = ", ".join(sorted(file.stem for file in (ROOT / "conf" / "model").glob("*.yaml")))
 
 
 @pytest.fixture
