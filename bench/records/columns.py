@@ -42,10 +42,12 @@ class Checks:
     )
     error: float | None = nullable(
         "relative RMS error against float64 of what `checked` names: the worst output over two "
-        "fresh inputs, or the worst loss, gradient or update over three steps of training"
+        "fresh inputs (what a call writes into buffers counts as an output), or the worst loss, "
+        "gradient or update over three steps of training"
     )
     error_place: str | None = nullable(
-        "where that error is: an output, a loss, or the gradient or update of a parameter"
+        "where that error is: an output, a buffer that forward writes, a loss, or the gradient or "
+        "update of a parameter"
     )
     unchecked_outputs: str | None = nullable(
         "what forward returns beside the outputs that are compared: places and types, such as "
@@ -317,6 +319,9 @@ class Memory:
     """What the memory of one variant consists of."""
 
     weights_bytes: int | None = nullable("parameters and buffers, shared storage counted once")
+    buffers_bytes: int | None = nullable(
+        "part of weights_bytes in buffers: a KV cache, tables, statistics of batch norm"
+    )
     input_bytes: int | None = nullable("inputs, shared storage counted once")
     gradient_bytes: int | None = nullable(
         "gradients of parameters after a step; null for inference"

@@ -90,21 +90,28 @@ class Subject:
 
 
 @contextmanager
-def state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """Restores the module's buffers afterwards, whether calls changed or replaced them."""
+def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
+    """Restores the module's buffers afterwards, whether calls changed or replaced them.
+
+    Yields copies of the buffers, by their names as in `named_buffers`.
+    """
     before = [
-        (owner, name, buffer, None if buffer is None else buffer.clone())
-        for owner in module.modules()
+        (owner, f"{prefix}.{name}".lstrip("."), name, buffer, _copied(buffer))
+        for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
     ]
     try:
-        yield
+        yield {full: value for _, full, _, _, value in before if value is not None}
     finally:
         with torch.inference_mode():  # buffers made in inference mode can only be written there
-            for owner, name, buffer, value in before:
+            for owner, _, name, buffer, value in before:
                 if buffer is not None and value is not None:
                     buffer.copy_(value)  # in place, because captured graphs contain its address
                 setattr(owner, name, buffer)
+
+
+def _copied(buffer: torch.Tensor | None) -> torch.Tensor | None:
+    return None if buffer is None else buffer.clone()
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:

@@ -21,6 +21,12 @@ LOOKUPS = frozenset(
 )
 """These read about as much of their first tensor as they return, not all of it."""
 
+BAGS = frozenset({aten._embedding_bag, aten._embedding_bag_forward_only})
+"""These read a row of their first tensor for each element of their second one."""
+
+INSERTING = frozenset({aten.index_copy_, aten.index_put_, aten.scatter_})
+"""These write about as much of their first tensor as the last one has, and read none of it."""
+
 OVERWRITING = frozenset({aten.copy_, aten.fill_, aten.zero_})
 """These write their first tensor and do not read it."""
 
@@ -94,9 +100,15 @@ def _moved(
     changed = tensors([value for value, argument in given if _changes(argument)])
     used = tensors([value for value, argument in given if _reads(func, argument)])
     read = [(tensor, _size(tensor)) for tensor in _distinct(used)]
+    written = [(tensor, _size(tensor)) for tensor in _distinct([*results, *changed])]
     if func.overloadpacket in LOOKUPS:
         read[0] = read[0][0], sum(map(_size, results))
-    return read, [(tensor, _size(tensor)) for tensor in _distinct([*results, *changed])]
+    elif func.overloadpacket in BAGS:
+        table, ids = used[:2]
+        read[0] = table, ids.numel() * _size(table[:1])
+    elif func.overloadpacket in INSERTING:
+        read, written = read[1:], [(used[0], _size(used[-1]))]
+    return read, written
 
 
 def _changes(argument: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The check of outputs against float64, and how much error is accepted."""
+"""The check of outputs and written buffers against float64, and how much error is accepted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Variant
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
+from modescope.bench.steps.correctness import written_buffers
+from modescope.bench.steps.correctness.written_buffers import Writes
 from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.outputs import Outputs, comparable, unchecked
 
@@ -26,11 +28,26 @@ NO_TENSORS = "forward returned no tensor that could be checked"
 
 
 @dataclass(frozen=True)
+class Results:
+    """All that is compared of one call."""
+
+    outputs: Outputs
+    writes: Writes
+
+    def errors(self, references: Results) -> dict[str | None, float]:
+        """Of each output, and of each buffer that either of both wrote."""
+        return {
+            **errors(self.outputs, references.outputs),
+            **written_buffers.errors(self.writes, references.writes),
+        }
+
+
+@dataclass(frozen=True)
 class OutputCheck(Check):
-    """Fresh inputs and the float64 outputs that belong to them."""
+    """Fresh inputs and what belongs to them in float64: outputs, and what is written to buffers."""
 
     inputs: tuple[Inputs, ...]
-    references: tuple[Outputs, ...]
+    references: tuple[Results, ...]
     seed: int
     unfit: str | None
     random: bool
@@ -64,19 +81,19 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     with default_dtype(torch.float64), torch.no_grad():
         references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
         again = _run(double, forward, inputs[0], seed + 1)
-    unfit = None if references[0] else NO_TENSORS
-    random = worst(errors(again, references[0]).items()).error > REPEATABLE
+    unfit = None if references[0].outputs else NO_TENSORS
+    random = worst(again.errors(references[0]).items()).error > REPEATABLE
     return OutputCheck(inputs, references, seed, unfit, random, left_out[0])
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
-    """Worst relative RMS error of `step`, which reads `subject`, over outputs and fresh inputs.
+    """Worst relative error of `step`, which reads `subject`, over all results and fresh inputs.
 
     Buffers and inputs are restored on return.
     """
     own = subject.inputs.map(torch.clone)
     deviations = [
-        worst(errors(_run(subject, step, fresh, check.seed), reference).items())
+        worst(_run(subject, step, fresh, check.seed).errors(reference).items())
         for fresh, reference in zip(check.inputs, check.references, strict=True)
     ]
     subject.inputs.assign(own)
@@ -103,12 +120,13 @@ def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
     return difference / size if size > 0 else difference
 
 
-def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Outputs:
-    """Outputs of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
+def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Results:
+    """Results of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
     subject.inputs.assign(fresh)
     torch.manual_seed(seed)
-    with state_kept(subject.module):
-        return comparable(step())
+    with state_kept(subject.module) as before:
+        outputs = comparable(step())
+        return Results(outputs, written_buffers.written(subject.module, before))
 
 
 @contextmanager

@@ -60,8 +60,13 @@ def loss_of(name: str) -> LossFunction:
 
 
 def check(module: torch.nn.Module, loss: str) -> None:
-    """Raises UsageError where nothing can be trained, or there is no such loss."""
+    """Raises UsageError where nothing can be trained, or there is no such loss.
+
+    A module that is not made for training says so in its attribute `cannot_train`.
+    """
     loss_of(loss)
+    if reason := getattr(module, "cannot_train", None):
+        raise UsageError(f"phase=train: {reason}")
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise UsageError(NOTHING_TO_TRAIN)
 

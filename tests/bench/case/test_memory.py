@@ -28,6 +28,7 @@ from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.models import decoder
 from tests.helpers.probe_models import Counts, variant
 
 CPU = CpuAllocator()
@@ -275,6 +276,17 @@ def test_weights_count_once(module: nn.Module, expected: int) -> None:
     assert memory.weights_bytes(module) == expected
 
 
+def test_the_cache_of_a_decoder_counts_as_buffers() -> None:
+    module, _ = decoder.decode(batch=2, seq=10, width=16, heads=2, depth=3, vocab=20)
+    cache, rotations, places = 3 * 2 * (2 * 10 * 16) * FLOAT, 10 * 8 * FLOAT, 10 * 8
+    assert memory.buffers_bytes(module) == cache + rotations + places
+
+
+def test_buffers_count_without_those_that_are_views_of_weights() -> None:
+    assert memory.buffers_bytes(buffered()) == 3 * FLOAT
+    assert memory.buffers_bytes(two_layers().module) == 0
+
+
 def test_inputs_that_share_storage_count_once() -> None:
     x = torch.zeros(6, 5)
     assert memory.input_bytes(Inputs((x, x[2:], x.t()), {"mask": torch.zeros(7)})) == 148
@@ -303,6 +315,7 @@ def test_all_memory_columns_of_two_layers() -> None:
     found = memory.read(called_before(two_layers(), asked), asked, CPU)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
+        buffers_bytes=0,
         input_bytes=BATCH * WIDTH * FLOAT,
         gradient_bytes=None,
         optimizer_state_bytes=None,
@@ -448,6 +461,7 @@ def test_an_allocator_without_statistics_gives_null(monkeypatch: pytest.MonkeyPa
     found = memory.read(called_before(two_layers(), asked), asked, allocator)
     assert found == Memory(
         weights_bytes=WEIGHTS * FLOAT,
+        buffers_bytes=0,
         input_bytes=BATCH * WIDTH * FLOAT,
         saved_activation_bytes=2 * HIDDEN_BYTES,
         autocast_copy_bytes=0,

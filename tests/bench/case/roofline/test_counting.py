@@ -152,6 +152,32 @@ def test_a_lookup_reads_no_more_than_it_returns() -> None:
     assert found.least_bytes == found.eager_bytes == 3 * 8 + 2 * (3 * 8 * FLOAT)
 
 
+def test_a_bag_reads_the_rows_that_it_adds() -> None:
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    found = counted(nn.EmbeddingBag(1000, 8, mode="sum"), ids)
+    assert found.flops == 0
+    rows, result = 6 * 8 * FLOAT, 2 * 8 * FLOAT
+    assert rows + result <= found.least_bytes < found.eager_bytes < 2 * (rows + result)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda cache, x: cache.index_copy_(0, torch.tensor([7]), x),
+        lambda cache, x: cache.scatter_(0, torch.full((1, 5), 7), x),
+        lambda cache, x: cache.index_put_((torch.tensor([7]),), x),
+    ],
+    ids=["index_copy", "scatter", "index_put"],
+)
+def test_an_entry_of_a_cache_is_written_and_the_rest_neither_read_nor_written(
+    write: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    cache = torch.zeros(1000, 5)
+    found = counted(Calls(lambda x: write(cache, x).sum()), torch.randn(1, 5))
+    whole, entry = 5000 * FLOAT, 5 * FLOAT
+    assert whole < found.eager_bytes < whole + 2 * entry + 100  # the sum reads all of it
+
+
 def test_tied_weights_are_read_once_and_unused_ones_never() -> None:
     module = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     module[1].weight = module[0].weight

@@ -363,7 +363,7 @@ def test_constants_created_in_forward_have_the_precision_of_the_reference() -> N
     )
     check = prepare(own, seed=0)
     x = check.inputs[0].args[0].double()
-    assert torch.equal(check.references[0][""], x * 0.1 + 0.3)
+    assert torch.equal(check.references[0].outputs[""], x * 0.1 + 0.3)
     assert torch.get_default_dtype() == torch.float32
 
 
@@ -379,5 +379,5 @@ def test_the_reference_is_float64_and_leaves_the_model_unchanged() -> None:
     weight = own.module.get_parameter("weight")
     check = prepare(own, seed=0)
     x = check.inputs[1].args[0]
-    assert torch.equal(check.references[1][""], weight.double() * x.double())
+    assert torch.equal(check.references[1].outputs[""], weight.double() * x.double())
     assert weight.dtype == x.dtype == torch.float32

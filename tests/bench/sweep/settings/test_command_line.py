@@ -12,10 +12,14 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
+from tests.helpers.paths import ROOT
 
 Refusal = Callable[..., str]
 
 OURS = "results_dir=there"  # so that the suggested commands are known in full
+
+
+MODELS = ", ".join(sorted(file.stem for file in (ROOT / "conf" / "model").glob("*.yaml")))
 
 
 @pytest.fixture
@@ -485,8 +489,8 @@ def test_a_synonym_of_an_option_gets_a_suggestion(
             "PYTHONPATH=nets python run.py model=custom model.target=my_model:build",
         ),
         (
-            ["model=resnet50"],
-            "model=resnet50: no such option; known are custom, mlp, pointwise, transformer; for "
+            ["model=yolov8"],
+            f"model=yolov8: no such option; known are {MODELS}; for "
             "your own, use model=custom model.target=my_package.my_module:build",
         ),
         (

@@ -162,7 +162,10 @@ def test_overrides_of_the_mode_do_not_change_the_baseline(case: Resolve) -> None
 
 
 @pytest.mark.parametrize("size", ["default", "small", "large"])
-@pytest.mark.parametrize("model", ["mlp", "transformer", "pointwise"])
+@pytest.mark.parametrize(
+    "model",
+    ["mlp", "transformer", "pointwise", "decode", "prefill", "resnet", "lstm", "embedding"],
+)
 def test_sizes_depend_on_the_device(case: Resolve, model: str, size: str) -> None:
     sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
     arguments = [f"model={model}", f"shape={size}"]

@@ -278,6 +278,15 @@ def test_a_model_that_cannot_be_trained_is_refused_before_measuring(
     assert rows(results) == []
 
 
+def test_a_model_that_only_generates_is_refused_in_a_sentence(cli: Cli, results: Path) -> None:
+    answer = cli("model=decode", "phase=train", "mode=eager", *QUICKLY)
+    assert answer.status == 2
+    assert answer.err.count("\n") == 1
+    assert "phase=train: model=decode only generates" in answer.err
+    assert "train model=prefill" in answer.err
+    assert rows(results) == []
+
+
 def test_an_error_of_the_first_forward_fails_only_its_case(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:

@@ -1,0 +1,166 @@
+"""The models of published kinds: shapes, gradients, and what each must agree with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.models import decoder, embedding, lstm, resnet
+
+Built = tuple[nn.Module, tuple[Tensor, ...]]
+
+BATCH, SEQ, VOCAB = 3, 8, 40
+
+
+def decoding(build: Callable[..., Built]) -> Built:
+    return build(batch=BATCH, seq=SEQ, width=16, heads=2, depth=2, vocab=VOCAB)
+
+
+BUILDS: dict[str, tuple[Callable[[], Built], tuple[int, ...]]] = {
+    "decode": (lambda: decoding(decoder.decode), (BATCH, VOCAB)),
+    "prefill": (lambda: decoding(decoder.prefill), (BATCH, SEQ, VOCAB)),
+    "resnet": (lambda: resnet.build(batch=3, pixels=64, width=4, depth=1), (3, 1000)),
+    "lstm": (lambda: lstm.build(batch=3, seq=5, width=8, depth=2), (3, 5, 8)),
+    "embedding": (lambda: embedding.build(batch=3, tables=2, rows=9, width=4, hot=2), (3, 1)),
+}
+TRAINED = [build for name, (build, _) in BUILDS.items() if name != "decode"]
+
+every_model = pytest.mark.parametrize(("build", "shape"), BUILDS.values(), ids=BUILDS)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@every_model
+def test_shape_precision_and_mode(build: Callable[[], Built], shape: tuple[int, ...]) -> None:
+    module, inputs = build()
+    assert module.training
+    assert module(*inputs).shape == shape
+    assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}
+
+
+@every_model
+def test_the_same_seed_builds_the_same_model(
+    build: Callable[[], Built], shape: tuple[int, ...]
+) -> None:
+    torch.manual_seed(7)
+    first, first_inputs = build()
+    torch.manual_seed(7)
+    second, second_inputs = build()
+    assert torch.equal(first.eval()(*first_inputs), second.eval()(*second_inputs))
+
+
+@every_model
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_empty_batch_is_accepted(
+    build: Callable[[], Built], shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    module, inputs = build()
+    empty = [each[:0].to(dtype) if each.is_floating_point() else each[:0] for each in inputs]
+    assert module.eval().to(dtype)(*empty).shape == (0, *shape[1:])
+
+
+@pytest.mark.parametrize("build", TRAINED)
+def test_every_parameter_gets_a_gradient(build: Callable[[], Built]) -> None:
+    module, inputs = build()
+    module(*inputs).square().mean().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.count_nonzero() > 0, name
+
+
+def caches(module: nn.Module) -> dict[str, Tensor]:
+    named = module.named_buffers()
+    return {name: each.clone() for name, each in named if name.endswith((".keys", ".values"))}
+
+
+@torch.no_grad()
+def test_steps_after_a_prompt_agree_with_the_whole_text_at_once() -> None:
+    whole, (tokens,) = decoding(decoder.prefill)
+    prompt, _ = decoding(decoder.prefill)
+    step, _ = decoding(decoder.decode)
+    prompt.load_state_dict(whole.eval().state_dict())
+    expected = whole(tokens)
+    prompt.eval()(tokens[:, :5])
+    step.eval().load_state_dict(prompt.state_dict())
+    for place in range(5, SEQ):
+        found = step(tokens, torch.full((BATCH,), place))
+        torch.testing.assert_close(found, expected[:, place], rtol=1e-5, atol=1e-5)
+    for name, each in caches(whole).items():
+        torch.testing.assert_close(step.get_buffer(name), each, rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_step_writes_one_entry_of_each_sequence_and_repeats_bit_by_bit() -> None:
+    module, (tokens, _) = decoding(decoder.decode)
+    input_pos = torch.tensor([7, 0, 4])
+    before = caches(module.eval())
+    first = module(tokens, input_pos)
+    after = caches(module)
+    assert len(after) == 4
+    for name, each in after.items():
+        changed = (each != before[name]).any(-1).any(1)  # (batch, seq)
+        assert changed.nonzero().tolist() == [[0, 7], [1, 0], [2, 4]]
+    assert torch.equal(module(tokens, input_pos), first)
+    assert all(torch.equal(each, after[name]) for name, each in caches(module).items())
+
+
+@torch.no_grad()
+def test_a_traced_step_writes_the_cache_too() -> None:
+    module, inputs = decoding(decoder.decode)
+    before = {name: each.clone() for name, each in module.eval().state_dict().items()}
+    expected, after = module(*inputs), caches(module)
+    module.load_state_dict(before)
+    torch.compiler.reset()
+    traced = torch.compile(module, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(traced(*inputs), expected)
+    for name, each in caches(module).items():
+        torch.testing.assert_close(each, after[name])
+        assert not torch.equal(each, before[name])
+
+
+@pytest.mark.parametrize(("entry", "counts"), [(2, True), (3, False), (4, False)])
+@torch.no_grad()
+def test_entries_before_the_position_count_and_no_others(entry: int, counts: bool) -> None:
+    module, (tokens, _) = decoding(decoder.decode)
+    input_pos = torch.full((BATCH,), 3)
+    before = module.eval()(tokens, input_pos)
+    for name in caches(module):
+        module.get_buffer(name)[:, :, entry] += 1
+    assert (not torch.equal(module(tokens, input_pos), before)) == counts
+
+
+def test_training_leaves_the_cache_alone_and_no_call_records_a_tape_in_it() -> None:
+    module, (tokens,) = decoding(decoder.prefill)
+    before = caches(module)
+    module(tokens)
+    assert all(torch.equal(each, before[name]) for name, each in caches(module).items())
+    module.eval()(tokens)
+    assert not any(torch.equal(each, before[name]) for name, each in caches(module).items())
+    assert not any(buffer.requires_grad for buffer in module.buffers())
+
+
+def test_a_width_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="width=12 cannot be split into heads=4 of an even width"):
+        decoder.decode(batch=1, seq=4, width=12, heads=4, depth=1, vocab=8)
+
+
+def test_the_residual_network_has_the_parameters_of_resnet_18() -> None:
+    module, _ = resnet.build(batch=1, pixels=64, width=64, depth=2)
+    assert sum(parameter.numel() for parameter in module.parameters()) == 11_689_512
+
+
+@torch.no_grad()
+def test_a_bag_is_the_sum_of_its_rows() -> None:
+    module, (numbers, ids) = embedding.build(batch=2, tables=1, rows=9, width=4, hot=3)
+    assert isinstance(module, embedding.Recommender)
+    below = module.below(numbers)
+    table = module.bags[0]
+    assert isinstance(table, nn.EmbeddingBag)
+    product = (below * table.weight[ids[:, 0]].sum(1)).sum(1, keepdim=True)
+    torch.testing.assert_close(module(numbers, ids), module.above(torch.cat([below, product], 1)))
