@@ -33,7 +33,8 @@ def library(name: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"model={name} needs the package {error.name}, which is not installed: "
-            f"pip install 'modescope[{extra}]', or in a checkout pip install -e '.[{extra}]'"
+            f"pip install 'modescope[{extra}]', or in a checkout "
+            f".venv/bin/pip install -e '.[{extra}]' -c constraints.txt"
         ) from error
     except Exception as error:
         raise ValueError(f"model={name}: {_broken(name, error)}") from error
@@ -68,15 +69,14 @@ def check_name(library: str, name: str, known: Collection[str], kind: str = "arc
         return
     meant = _meant(name, known)
     hint = f", did you mean {' or '.join(meant)}?" if meant else ";"
+    known_are = _listed(library, known)
     if any(sign in name for sign in HUB):
         raise ValueError(
-            f"model.name={name}: this names trained weights of a hub, but model={library} downloads "
-            f"none{hint} {_listed(library, known)}; for trained weights, use model=custom with a "
+            f"model.name={name}: this names trained weights of a hub, but model={library} "
+            f"downloads none{hint} {known_are}; for trained weights, use model=custom with a "
             "function that loads them"
         )
-    raise ValueError(
-        f"model.name={name}: {library} has no such {kind}{hint} {_listed(library, known)}"
-    )
+    raise ValueError(f"model.name={name}: {library} has no such {kind}{hint} {known_are}")
 
 
 def _meant(name: str, known: Collection[str]) -> list[str]:
@@ -85,7 +85,8 @@ def _meant(name: str, known: Collection[str]) -> list[str]:
     stem = word.partition(".")[0]
     if stem in known:
         return [stem]
-    return difflib.get_close_matches(word, known, n=3)
+    close = difflib.get_close_matches(word, known, n=3)
+    return close or sorted((each for each in known if each.startswith(word)), key=len)[:3]
 
 
 def _listed(library: str, known: Collection[str]) -> str:

@@ -83,8 +83,6 @@ def build(name: str, batch: int, pixels: int, layers: int, width: int, heads: in
         ValueError: no such architecture, diffusers is missing, or sizes do not fit.
     """
     check_name("diffusers", name, ARCHITECTURES)
-    diffusers = library("diffusers", extra="hf")
-    sizes = Sizes(batch, pixels, layers, width, heads)
     if width % heads:
         raise ValueError(
             f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
@@ -92,6 +90,8 @@ def build(name: str, batch: int, pixels: int, layers: int, width: int, heads: in
         )
     if pixels % 2:
         raise ValueError(f"shape.pixels={pixels}: {name} halves the image; choose an even number")
+    sizes = Sizes(batch, pixels, layers, width, heads)
+    diffusers = library("diffusers", extra="hf")
     with refusals("diffusers", name, asdict(sizes)):
         module, inputs = ARCHITECTURES[name](diffusers, sizes)
     return module.train(), inputs

@@ -103,14 +103,14 @@ def build(
         ValueError: no such architecture, transformers is missing, or sizes do not fit.
     """
     check_name("transformers", name, ARCHITECTURES)
-    transformers = library("transformers", extra="hf")
-    architecture = ARCHITECTURES[name]
-    sizes = Sizes(batch, seq, layers, width, heads, vocabulary)
     if width % heads:
         raise ValueError(
             f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
             f"choose a width that is a multiple of {heads}, or another number of heads"
         )
+    sizes = Sizes(batch, seq, layers, width, heads, vocabulary)
+    architecture = ARCHITECTURES[name]
+    transformers = library("transformers", extra="hf")
     with refusals("transformers", name, asdict(sizes)):
         numbers = {**_common(sizes), **architecture.numbers(sizes)}
         config = getattr(transformers, architecture.config)(**numbers)

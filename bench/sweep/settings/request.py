@@ -23,8 +23,6 @@ NOT_OF_A_CASE = tuple(f"{key}=" for key in OF_SWEEP)
 OURS = [model for model in suggestions.groups()["model"] if model != "custom"]
 """Models that come with modescope."""
 
-_WITH_LIBRARY = "model=transformers, diffusers, torchvision or timm"
-
 
 def option(model: Mapping[str, Any]) -> str:
     """The option of the group `model` that was chosen, as in `model=mlp`."""
@@ -34,9 +32,9 @@ def option(model: Mapping[str, Any]) -> str:
 WITHOUT_EFFECT: dict[str, tuple[Callable[[DictConfig], bool], str]] = {
     "model.name": (
         lambda config: config.model.library is None,
-        f"the name of a model is fixed, except with {_WITH_LIBRARY}; leave it out",
+        "the name of a model is fixed, except with {libraries}; leave it out",
     ),
-    "model.library": (lambda config: True, f"choose a library as {_WITH_LIBRARY}"),
+    "model.library": (lambda config: True, "choose a library as {libraries}"),
     "model.target": (
         lambda config: option(config.model) in OURS,
         "model={option} has a target of its own; add model=custom",
@@ -132,7 +130,8 @@ def _check_choices(job: HydraConf, config: DictConfig) -> None:
                 )
     for key, (ignored, why) in WITHOUT_EFFECT.items():
         if any(each == key or each.startswith(f"{key}.") for each in typed) and ignored(config):
-            reason = why.format(config=config, option=option(config.model))
+            libraries = " or ".join(f"model={each}" for each in suggestions.libraries())
+            reason = why.format(config=config, option=option(config.model), libraries=libraries)
             raise UsageError(f"{key}={OmegaConf.select(config, key)}: {reason}")
 
 

@@ -15,6 +15,8 @@ from tests.helpers.made_up_records import CPU
 
 Refusal = Callable[..., str]
 
+LIBRARIES = "model=diffusers or model=timm or model=torchvision or model=transformers"
+
 OURS = "results_dir=there"  # so that the suggested commands are known in full
 
 
@@ -486,8 +488,9 @@ def test_a_synonym_of_an_option_gets_a_suggestion(
         ),
         (
             ["model=resnet50"],
-            "model=resnet50: no such option; known are custom, mlp, pointwise, transformer; for "
-            "your own, use model=custom model.target=my_package.my_module:build",
+            "model=resnet50: no such option; known are custom, diffusers, mlp, pointwise, timm, "
+            "torchvision, transformer, transformers; for your own, use model=custom "
+            "model.target=my_package.my_module:build",
         ),
         (
             ["model=custom", "model.target=net:build", "shape.width=16"],
@@ -564,7 +567,8 @@ def test_a_refusal_names_the_input_and_the_remedy(
     ("argument", "expected"),
     [
         ("model.loss=output", "phase=inference trains nothing; add phase=train"),
-        ("model.name=foo", "the name of a model is fixed; leave it out"),
+        ("model.name=foo", f"the name of a model is fixed, except with {LIBRARIES}; leave it out"),
+        ("model.library=timm", f"choose a library as {LIBRARIES}"),
         ("model.target=net:build", "model=mlp has a target of its own; add model=custom"),
         ("model.inputs=[[2, 4]]", "model=mlp has inputs of its own; add model=custom"),
     ],
@@ -573,6 +577,19 @@ def test_settings_without_effect_are_refused(
     refusal: Refusal, argument: str, expected: str
 ) -> None:
     assert refusal(argument) == f"{argument}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("model.target=net:build", "model=timm has a target of its own; add model=custom"),
+        ("model.inputs=[[2, 4]]", "model=timm has inputs of its own; add model=custom"),
+    ],
+)
+def test_settings_without_effect_on_a_library_are_refused(
+    refusal: Refusal, argument: str, expected: str
+) -> None:
+    assert refusal("model=timm", "model.name=net", argument) == f"{argument}: {expected}"
 
 
 def test_a_part_of_the_inputs_of_a_built_in_model_is_refused(refusal: Refusal) -> None:
