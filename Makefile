@@ -1,5 +1,5 @@
-# All targets use .venv, which is made on first use, except test-newest and test-oldest: each makes
-# and uses an environment of its own.
+# All targets use .venv, which is made on first use, except test-newest, test-oldest and test-hf:
+# each makes and uses an environment of its own. That of test-hf shares the packages of .venv.
 #
 # PYTHON  interpreter that an environment is made with (3.11 to 3.13)
 # ARGS    appended to the command of a target: make run ARGS='budget=quick'
@@ -19,6 +19,7 @@ LEAST := $(shell sed -n 's/^ *"torch>=\([0-9.]*\)".*/\1/p' pyproject.toml)
 READY := .venv/ready
 NEWEST := .venv-newest/ready
 OLDEST := .venv-oldest/ready
+HF := .venv-hf/ready
 SYSTEM := .venv/ready-for-system
 DOCS := .venv/ready-for-docs
 # mypy runs here, where links replace the package's __path__, which mypy does not follow.
@@ -30,7 +31,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-system check docs mutants bench selfcheck peers instructions claims
+.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs mutants bench selfcheck peers instructions claims
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -56,6 +57,9 @@ test-newest: $(NEWEST) ## run the tests with the newest torch, in .venv-newest
 test-oldest: $(OLDEST) ## run the tests with the oldest supported torch, in .venv-oldest
 	.venv-oldest/bin/python -c 'import torch; print("torch", torch.__version__)'
 	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q $(BY_FILE) $(ARGS)
+
+test-hf: $(HF) ## test models of transformers and diffusers, in .venv-hf
+	OMP_NUM_THREADS=1 .venv-hf/bin/python -m pytest -q tests/models/test_libraries.py $(ARGS)
 
 test-system: $(SYSTEM) ## run tests in a browser, which root's apt-get installs; else skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
@@ -109,6 +113,16 @@ $(READY) $(NEWEST) $(OLDEST): pyproject.toml constraints.txt
 	$(@D)/bin/pip install --disable-pip-version-check $(UPGRADE) \
 	  '$(or $(strip $(TORCH)),$(PINNED))' -e '.[dev]' -c $(@D)/constraints.txt
 	@echo '$(TORCH)' >$(@D)/torch-requirement
+	@touch $@
+
+# Finds the packages of .venv as well, so that only those of the extra are installed.
+SHARED := import sysconfig; lib = sysconfig.get_path("purelib")
+SHARED += ; open(lib + "/shared.pth", "w").write(lib.replace("/.venv-hf/", "/.venv/"))
+$(HF): $(READY)
+	@rm -f $@
+	test -x $(@D)/bin/pip || .venv/bin/python -m venv --clear $(@D)
+	@$(@D)/bin/python -c '$(SHARED)'
+	$(@D)/bin/pip install --disable-pip-version-check -e '.[hf]' -c .venv/constraints.txt
 	@touch $@
 
 $(SYSTEM) $(DOCS): $(READY)

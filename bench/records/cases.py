@@ -63,12 +63,13 @@ BUILT_IN = "modescope.models."
 class Model:
     """Where a model comes from and how it may be compiled."""
 
-    name: str  # mlp, transformer, ... or custom:<target>
+    name: str  # mlp, transformer, ..., <library>:<architecture> or custom:<target>
     target: str  # importable "module:function"
     args_json: str = "{}"  # the user's keyword arguments, canonical JSON
     fullgraph: bool = True
     batch_dim: int | None = 0
     inputs_json: str | None = None  # described inputs, canonical JSON; None: the target's own
+    architecture: str | None = None  # one of the library's, which the target gets as `name`
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,10 @@ class Attempt:
 class Work:
     """The case as columns; axes are resolved (never `natural` or `auto`)."""
 
-    model: str = column("mlp, transformer, pointwise or custom:<module>:<function>")
+    model: str = column(
+        "mlp, transformer, ...; <library>:<architecture>, such as transformers:gpt2; or "
+        "custom:<module>:<function>"
+    )
     model_args: str = column("keyword arguments of the model, canonical JSON")
     fullgraph: bool = column("whether a graph break under compile is an error")
     shape: str = column("resolved sizes, canonical JSON")

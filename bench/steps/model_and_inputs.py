@@ -18,7 +18,7 @@ import torch
 
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records import input_descriptions
-from modescope.bench.records.cases import Model
+from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import described_inputs, trees
@@ -168,6 +168,8 @@ def _called(
     Sizes that are `described` in inputs reach it only where it has an argument of that name.
     """
     function, kwargs = find(model.target), json.loads(model.args_json)
+    if model.architecture is not None:
+        kwargs["name"] = model.architecture
     try:
         signature = inspect.signature(function)
         arguments = {**_sizes_for(model, signature, shape, described), **kwargs}
@@ -186,6 +188,8 @@ def _called(
     except refused as error:
         if is_out_of_memory(error):
             raise
+        if model.target.startswith(BUILT_IN):
+            raise UsageError(str(error)) from error
         reason = str(error) if isinstance(error, ValueError) else one_line(error)
         raise UsageError(
             f"{model.target} refuses {arguments}: {reason}; change shape or model.kwargs"

@@ -17,6 +17,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +25,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.settings import suggestions
 from tests.helpers.commands import Ask, Cli, last_of_each
 from tests.helpers.paths import CONF, REFERENCE, ROOT
 from tests.helpers.studies import record, save
@@ -149,7 +151,11 @@ def compose(arguments: tuple[str, ...], ask: Ask) -> list[str]:
 
 
 def run_it(command: Command, reader: Reader) -> None:
-    answer = reader.run(*made_small(compose(command.words[2:], reader.ask)))
+    words = compose(command.words[2:], reader.ask)
+    libraries = [each for each in suggestions.libraries() if f"model={each}" in words]
+    if not all(map(find_spec, libraries)):
+        return
+    answer = reader.run(*made_small(words))
     assert answer.status == 0, answer.out + answer.err
 
 
@@ -213,7 +219,8 @@ Check = Callable[[Command, Reader], None]
 KINDS: dict[str, tuple[Check, str]] = {
     "python run.py": (
         run_it,
-        "each value is read once; the first of several is measured, in a small shape, not compiled",
+        "each value is read once; the first of several is measured, in a small shape, not compiled;"
+        " not so where a library is missing",
     ),
     "python -m analysis.": (read_it, "as it stands, on that study and on a copy of the reference"),
     "python -m bench.": (parse_it, "takes minutes and a quiet machine: its arguments are read"),

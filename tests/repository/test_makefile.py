@@ -111,6 +111,24 @@ def test_an_interrupted_installation_is_repeated(make: Make, tmp_path: Path) -> 
     assert "pip install" in make("test-newest")[0]
 
 
+def test_the_extra_hf_shares_the_packages_of_the_main_environment(
+    make: Make, tmp_path: Path
+) -> None:
+    make("venv")
+    folder = tmp_path / "project" / ".venv-hf" / "bin"
+    folder.mkdir(parents=True)
+    for tool in ("pip", "python"):
+        shutil.copy(tmp_path / "tool", folder)
+        (folder / "tool").rename(folder / tool)
+    share, install, tests = make("test-hf", "ARGS=-k this")
+    assert share.startswith(".venv-hf/bin/python -c import sysconfig; ")
+    rule = "install --disable-pip-version-check -e .[hf] -c .venv/constraints.txt"
+    assert install == f".venv-hf/bin/pip {rule}"
+    command = "-m pytest -q tests/models/test_libraries.py -k this"
+    assert tests == f".venv-hf/bin/python {command}"
+    assert make("test-hf", "ARGS=-k this") == [tests], "it is there already"
+
+
 def test_git_ignores_every_environment() -> None:
     lines = (ROOT / ".gitignore").read_text().splitlines()
     assert {".venv/", ".venv-*/"} <= set(lines)

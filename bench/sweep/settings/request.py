@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +23,25 @@ NOT_OF_A_CASE = tuple(f"{key}=" for key in OF_SWEEP)
 OURS = [model for model in suggestions.groups()["model"] if model != "custom"]
 """Models that come with modescope."""
 
+
+def option(model: Mapping[str, Any]) -> str:
+    """The option of the group `model` that was chosen, as in `model=mlp`."""
+    return str(model["library"] or model["name"])
+
+
 WITHOUT_EFFECT: dict[str, tuple[Callable[[DictConfig], bool], str]] = {
-    "model.name": (lambda config: True, "the name of a model is fixed; leave it out"),
+    "model.name": (
+        lambda config: config.model.library is None,
+        "the name of a model is fixed, except with {libraries}; leave it out",
+    ),
+    "model.library": (lambda config: True, "choose a library as {libraries}"),
     "model.target": (
-        lambda config: config.model.name in OURS,
-        "model={config.model.name} has a target of its own; add model=custom",
+        lambda config: option(config.model) in OURS,
+        "model={option} has a target of its own; add model=custom",
     ),
     "model.inputs": (
-        lambda config: config.model.name in OURS,
-        "model={config.model.name} has inputs of its own; add model=custom",
+        lambda config: option(config.model) in OURS,
+        "model={option} has inputs of its own; add model=custom",
     ),
     "baseline.dtype": (
         lambda config: config.baseline.mode == "none" and config.baseline.dtype is not None,
@@ -120,7 +130,8 @@ def _check_choices(job: HydraConf, config: DictConfig) -> None:
                 )
     for key, (ignored, why) in WITHOUT_EFFECT.items():
         if any(each == key or each.startswith(f"{key}.") for each in typed) and ignored(config):
-            reason = why.format(config=config)
+            libraries = " or ".join(f"model={each}" for each in suggestions.libraries())
+            reason = why.format(config=config, option=option(config.model), libraries=libraries)
             raise UsageError(f"{key}={OmegaConf.select(config, key)}: {reason}")
 
 

@@ -18,7 +18,7 @@ from modescope.bench.records.training_options import LOSSES
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.error_texts import OWN_TARGET
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
-from modescope.bench.sweep.settings.request import Request, other_phase_error
+from modescope.bench.sweep.settings.request import Request, option, other_phase_error
 from modescope.bench.sweep.settings.schema import MOST
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
@@ -118,21 +118,26 @@ def _baseline(request: Request, mode: Mode, dtype: str, phase: str) -> Variant |
 
 def _model(config: dict[str, Any]) -> cases.Model:
     """The model without its inputs, which need the shape."""
-    name, target = config["name"], config["target"]
+    name, target, library = config["name"], config["target"], config["library"]
     if not target:
-        raise UsageError(f"model={name} has no target; name a function as {OWN_TARGET}")
+        raise UsageError(f"model={option(config)} has no target; name a function as {OWN_TARGET}")
     if not TARGET.fullmatch(target) or target.partition(":")[0].endswith(".py"):
         meant = suggestions.own_model(target) if re.search(r"\.py\b|/", target) else None
         hint = f": name the module, not its file; did you mean {meant}?"
         raise UsageError(
             f"model.target={target}{hint if meant else f'; name a function as {OWN_TARGET}'}"
         )
+    if library:
+        shown = f"{library}:{name}"
+    else:
+        shown = name if target.startswith(cases.BUILT_IN) else f"custom:{target}"
     return cases.Model(
-        name=name if target.startswith(cases.BUILT_IN) else f"custom:{target}",
+        name=shown,
         target=target,
         args_json=canonical_json(config["kwargs"]),
         fullgraph=config["fullgraph"],
         batch_dim=config["batch_dim"],
+        architecture=name if library else None,
     )
 
 
@@ -150,7 +155,7 @@ def _inputs(described: Any, shape: dict[str, int]) -> str | None:
 
 
 def _shape(shape: dict[str, Any], model: dict[str, Any], device_type: str) -> dict[str, int]:
-    size, name = shape["size"], model["name"]
+    size, name = shape["size"], option(model)
     shape = {key: _number(value) for key, value in shape.items()}
     overrides = {k: v for k, v in shape.items() if k not in ("size", "scale") and v is not None}
     if shape.get("scale") is not None:

@@ -57,6 +57,7 @@ class ModelConfig:
     """conf/model/*.yaml"""
 
     name: str = MISSING
+    library: str | None = None  # of published architectures, one of which `name` chooses
     target: str | None = None
     kwargs: dict[str, Any] = field(default_factory=dict)
     inputs: Any = None  # descriptions: bench.records.input_descriptions

@@ -36,7 +36,7 @@ SWITCH = ["true", "false"]
 """The values of a boolean setting."""
 
 _NAMELESS = {
-    *("name", "rank", "sizes", "experiment", "baseline"),
+    *("name", "library", "rank", "sizes", "experiment", "baseline"),
     *(phase.section for phase in PHASE_SETTINGS.values()),
 }
 """Last parts of keys that are not set directly."""
@@ -158,7 +158,17 @@ def settings() -> list[str]:
 
 def sizes(model: str) -> Sequence[str]:
     """The sizes of a built-in model, which shape.* sets; none for any other model."""
+    return [str(size) for size in _built_in(model).get("shape", ())]
+
+
+def libraries() -> list[str]:
+    """The options of `model` that are libraries, whose architectures model.name chooses."""
+    return [model for model in groups()["model"] if "library" in _built_in(model).model]
+
+
+def _built_in(model: str) -> DictConfig:
+    """The file of a built-in model; empty for any other model."""
     file = CONF / "model" / f"{model}.yaml"
     content = OmegaConf.load(file) if file.exists() else OmegaConf.create()
     assert isinstance(content, DictConfig)
-    return [str(size) for size in content.get("shape", ())]
+    return content

@@ -204,6 +204,7 @@ OTHER_WORK = {
     "arguments": case(model=replace(MODEL, args_json='{"depth":2}')),
     "fullgraph": case(model=replace(MODEL, fullgraph=False)),
     "batch_dim": case(model=replace(MODEL, batch_dim=1)),
+    "architecture": case(model=replace(MODEL, architecture="gpt2")),
     "inputs": case(model=replace(MODEL, inputs_json='{"x":[2]}')),
     "other inputs": case(model=replace(MODEL, inputs_json='{"x":[3]}')),
     "no batch_dim": case(model=replace(MODEL, batch_dim=None)),

@@ -16,6 +16,8 @@ from tests.helpers.paths import ROOT
 
 Refusal = Callable[..., str]
 
+LIBRARIES = "model=diffusers or model=timm or model=torchvision or model=transformers"
+
 OURS = "results_dir=there"  # so that the suggested commands are known in full
 
 
@@ -568,7 +570,8 @@ def test_a_refusal_names_the_input_and_the_remedy(
     ("argument", "expected"),
     [
         ("model.loss=output", "phase=inference trains nothing; add phase=train"),
-        ("model.name=foo", "the name of a model is fixed; leave it out"),
+        ("model.name=foo", f"the name of a model is fixed, except with {LIBRARIES}; leave it out"),
+        ("model.library=timm", f"choose a library as {LIBRARIES}"),
         ("model.target=net:build", "model=mlp has a target of its own; add model=custom"),
         ("model.inputs=[[2, 4]]", "model=mlp has inputs of its own; add model=custom"),
     ],
@@ -577,6 +580,19 @@ def test_settings_without_effect_are_refused(
     refusal: Refusal, argument: str, expected: str
 ) -> None:
     assert refusal(argument) == f"{argument}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("model.target=net:build", "model=timm has a target of its own; add model=custom"),
+        ("model.inputs=[[2, 4]]", "model=timm has inputs of its own; add model=custom"),
+    ],
+)
+def test_settings_without_effect_on_a_library_are_refused(
+    refusal: Refusal, argument: str, expected: str
+) -> None:
+    assert refusal("model=timm", "model.name=net", argument) == f"{argument}: {expected}"
 
 
 def test_a_part_of_the_inputs_of_a_built_in_model_is_refused(refusal: Refusal) -> None:

@@ -15,7 +15,7 @@ from modescope.bench.records.cases import Case, CompileOptions, Mode, Model, Pla
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.jobs import prepare
-from modescope.bench.sweep.settings.request import Request
+from modescope.bench.sweep.settings.request import OURS, Request
 from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF
@@ -162,10 +162,7 @@ def test_overrides_of_the_mode_do_not_change_the_baseline(case: Resolve) -> None
 
 
 @pytest.mark.parametrize("size", ["default", "small", "large"])
-@pytest.mark.parametrize(
-    "model",
-    ["mlp", "transformer", "pointwise", "decode", "prefill", "resnet", "lstm", "embedding"],
-)
+@pytest.mark.parametrize("model", OURS)
 def test_sizes_depend_on_the_device(case: Resolve, model: str, size: str) -> None:
     sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
     arguments = [f"model={model}", f"shape={size}"]
@@ -221,6 +218,27 @@ def test_a_custom_model_resolves_to_the_given_target(case: Resolve) -> None:
         fullgraph=False,
         batch_dim=1,
     )
+
+
+@pytest.mark.parametrize("library", ["transformers", "diffusers", "torchvision", "timm"])
+def test_a_library_gets_the_name_of_an_architecture(case: Resolve, library: str) -> None:
+    model = case(f"model={library}", "model.name=net_v2.tiny").model
+    assert model == Model(
+        f"{library}:net_v2.tiny",
+        f"modescope.models.libraries.of_{library}:build",
+        architecture="net_v2.tiny",
+    )
+    usual = case(f"model={library}")
+    assert usual.model.name == f"{library}:{usual.model.architecture}"
+    assert usual.case_id != case(f"model={library}", "model.name=other").case_id
+
+
+def test_architectures_and_their_sizes_are_swept(ask: Ask) -> None:
+    asked = ask("-m", "model=transformers", "model.name=gpt2,t5", "shape.seq=8,16")
+    cases = [resolve(each, laptop)[0] for each in asked]
+    assert [(each.model.architecture, each.shape["seq"]) for each in cases] == [
+        ("gpt2", 8), ("gpt2", 16), ("t5", 8), ("t5", 16)
+    ]  # fmt: skip
 
 
 CUSTOM = ("model=custom", "model.target=net:build")

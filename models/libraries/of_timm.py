@@ -1,0 +1,37 @@
+"""Models of timm, by the names that `timm.list_models()` gives."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from modescope.models.libraries.importing import check_name, library, refusals
+
+
+def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]:
+    """The model with random weights, and its input, (batch, channels, pixels, pixels).
+
+    Models whose weights depend on the image's size are built for `pixels`.
+
+    Raises:
+        ValueError: no such architecture, timm is missing, or sizes do not fit.
+    """
+    timm = library("timm", extra="vision")
+    check_name("timm", name, timm.list_models())
+    with refusals("timm", name, {"batch": batch, "pixels": pixels}):
+        module = _created(timm.create_model, name, pixels)
+    channels = getattr(module, "pretrained_cfg", {}).get("input_size", (3,))[0]
+    return module.train(), (torch.randn(batch, channels, pixels, pixels),)
+
+
+def _created(create: object, name: str, pixels: int) -> nn.Module:
+    """Models of any image size take no `img_size`."""
+    assert callable(create)
+    try:
+        module = create(name, pretrained=False, img_size=pixels)
+    except TypeError as error:
+        if "img_size" not in str(error):
+            raise
+        module = create(name, pretrained=False)
+    assert isinstance(module, nn.Module)
+    return module

@@ -1,0 +1,30 @@
+"""Models of torchvision that take one image: for classification and for segmentation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from modescope.models.libraries.importing import check_name, library, refusals
+
+
+def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]:
+    """The model with random weights, and its input, (batch, 3, pixels, pixels).
+
+    Raises:
+        ValueError: no such architecture, torchvision is missing, or sizes do not fit.
+    """
+    models = library("torchvision", extra="vision").models
+    segmentation = models.list_models(module=models.segmentation)
+    known = [*models.list_models(module=models), *segmentation]
+    check_name("torchvision", name, known, kind="architecture that takes one image")
+    options: dict[str, object] = {"weights": None}
+    if name in segmentation:
+        options["weights_backbone"] = None  # else those would be downloaded
+    if name.startswith("vit_"):
+        options["image_size"] = pixels
+    if name in ("googlenet", "inception_v3"):
+        options["init_weights"] = True  # the default, which warns unless it is stated
+    with refusals("torchvision", name, {"batch": batch, "pixels": pixels}):
+        module: nn.Module = models.get_model(name, **options)
+    return module.train(), (torch.randn(batch, 3, pixels, pixels),)
