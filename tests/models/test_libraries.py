@@ -149,7 +149,7 @@ def test_a_name_that_a_hub_would_be_asked_for_is_refused(
 ) -> None:
     message = refusal(library, name)
     expected = f"names trained weights of a hub, but model={library} downloads none"
-    assert f"{expected}, did you mean {meant}?" if meant else f"{expected};" in message
+    assert (f"{expected}, did you mean {meant}?" if meant else f"{expected};") in message
     assert not stand_ins
 
 
