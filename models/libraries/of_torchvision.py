@@ -14,9 +14,9 @@ def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]
     Raises:
         ValueError: no such architecture, torchvision is missing, or sizes do not fit.
     """
-    models = library("torchvision", extra="vision").models
-    segmentation = models.list_models(module=models.segmentation)
-    known = [*models.list_models(module=models), *segmentation]
+    offered = library("torchvision", extra="vision").models
+    segmentation = offered.list_models(module=offered.segmentation)
+    known = [*offered.list_models(module=offered), *segmentation]
     check_name("torchvision", name, known, kind="architecture that takes one image")
     options: dict[str, object] = {"weights": None}
     if name in segmentation:
@@ -26,5 +26,5 @@ def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]
     if name in ("googlenet", "inception_v3"):
         options["init_weights"] = True  # the default, which warns unless it is stated
     with refusals("torchvision", name, {"batch": batch, "pixels": pixels}):
-        module: nn.Module = models.get_model(name, **options)
+        module: nn.Module = offered.get_model(name, **options)
     return module.train(), (torch.randn(batch, 3, pixels, pixels),)
