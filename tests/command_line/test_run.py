@@ -105,7 +105,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["eager"], "eager: a setting is written key=value, did you mean mode=eager?"),
     (["--mode", "eager"], "did you mean mode=eager?"),
     (["model=./my_model.py"], "model=custom model.target=my_model:build"),
-    (["model=resnet50"], "model=resnet50: no such option; known are custom, mlp"),
+    (["model=resnet50"], "model=resnet50: no such option, did you mean resnet? Known are custom,"),
     (["dtype=float16"], "did you mean fp16?"),
     (["batch=8"], "did you mean shape.batch=8?"),
     (["-m", "hydra/launcher=joblib", "mode=eager"], "cases run on this machine"),
