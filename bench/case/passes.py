@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from modescope.bench.case import dispatch, memory, snapshot, step_parts
+from modescope.bench.case import memory, snapshot, step_parts
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.profiler import capture, files
 from modescope.bench.case.roofline import ceiling_cache, counting
@@ -78,22 +78,6 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     return findings
 
 
-def _dispatch(scene: Scene, findings: Findings) -> Findings:
-    case, device = scene.case, scene.device
-    if reason := phase_of(case.options).no_dispatch:
-        return replace(findings, dispatch_note=reason)
-    subject = scene.candidate.built.subject
-    start = device.clock()
-    timing = dispatch.dispatch(subject, case.variant, case.model, device, scene.plan.budget)
-    assert findings.clocks_s is not None
-    return replace(
-        findings,
-        dispatch_rounds_s=timing.samples_s or None,
-        dispatch_note=timing.reason,
-        clocks_s=findings.clocks_s + device.clock() - start,
-    )
-
-
 def _memory(scene: Scene, findings: Findings) -> Findings:
     variant, allocator = scene.case.variant, scene.device.allocator
     return joined(findings, memory.read(scene.candidate.built, variant, allocator))
@@ -130,9 +114,11 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
+    pace_s = median(findings.pace_rounds_s) if findings.pace_rounds_s else None
     with scene.candidate.built.kept():
         kept, calls = path if room else None, settling(expected_s)
-        profile = capture.capture(_visible(scene), scene.device, kept, expected_s, room, calls)
+        step = _visible(scene)
+        profile = capture.capture(step, scene.device, kept, expected_s, room, calls, pace_s)
     name = path.name if path else None
     findings = joined(findings, capture.columns(profile, scene.device.queues, name))
     if path and not room:
@@ -169,7 +155,6 @@ def _parts(scene: Scene, findings: Findings) -> Findings:
 
 
 PASSES = (
-    Pass("dispatch", "dispatch_note", lambda scene: True, _dispatch),
     Pass("parts", "parts_note", lambda scene: bool(scene.candidate.built.state.parts()), _parts),
     Pass("memory", "memory_note", lambda scene: scene.plan.memory, _memory),
     Pass(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from modescope.bench.case import paired_timing, passes
+from modescope.bench.case import clocks, paired_timing, passes
 from modescope.bench.case.correctness.judging import Judge, judge_of
 from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
@@ -115,6 +115,8 @@ def _timed(
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
+    with candidate.built.kept():
+        findings = clocks.run(progress, candidate, baseline, case, device, plan, findings)
     progress("evidence")
     return candidate, judge.last_check, _prove(candidate, baseline, device, findings)
 

@@ -218,7 +218,7 @@ class Budget:
     max_rounds: int
     half_width: float  # target for the relative half-width of the speedup's interval
     timed_max_s: float  # cap on the paired rounds
-    clock_rounds: int  # blocks of each further clock: host, device, pipelined, dispatch
+    clock_rounds: int  # rounds in which all clocks are read
 
     @property
     def settings(self) -> str:

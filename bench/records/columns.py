@@ -196,8 +196,7 @@ class Contention:
     """What other work used the machine's cores while the case was timed."""
 
     watched_s: float | None = nullable(
-        "wall time of warm-up, timing and clocks (without dispatch), which the next five columns "
-        "cover"
+        "wall time of warm-up and timing, which the next five columns cover"
     )
     cpu_wait_s: float | None = nullable(
         "how long the measuring thread was ready to run but had no core"
@@ -220,16 +219,15 @@ class DeviceState:
     """The device's clock and other processes on it at a few moments."""
 
     device_clock_hz: tuple[float, ...] | None = nullable(
-        "clock of the GPU before warm-up, after timing and after the clocks; null on a CPU"
+        "clock of the GPU before warm-up and after timing; null on a CPU"
     )
     throttle_reasons: tuple[str, ...] | None = nullable(
-        "why the clock was lowered after the first of these moments: for a GPU the reasons that "
-        "NVML gave at the others (sw_power_cap, hw_slowdown, sw_thermal, hw_thermal, "
+        "why the clock was lowered between these moments: for a GPU the reasons that NVML gave at "
+        "the second (sw_power_cap, hw_slowdown, sw_thermal, hw_thermal, "
         "hw_power_brake), for a CPU cpu_thermal; empty: no reason; null: unknown"
     )
     gpu_processes: int | None = nullable(
-        "most other processes with a compute context on the GPU at any of these moments; null on a "
-        "CPU and where NVML does not say"
+        "most other processes with a compute context on the GPU at these moments; null on a CPU and where NVML does not say"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -19,6 +19,7 @@ from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
 from modescope.bench.records.columns import Profiled
+from modescope.bench.timing import pace
 
 STEPS = 5  # enough for a median
 LONGEST_S = 2.0  # of all profiled steps; of slow steps there are fewer
@@ -48,14 +49,26 @@ class Profile:
     """The profiler's record of steady steps."""
 
     trace: TraceFacts
-    overhead: float | None  # median latency under the profiler ÷ without it
+    paces_s: tuple[float, ...]  # beside each of its steps (`bench.timing.pace`); or none
+    overhead: float | None  # median latency under the profiler ÷ without it, at equal pace
     saved_steps: int | None  # in the file; None without a path
     notes: tuple[str, ...]
 
     @property
     def typical(self) -> StepFacts | None:
         """The step with the median span; all facts are of this step, so they are consistent."""
-        by_span = sorted(self.trace.steps, key=lambda step: step.span_s)
+        return None if self._typical is None else self.trace.steps[self._typical]
+
+    @property
+    def typical_pace_s(self) -> float | None:
+        """The pace of the machine beside that step."""
+        known = self._typical is not None and len(self.paces_s) == len(self.trace.steps)
+        return self.paces_s[self._typical] if known and self._typical is not None else None
+
+    @property
+    def _typical(self) -> int | None:
+        steps = self.trace.steps
+        by_span = sorted(range(len(steps)), key=lambda place: steps[place].span_s)
         return by_span[(len(by_span) - 1) // 2] if by_span else None
 
 
@@ -66,8 +79,11 @@ def capture(
     expected_s: float,
     max_bytes: int = MAX_BYTES,
     settling_calls: int = 1,
+    expected_pace_s: float | None = None,
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
+
+    `expected_pace_s`: the pace at which it took so long; None: unknown, taken as constant.
 
     Each profiled step is a range called `STEP` and is waited for. `settling_calls` come before; the
     first of them allocates the profiler's buffers. The trace is written to `path`, a .json.gz for
@@ -82,7 +98,13 @@ def capture(
         for _ in range(settling_calls):  # outside of any range
             step()
             device.synchronize()
-        latencies_s = [_ranged(step, device) for _ in range(count)]
+        before_s = _pace(device)
+        latencies_s, paces_s = [], []
+        for _ in range(count):
+            latencies_s.append(_ranged(step, device))
+            after_s = _pace(device)
+            paces_s.append((before_s + after_s) / 2)
+            before_s = after_s
     trace = _exported(profiler)
     intervals, _ = events.intervals(trace)
     names = {each.name for each in intervals if each.category in events.OPERATIONS}
@@ -90,11 +112,29 @@ def capture(
         trace[WORKING_OPERATORS] = working(names)
     read = facts.read(trace)
     saved_steps = files.save(trace, path, max_bytes) if path else None
-    overhead = median(latencies_s) / expected_s if expected_s > 0 else None
+    overhead = _overhead(latencies_s, paces_s, expected_s, expected_pace_s)
     notes = _notes(read, count, saved_steps, max_bytes)
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
-    return Profile(read, overhead, saved_steps, tuple(notes))
+    return Profile(read, tuple(paces_s), overhead, saved_steps, tuple(notes))
+
+
+def _pace(device: Hardware) -> float:
+    return median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
+
+
+def _overhead(
+    latencies_s: Sequence[float],
+    paces_s: Sequence[float],
+    expected_s: float,
+    expected_pace_s: float | None,
+) -> float | None:
+    if expected_s <= 0:
+        return None
+    if expected_pace_s is None:
+        return median(latencies_s) / expected_s
+    at_pace = [latency_s / pace_s for latency_s, pace_s in zip(latencies_s, paces_s, strict=True)]
+    return median(at_pace) * expected_pace_s / expected_s
 
 
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
@@ -118,6 +158,7 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         copies=step.copies if launches else None,
         fills=step.fills if launches else None,
         device_busy_s=step.busy_s,
+        profiled_pace_s=profile.typical_pace_s,
         profiled_span_s=step.span_s,
         launch_delay_s=median(delays_s) if launches and delays_s else None,
         heaviest_kernels=json.dumps([asdict(each) for each in step.heaviest_kernels]),

@@ -1,0 +1,69 @@
+"""Reads the clocks of the timed call (`bench.timing.clock_rounds`) and adds them to the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from modescope.bench.case import dispatch
+from modescope.bench.case.first_call import Contender
+from modescope.bench.case.paired_timing import redraw
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.progress import Progress
+from modescope.bench.records.results import Findings, Result, joined
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.timing import clock_rounds, pace
+from modescope.bench.timing.rounds import Clock
+
+NOTES = ("device_note", "dispatch_note", "in_effect_note")
+
+
+def run(
+    progress: Progress,
+    candidate: Contender,
+    baseline: Contender | None,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    """`findings` with all clocks of the candidate, and those of the baseline that are compared.
+
+    To be called after the paired rounds, because a compiled mode compiles once more for an empty
+    batch. Partial findings are sent before, in case the process dies of that.
+    """
+    progress("clocks", Result("ok", None, findings, NOTES))
+    start = device.clock()
+    contenders = [each for each in (candidate, baseline) if each]
+    empty, note = _dispatch(contenders, case, device, plan)
+    seed = plan.seed + plan.replicate
+    assert findings.latency_rounds_s
+    of_baseline = findings.baseline_latency_rounds_s
+    read = clock_rounds.read(
+        [each.built.step for each in contenders],
+        device,
+        plan.budget,
+        seed,
+        [median(each) for each in (findings.latency_rounds_s, of_baseline) if each],
+        redraw(contenders, device, seed),
+        [*empty, pace.clock("clocks_pace")],
+    )
+    return joined(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
+
+
+def _dispatch(
+    contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
+) -> tuple[list[Clock], str | None]:
+    """The clock of dispatch, if the candidate has any, and the note about it."""
+    if reason := phase_of(case.options).no_dispatch:
+        return [], reason
+    calls = [
+        dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
+        for each in contenders
+    ]
+    if calls[0].step is None:
+        return [], calls[0].note
+    steps = [each.step for each in calls if each.step is not None]
+    return [dispatch.clock(steps, device, plan.budget)], calls[0].note
