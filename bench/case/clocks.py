@@ -1,4 +1,4 @@
-"""Reads the clocks of the timed call (`bench.timing.clock_rounds`) and adds them to the findings."""
+"""Reads all clocks of case and baseline (`bench.timing.clock_rounds`) into the findings."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import (
     Clock,
     Round,
-    Side,
     Seconds,
+    Side,
     medians,
     orders,
     play,
