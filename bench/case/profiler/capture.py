@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from torch._inductor import config as inductor
 
 from modescope.bench.case.profiler import events, facts, files
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
@@ -176,6 +175,8 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     that was timed. `build` must return an uncompiled step, which is called `calls` times here.
     Everything compiled in this process before is dropped, and compiles again if it is called.
     """
+    from torch._inductor import config as inductor  # here, because it takes seconds
+
     torch.compiler.reset()
     with inductor.patch({"cpp.enable_kernel_profile": True}):
         step = build()
