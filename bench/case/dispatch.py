@@ -15,7 +15,6 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.case import routes
 from modescope.bench.case.roofline.traffic import storage_key, tensors
@@ -24,6 +23,7 @@ from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.model_and_inputs import Subject, state_kept
+from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.phases.inference import ONE_CALL
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling
@@ -147,11 +147,11 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operato
     return operators
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(OperatorMode):
     """Notes all operators, and those that compute a tensor of several elements: they do work."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.names: list[str] = []
         self.working: list[str] = []
 

@@ -15,6 +15,7 @@ from modescope.bench.records.ids import canonical_json
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.refusals import refusal, same_kernels
+from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.request import Request
 from modescope.bench.sweep.settings.request_to_case import resolve
 
@@ -57,7 +58,7 @@ class Job:
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises one UsageError that lists all problems."""
-    if not any(map(_compiles, requests)):
+    if not any(map(_needs_compiler, requests)):
         isolation.leave_out_compiler()
     problems: list[str] = []
     jobs: list[Job] = []
@@ -80,9 +81,11 @@ def _repeated(case: Case, modes: Mapping[str, str]) -> str | None:
     return same_kernels(case, host(case.device).device, modes)
 
 
-def _compiles(request: Request) -> bool:
-    modes = (request.config["mode"], request.baseline_preset or {"compile": "none"})
-    return any(mode["compile"] != "none" for mode in modes)
+def _needs_compiler(request: Request) -> bool:
+    baseline = request.baseline_preset
+    modes = [request.config["mode"], *([baseline] if baseline else [])]
+    compiles = any(mode["compile"] != "none" for mode in modes)
+    return compiles or PHASE_SETTINGS[request.config["phase"]].imports_compiler
 
 
 def _jobs(request: Request) -> list[Job]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
 import torch
 
@@ -18,6 +20,7 @@ from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
 from modescope.bench.records.columns import Profiled
+from modescope.bench.steps import compiler
 from modescope.bench.timing import pace
 
 STEPS = 5  # enough for a median
@@ -90,7 +93,8 @@ def capture(
     """
     count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
     profiling = torch.profiler.profile(activities=list(device.activities))
-    with through_the_dispatcher() as rerouted, profiling as profiler:
+    without = _without_importing_inductor()
+    with through_the_dispatcher() as rerouted, without, profiling as profiler:
         if device.queues:
             for _ in range(LOST_KERNELS):
                 device.hold(0.0)
@@ -116,6 +120,17 @@ def capture(
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
     return Profile(read, tuple(paces_s), overhead, saved_steps, tuple(notes))
+
+
+def _without_importing_inductor() -> AbstractContextManager[object]:
+    """Hides the lazy module `torch._inductor`, whose settings the profiler asks for if it exists.
+
+    Where nothing has imported the compiler, that would import it, which takes seconds.
+    """
+    lazy = getattr(torch, "_lazy_modules", None)
+    if lazy is None or compiler.is_imported():
+        return nullcontext()
+    return mock.patch.object(torch, "_lazy_modules", lazy - {"_inductor"})
 
 
 def _pace(device: Hardware) -> float:

@@ -26,7 +26,8 @@ asked = case(
 asks = dict(profile=True, memory=True, replicate=0, seed=0, compile_cache="warm", max_error=None)
 wanted = plan(**asks, study="s", results_dir={folder!r}, trace_max_bytes=0)
 result = runner.run(lambda *_: None, asked, replace(wanted, budget=brief))
-print(result.status, result.reason, *sorted({{"torch._dynamo", "torch._inductor"}} & {{*sys.modules}}))
+compiler = {{"torch._dynamo", "torch._inductor"}}
+print(result.status, result.reason, *sorted(compiler & {{*sys.modules}}))
 """
 
 CHILD = """

@@ -143,6 +143,7 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
         (["mode=eager,compile"], False),
         (["mode=eager", "baseline.mode=compile"], False),
         (["mode=eager", "baseline.mode=none"], True),
+        (["mode=eager", "phase=train", "model=mlp"], False),
     ],
 )
 def test_the_compiler_is_imported_only_where_something_compiles(
