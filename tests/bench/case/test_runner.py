@@ -26,9 +26,9 @@ from modescope.bench.steps.check import Deviation
 from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.graph_breaks import Site, summary
-from modescope.bench.timing import comparison, contention, rounds, timers
-from modescope.bench.timing.rounds import WarmUp
+from modescope.bench.timing import comparison, contention, paired, timers, warm_up
 from modescope.bench.timing.timers import Timing
+from modescope.bench.timing.warm_up import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.null_columns import MAY_BE_NOISE, NULL_ON_A_CPU, OF_COMPILED_MODES, nulls
 from tests.helpers.probe_models import (
@@ -95,12 +95,12 @@ class Watch:
 
         def watched_warm_up(*arguments: Any) -> WarmUp:
             self.before_warm_up()
-            return rounds.warm_up(*arguments)
+            return warm_up.warm_up(*arguments)
 
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline
             self.before_timing()
-            return rounds.paired(case, baseline, *others)
+            return paired.paired(case, baseline, *others)
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(output_check, "deviation", watched)

@@ -24,7 +24,7 @@ from modescope.bench.steps.training import phase as training_phase
 from modescope.bench.steps.training import trainer, training_check
 from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
-from modescope.bench.timing import comparison, rounds
+from modescope.bench.timing import comparison, paired
 from tests.helpers import trained_models
 from tests.helpers.null_columns import MAY_BE_NOISE, NULL_ON_A_CPU, nulls
 from tests.helpers.probe_models import random, silent, smoke, variant
@@ -77,8 +77,8 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert found.error_place.split()[0] in ("loss", "gradient", "update")
     assert found.recompiles == 0
     assert len(found.forward_rounds_s) == smoke().budget.clock_rounds
-    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "evidence"]
-    order += ["dispatch", "parts"]
+    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "check again"]
+    order += ["clocks", "evidence", "parts"]
     assert [phase for phase in phases if phase in order] == order
 
 
@@ -90,7 +90,7 @@ class Watch:
         self.examined: list[Built] = []
         self.timed: tuple[Step, Step | None] | None = None
         self.before_timing: Callable[[], None] = lambda: None
-        build, examine, paired = modes.build, training_check.TrainingCheck.examine, rounds.paired
+        build, examine = modes.build, training_check.TrainingCheck.examine
 
         def watched_build(*arguments: Any) -> Built:
             self.built.append(build(*arguments))
@@ -103,7 +103,7 @@ class Watch:
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline
             self.before_timing()
-            return paired(case, baseline, *others)
+            return paired.paired(case, baseline, *others)
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(training_check.TrainingCheck, "examine", watched_examine)

@@ -149,6 +149,13 @@ def test_without_a_queue_pipelined_blocks_are_short_ones() -> None:
     )
 
 
+@pytest.mark.parametrize("queues", [True, False])
+def test_the_length_of_a_pipelined_timing_is_known(queues: bool) -> None:
+    device = SimulatedDevice(queues)
+    timers.pipelined(step(device, (1.0, 0.0)), device, CALLS)
+    assert device.now_s == CALLS * timers.pipelined_blocks(device)
+
+
 def test_the_pipelined_time_withstands_an_interrupted_block() -> None:
     """The first call of the first block takes 90 s."""
     device = SimulatedDevice(queues=False)
