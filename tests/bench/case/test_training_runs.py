@@ -26,7 +26,7 @@ from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
 from modescope.bench.timing import comparison, paired
 from tests.helpers import trained_models
-from tests.helpers.null_columns import MAY_BE_NOISE, NULL_ON_A_CPU, nulls
+from tests.helpers.null_columns import NULL_ON_A_CPU, nulls
 from tests.helpers.probe_models import random, silent, smoke, variant
 from tests.helpers.trained_models import (
     EAGER,
@@ -52,8 +52,9 @@ def run(asked: Case, phases: list[str] | None = None) -> Result:
     return runner.run(report, asked, smoke())
 
 
+NO_DISPATCH = {"dispatch_rounds_s", "baseline_dispatch_rounds_s"}
 OF_TRAINING = {
-    "dispatch_rounds_s",
+    *NO_DISPATCH,
     *("loss_scale", "overflow_skipped", "scaler_rounds_s", "parts_note"),
 }
 
@@ -65,11 +66,11 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
     missing = {name for name, value in asdict(found).items() if value is None}
-    expected = OF_TRAINING if asked is not HALF_AMP else {"dispatch_rounds_s", "parts_note"}
+    expected = OF_TRAINING if asked is not HALF_AMP else NO_DISPATCH | {"parts_note"}
     of_trained = {each.name for group in (LossScaling, StepParts) for each in fields(group)}
-    assert missing & (of_trained | {"dispatch_rounds_s"}) == expected
+    assert missing & (of_trained | NO_DISPATCH) == expected
     with_them = replace(found, **dict.fromkeys(of_trained))
-    assert nulls(with_them) - MAY_BE_NOISE - expected <= NULL_ON_A_CPU
+    assert nulls(with_them) - expected <= NULL_ON_A_CPU
     assert found.dispatch_note == TrainingPhase.no_dispatch
     assert found.in_effect is True
     assert found.seen_grad == "enabled"
