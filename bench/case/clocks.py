@@ -11,17 +11,16 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.case.paired_timing import redraw
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
-from modescope.bench.records.progress import Progress
-from modescope.bench.records.results import Findings, Result, joined
+from modescope.bench.records.results import Findings, joined
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.timing import clock_rounds, pace
 from modescope.bench.timing.rounds import Clock
 
-NOTES = ("device_note", "dispatch_note", "in_effect_note")
+NOTES = ("device_note", "dispatch_note")
+"""The columns that explain why others are null."""
 
 
 def run(
-    progress: Progress,
     candidate: Contender,
     baseline: Contender | None,
     case: Case,
@@ -32,9 +31,8 @@ def run(
     """`findings` with all clocks of the candidate, and those of the baseline that are compared.
 
     To be called after the paired rounds, because a compiled mode compiles once more for an empty
-    batch. Partial findings are sent before, in case the process dies of that.
+    batch.
     """
-    progress("clocks", Result("ok", None, findings, NOTES))
     start = device.clock()
     contenders = [each for each in (candidate, baseline) if each]
     empty, note = _dispatch(contenders, case, device, plan)
@@ -59,11 +57,12 @@ def _dispatch(
     """The clock of dispatch, if the candidate has any, and the note about it."""
     if reason := phase_of(case.options).no_dispatch:
         return [], reason
-    calls = [
+    calls = (
         dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
         for each in contenders
-    ]
-    if calls[0].step is None:
-        return [], calls[0].note
-    steps = [each.step for each in calls if each.step is not None]
-    return [dispatch.clock(steps, device, plan.budget)], calls[0].note
+    )
+    of_case = next(calls)
+    if of_case.step is None:
+        return [], of_case.note
+    steps = [of_case.step, *(each.step for each in calls if each.step is not None)]
+    return [dispatch.clock(steps, device, plan.budget)], of_case.note

@@ -7,8 +7,9 @@ leaves its columns null, with a note; the row stays.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -67,15 +68,29 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     """Runs all passes that apply. Partial findings are sent before each, in case it crashes."""
     applying = [each for each in PASSES if each.applies(scene)]
     for position, each in enumerate(applying):
-        lost = tuple(dict.fromkeys(later.note for later in applying[position:]))
-        progress(each.name, Result("ok", None, findings, lost))
-        try:
-            findings = each.run(scene, findings)
-        except Exception as error:
-            traceback.print_exc()
-            reason = f"the {each.name} pass failed ({one_line(error, 160)})"
-            findings = noted(findings, [each.note], reason)
+        progress(each.name, Result("ok", None, findings, _notes(applying[position:])))
+        findings = guarded(each.name, [each.note], partial(each.run, scene), findings)
     return findings
+
+
+def guarded(
+    name: str, notes: Sequence[str], run: Callable[[Findings], Findings], findings: Findings
+) -> Findings:
+    """`run(findings)`; where that fails, `findings` with the reason in the columns `notes`."""
+    try:
+        return run(findings)
+    except Exception as error:
+        traceback.print_exc()
+        return noted(findings, notes, f"the {name} pass failed ({one_line(error, 160)})")
+
+
+def notes(scene: Scene) -> tuple[str, ...]:
+    """The columns that explain why those of the passes that apply are null."""
+    return _notes(each for each in PASSES if each.applies(scene))
+
+
+def _notes(of: Iterable[Pass]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.note for each in of))
 
 
 def _memory(scene: Scene, findings: Findings) -> Findings:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -107,8 +108,12 @@ def _timed(
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
+    notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
+    partial_result = Result("ok", None, findings, (*clocks.NOTES, "in_effect_note", *notes))
+    progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     with candidate.built.kept():
-        findings = clocks.run(progress, candidate, baseline, case, device, plan, findings)
+        read = partial(clocks.run, candidate, baseline, case, device, plan)
+        findings = passes.guarded("clocks", clocks.NOTES, read, findings)
     progress("evidence")
     return candidate, judge.last_check, _prove(candidate, baseline, device, findings)
 

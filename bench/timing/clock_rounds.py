@@ -39,6 +39,8 @@ SHORTEST_S = 1e-6  # no kernel is shorter: limits the calls of a step without wo
 
 FEWER = 4  # a block that overfills the queue is repeated with a quarter of the calls
 
+TOO_SHORT = "its device time is too short for the device's clock"
+
 PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
 
 
@@ -77,10 +79,11 @@ def read(
             clocks.append(_device_clock(steps, blocks, per_call_s, redraw))
         planned = orders(clocks, budget.clock_rounds, random.Random(seed))
         played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
-    isolated = clocks[-1].name == "device" and bool(medians(played, len(clocks) - 1, 0))
+    columns = dict(_columns(clocks, played))
+    isolated = columns.get("device_rounds_s") is not None
     return Clocks(
-        **dict(_columns(clocks, played)),
-        device_note=None if isolated else blocks[0].reason or played[0].timings[-1][0].reason,
+        **columns,
+        device_note=None if isolated else _why_no_device_time(blocks[0], played[0]),
         device_calls=blocks[0].calls if isolated else None,
         device_calls_wanted=blocks[0].wanted if isolated else None,
         clocks_s=device.clock() - start,
@@ -119,10 +122,14 @@ def _columns(
     for place, clock in enumerate(clocks):
         for side, prefix in zip(range(len(clock.sides)), PREFIXES, strict=False):
             values_s = medians(played, place, side)
-            meaningful = (
-                values_s and median(values_s) > 0
-            )  # a slope may be noise, or 0 by the clock
+            # A slope may be noise, or 0 by a coarse clock.
+            meaningful = values_s and median(values_s) > 0
             yield f"{prefix}{clock.name}_rounds_s", values_s if meaningful else None
+
+
+def _why_no_device_time(block: _Block, first: Round) -> str:
+    """The reason: `block` is of the case; the device clock, if there is one, is the last."""
+    return block.reason or first.timings[-1][0].reason or TOO_SHORT
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

@@ -135,6 +135,11 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
     return Timing(((double_s - single_s) / calls,))
 
 
+def pipelined_blocks(device: Device) -> int:
+    """How many times as long as a block of its calls `pipelined` takes."""
+    return 3 if device.queues else SHORT_BLOCKS
+
+
 def _block(step: Step, device: Device, calls: int) -> float:
     device.synchronize()
     start = device.clock()

@@ -7,7 +7,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from modescope.bench.records.cases import Budget
-from modescope.bench.timing import memory_layout, rounds
+from modescope.bench.timing import memory_layout
+from modescope.bench.timing.paired import paired
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, percent
 from modescope.bench.tools.selfcheck.races import AT_CONSTANT, DETECTED, LEAST, STEP, flag_row
 from modescope.bench.tools.selfcheck.trials import FIXED, FIXED_ROUNDS, Trial, race, seeds, trial_of
@@ -174,5 +175,5 @@ def _simulated_race(each: Disturbance, seed: int) -> Trial:
 
     case, baseline = (simulated.step(device, (CALL_S, 0.0), scale=scale) for _ in range(2))
     expected_s = (CALL_S, CALL_S)
-    timed = rounds.paired(case, baseline, device, each.budget, seed, expected_s, blocks.redraw)
+    timed = paired(case, baseline, device, each.budget, seed, expected_s, blocks.redraw)
     return trial_of(timed)

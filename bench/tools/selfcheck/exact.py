@@ -20,6 +20,7 @@ from modescope.bench.timing.timers import (
     host,
     latency,
     pipelined,
+    pipelined_blocks,
     reading_cost,
 )
 from modescope.bench.tools.peers.harnesses import DO_BENCH
@@ -45,7 +46,7 @@ MORE_S = 200e-6
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
 TURNS = 6, 30  # readings of each harness, quick and thorough
-SLOPES = 9  # in a reading of pipelined time; makes blocks of some ms, as in torch's timer
+READINGS = 9  # of pipelined time; makes blocks of some ms, as in torch's timer
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
 NEEDS_GPU = "needs a CUDA GPU"
 
@@ -220,12 +221,13 @@ def _agreement(check: str, condition: str, ratio: float, within: float, trials: 
 
 def _ours_over_theirs(of: Side, device: Device, shuffle: random.Random) -> float:
     """One reading of each in random order, so that drift of the machine favours neither."""
-    calls = calls_for(READING_S / 3 / SLOPES, of.call_s, reading_cost(device.clock))
+    block_s = READING_S / READINGS / pipelined_blocks(device)
+    calls = calls_for(block_s, of.call_s, reading_cost(device.clock))
     read: dict[str, Callable[[], float]] = {
         "ours": lambda: median(
-            slope_s
-            for _ in range(SLOPES)
-            for slope_s in pipelined(of.step, device, calls).samples_s
+            sample_s
+            for _ in range(READINGS)
+            for sample_s in pipelined(of.step, device, calls).samples_s
         ),
         "theirs": lambda: median(by_torch_timer(of, READING_S)),
     }

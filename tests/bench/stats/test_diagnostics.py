@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import DIAGNOSTICS, MODE_DISTANCE, SEPARATION
-from modescope.bench.timing import rounds
+from modescope.bench.timing.paired import paired
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, normal_noise, step
 from tests.helpers import made_up_records
 
@@ -330,7 +330,7 @@ BUDGET = replace(made_up_records.BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
 def test_rounds_under_a_ramp_are_flagged(seed: int) -> None:
     device = SimulatedDevice(slowdown=lambda now_s: 1 + 0.6 * now_s)  # rounds take about 0.05 s
     steps = [step(device, (1e-5, 4e-5), scale=normal_noise(2 * seed + i, 0.005)) for i in range(2)]
-    played = rounds.paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
+    played = paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
     flags = diagnostics.raised(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )
@@ -347,7 +347,7 @@ def test_rounds_with_load_in_every_second_block_are_flagged(seed: int) -> None:
         return noise() * (1.03 if next(calls) % 10 >= 5 else 1.0)
 
     steps = [step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2)]
-    played = rounds.paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
+    played = paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
     flags = diagnostics.raised(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )

@@ -23,7 +23,8 @@ from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import comparison as measuring
-from modescope.bench.timing import rounds, timers
+from modescope.bench.timing import timers
+from modescope.bench.timing.paired import paired
 from modescope.bench.timing.timers import Timing, latency
 from modescope.bench.tools.selfcheck import __main__ as program
 from modescope.bench.tools.selfcheck import disturbances, exact, races, theory, trials
@@ -380,7 +381,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[Rounds]:
     observed: list[Rounds] = []
 
     def kept(*arguments: Any) -> Rounds:
-        observed.append(rounds.paired(*arguments))
+        observed.append(paired(*arguments))
         return observed[-1]
 
     monkeypatch.setattr(measuring, "paired", kept)
