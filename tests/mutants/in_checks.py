@@ -58,7 +58,7 @@ CORRECTNESS = (
     ),
     Fault(
         "case and baseline share their weights",
-        "bench/steps/model_and_inputs.py",
+        "bench/steps/subject.py",
         "copy.deepcopy(self.module)._apply",
         "self.module._apply",
         (f"{RUNNER}::test_case_and_baseline_share_nothing",),
