@@ -14,8 +14,8 @@ from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import generated_code, graph_breaks, mode_effect
 from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
-from modescope.bench.steps.model_and_inputs import Subject, state_kept
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.subject import Subject, state_kept
 
 
 @dataclass(frozen=True)
