@@ -1,8 +1,8 @@
 """A decoder in the style of Llama: over a whole prompt (`prefill`), or one step of it (`decode`).
 
 Both keep keys and values of earlier tokens in buffers, the KV cache, as gpt-fast does. The cache
-starts with random numbers, as if other tokens had been there: a step that reads or writes a wrong
-entry has another result.
+starts with random numbers, as if earlier tokens had written it: a step that reads or writes a
+wrong entry has another result.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class Attention(nn.Module):
         super().__init__()
         self.query_key_value = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.cache_shape = (batch, heads, seq, width // heads)
-        self.register_buffer("keys", torch.randn(self.cache_shape))
-        self.register_buffer("values", torch.randn(self.cache_shape))
+        self.heads = heads
+        cache = (batch, heads, seq, width // heads)
+        self.register_buffer("keys", torch.randn(cache))
+        self.register_buffer("values", torch.randn(cache))
 
     def prompt(self, x: Tensor, rotation: Tensor) -> Tensor:
         """(batch, n, width) from and to: tokens 0 to n - 1, which `eval()` keeps in the cache."""
@@ -54,7 +55,7 @@ class Attention(nn.Module):
 
     def _project(self, x: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value, (batch, heads, n, head width) each."""
-        parts = self.query_key_value(x).unflatten(-1, (3, *self.cache_shape[1::2]))
+        parts = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         return rotated(query, rotation), rotated(key, rotation), value
 

@@ -22,9 +22,9 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.model_and_inputs import Subject, state_kept
 from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.subject import Subject, state_kept
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling
 from modescope.bench.timing.timers import calls_for, host, reading_cost

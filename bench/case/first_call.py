@@ -15,8 +15,8 @@ from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
-from modescope.bench.steps.model_and_inputs import Subject, state_kept
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.subject import Subject, state_kept
 
 if TYPE_CHECKING:
     from modescope.bench.steps.evidence.generated_code import CodeWatch

@@ -15,8 +15,8 @@ from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.operator_mode import OperatorMode
+from modescope.bench.steps.subject import Inputs, Subject
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
 GRAPHED = (

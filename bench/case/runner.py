@@ -18,8 +18,9 @@ from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
 from modescope.bench.steps import compiler, modes
-from modescope.bench.steps.model_and_inputs import Subject, build
+from modescope.bench.steps.building import build
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
 
 

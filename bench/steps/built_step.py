@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.steps.model_and_inputs import Subject, state_kept
+from modescope.bench.steps.subject import Subject, state_kept
 
 StepPart = tuple[str, Callable[[Any], Any]]
 """A part of a step: the column of its time, and a function of the previous part's result."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.tolerances import TOLERANCE
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Subject
 from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.subject import Subject
 
 EAGER_FACTOR = 3.0
 

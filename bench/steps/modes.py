@@ -14,8 +14,8 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import backends
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.phase_interface import Phase
+from modescope.bench.steps.subject import Inputs, Subject
 
 DTYPES = {
     "fp32": torch.float32,

@@ -11,7 +11,7 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.steps.built_step import State
 from modescope.bench.steps.check import Check
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.input_descriptions import KEY
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps.model_and_inputs import Subject, state_kept
+from modescope.bench.steps.subject import Subject, state_kept
 
 LONGEST_ERROR = 200  # characters of torch's message
 

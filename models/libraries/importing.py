@@ -1,4 +1,4 @@
-"""Imports a library without its hub, and says in one sentence what is missing or misspelt."""
+"""Imports a library without its hub, and says in one sentence what is missing or does not fit."""
 
 from __future__ import annotations
 
@@ -77,6 +77,15 @@ def check_name(library: str, name: str, known: Collection[str], kind: str = "arc
             "function that loads them"
         )
     raise ValueError(f"model.name={name}: {library} has no such {kind}{hint} {known_are}")
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raises ValueError unless `width` can be split evenly over `heads`."""
+    if width % heads:
+        raise ValueError(
+            f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
+            f"choose a width that is a multiple of {heads}, or another number of heads"
+        )
 
 
 def _meant(name: str, known: Collection[str]) -> list[str]:

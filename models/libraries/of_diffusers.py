@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modescope.models.libraries.importing import check_name, library, refusals
+from modescope.models.libraries.importing import check_heads, check_name, library, refusals
 
 LATENT = 4  # channels of a latent image
 STEPS = 1000  # of the noise
@@ -83,11 +83,7 @@ def build(name: str, batch: int, pixels: int, depth: int, width: int, heads: int
         ValueError: no such architecture, diffusers is missing, or sizes do not fit.
     """
     check_name("diffusers", name, ARCHITECTURES)
-    if width % heads:
-        raise ValueError(
-            f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
-            f"choose a width that is a multiple of {heads}, or another number of heads"
-        )
+    check_heads(width, heads)
     if pixels % 2:
         raise ValueError(f"shape.pixels={pixels}: {name} halves the image; choose an even number")
     sizes = Sizes(batch, pixels, depth, width, heads)

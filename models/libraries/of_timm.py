@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -24,14 +27,13 @@ def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]
     return module.train(), (torch.randn(batch, channels, pixels, pixels),)
 
 
-def _created(create: object, name: str, pixels: int) -> nn.Module:
-    """Models of any image size take no `img_size`."""
-    assert callable(create)
+def _created(create: Callable[..., Any], name: str, pixels: int) -> nn.Module:
+    """The model for images of `pixels`; models for images of any size take no `img_size`."""
+    module: nn.Module
     try:
         module = create(name, pretrained=False, img_size=pixels)
     except TypeError as error:
         if "img_size" not in str(error):
             raise
         module = create(name, pretrained=False)
-    assert isinstance(module, nn.Module)
     return module

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from modescope.models.libraries.importing import check_name, library, refusals
+from modescope.models.libraries.importing import check_heads, check_name, library, refusals
 
 FEED_FORWARD = 4  # hidden width of the MLP over model width, as in GPT-2, BERT and T5
 
@@ -48,7 +48,7 @@ def _common(sizes: Sizes) -> dict[str, Any]:
         "num_attention_heads": sizes.heads,
         "use_cache": False,
         "attn_implementation": "sdpa",
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),  # ids are all alike
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),  # no id is special
     }
 
 
@@ -64,7 +64,7 @@ def _bert(sizes: Sizes) -> dict[str, Any]:
 
 
 def _gated(sizes: Sizes) -> dict[str, Any]:
-    """Gated MLPs have three matrices; two thirds of the usual width keep their parameters."""
+    """Gated MLPs have three matrices: at two thirds of the usual width, as many weights as two."""
     return {
         "max_position_embeddings": sizes.seq,
         "intermediate_size": 2 * FEED_FORWARD * sizes.width // 3,
@@ -103,11 +103,7 @@ def build(
         ValueError: no such architecture, transformers is missing, or sizes do not fit.
     """
     check_name("transformers", name, ARCHITECTURES)
-    if width % heads:
-        raise ValueError(
-            f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
-            f"choose a width that is a multiple of {heads}, or another number of heads"
-        )
+    check_heads(width, heads)
     sizes = Sizes(batch, seq, depth, width, heads, vocab)
     architecture = ARCHITECTURES[name]
     transformers = library("transformers", extra="hf")

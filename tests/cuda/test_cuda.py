@@ -23,11 +23,12 @@ from modescope.bench.records.cases import Mode, Model, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.stats.conditions import CLOCK_FALL
 from modescope.bench.steps import backends, modes
+from modescope.bench.steps.building import build
 from modescope.bench.steps.built_step import Built as BuiltStep
 from modescope.bench.steps.correctness.output_check import prepare
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.model_and_inputs import Subject, build
 from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.subject import Subject
 from modescope.bench.sweep.host import environment
 from modescope.bench.timing import calibration, timers
 from modescope.bench.timing.timers import Timing

@@ -14,7 +14,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training.losses import trainable
 from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of

@@ -14,7 +14,7 @@ from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Deviation
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.checkpointing import RECOMPUTING
 from modescope.bench.steps.training.losses import trainable

@@ -7,6 +7,10 @@ from tests.mutants.fault import Fault
 RUNNER = "tests/bench/case/test_runner.py"
 PLANTED = "tests/bench/case/correctness/test_planted.py"
 DRAWS = "tests/bench/steps/correctness/test_draws.py"
+SHIFTS = "tests/bench/case/correctness/test_randomness.py"
+CACHE = "tests/bench/case/correctness/test_planted_cache.py"
+OUTPUTS = "tests/bench/steps/correctness/test_output_check.py"
+BUFFERS = "tests/bench/steps/correctness/test_written_buffers.py"
 
 CORRECTNESS = (
     Fault(
@@ -35,9 +39,7 @@ CORRECTNESS = (
         "bench/steps/correctness/output_check.py",
         "FRESH_INPUTS = 2\n",
         "FRESH_INPUTS = 1\n",
-        (
-            "tests/bench/steps/correctness/test_output_check.py::test_a_replay_that_ignores_its_inputs_is_caught",
-        ),
+        (f"{OUTPUTS}::test_a_replay_that_ignores_its_inputs_is_caught",),
     ),
     Fault(
         "an error that is not a number passes",
@@ -52,13 +54,13 @@ CORRECTNESS = (
         "key=lambda each: each[:2]",
         "key=lambda each: each[1]",
         (
-            "tests/bench/steps/correctness/test_output_check.py::test_nan_in_any_output_is_the_error",
-            "tests/bench/steps/correctness/test_output_check.py::test_the_error_is_the_worst_over_fresh_inputs",
+            f"{OUTPUTS}::test_nan_in_any_output_is_the_error",
+            f"{OUTPUTS}::test_the_error_is_the_worst_over_fresh_inputs",
         ),
     ),
     Fault(
         "case and baseline share their weights",
-        "bench/steps/model_and_inputs.py",
+        "bench/steps/subject.py",
         "copy.deepcopy(self.module)._apply",
         "self.module._apply",
         (f"{RUNNER}::test_case_and_baseline_share_nothing",),
@@ -138,6 +140,20 @@ CORRECTNESS = (
         (f"{DRAWS}::test_other_randomness_is_found",),
     ),
     Fault(
+        "a shift of means that rounding causes taken for a fault",
+        "bench/case/correctness/randomness.py",
+        "max(LEAST_SHIFT, by_rounding)",
+        "LEAST_SHIFT",
+        (f"{SHIFTS}::test_a_shift_that_rounding_alone_causes_is_no_fault",),
+    ),
+    Fault(
+        "rounding explains any shift of means",
+        "bench/case/correctness/randomness.py",
+        "return ROUNDING_SHIFT * seen.shift if seen.p_value <= DOUBT else 0.0",
+        'return float("inf")',
+        (f"{SHIFTS}::test_a_larger_shift_than_rounding_causes_is_a_fault",),
+    ),
+    Fault(
         "no check on a copy without randomness",
         "bench/case/correctness/randomness.py",
         "        return without_randomness\n",
@@ -168,5 +184,40 @@ CORRECTNESS = (
         (
             "tests/bench/case/test_training_runs.py::test_randomness_without_a_switch_is_timed_and_not_checked",
         ),
+    ),
+    Fault(
+        "what a call writes into buffers not compared",
+        "bench/steps/correctness/output_check.py",
+        "            **written_buffers.errors(self.writes, references.writes),\n",
+        "",
+        (f"{CACHE}::test_a_fault_is_found[not updated-1]",),
+    ),
+    Fault(
+        "a stale cache accepted",
+        "bench/steps/correctness/written_buffers.py",
+        "                reference.change[~there],\n",
+        "",
+        (f"{CACHE}::test_a_fault_is_found[not updated-1]",),
+    ),
+    Fault(
+        "a write to another place accepted",
+        "bench/steps/correctness/written_buffers.py",
+        "                self.change[~here],\n",
+        "",
+        (f"{BUFFERS}::test_errors_are_relative_to_what_the_reference_wrote",),
+    ),
+    Fault(
+        "buffers compared with what the call left there",
+        "bench/steps/subject.py",
+        "else buffer.clone()",
+        "else buffer",
+        (f"{BUFFERS}::test_a_write_that_no_output_shows_is_checked",),
+    ),
+    Fault(
+        "buffers not restored before the second call of a check",
+        "bench/steps/subject.py",
+        "                    buffer.copy_(value)  # in place",
+        "                    pass  # in place",
+        (f"{OUTPUTS}::test_a_counter_is_restored_after_every_call",),
     ),
 )

@@ -127,7 +127,7 @@ TRAINING = (
     ),
     Fault(
         "targets not redrawn",
-        "bench/steps/model_and_inputs.py",
+        "bench/steps/subject.py",
         "(function, (self.args, self.kwargs, self.targets)))",
         "(function, (self.args, self.kwargs)), self.targets)",
         (f"{EXAM}::test_each_step_has_its_own_batch",),

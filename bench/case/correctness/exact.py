@@ -15,8 +15,8 @@ from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE, eager_is_
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, RoundingCheck, Scale
-from modescope.bench.steps.model_and_inputs import Subject
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.subject import Subject
 
 NOTHING = Limit(0.0, 0.0)
 

@@ -10,7 +10,7 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
-from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.subject import Subject
 
 
 class Judge(Protocol):

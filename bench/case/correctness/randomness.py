@@ -15,12 +15,13 @@ from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
 from modescope.bench.steps import modes
+from modescope.bench.steps.building import build
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
 from modescope.bench.steps.correctness import draws
 from modescope.bench.steps.correctness.silencing import SWITCHES
-from modescope.bench.steps.model_and_inputs import Subject, build
 from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.subject import Subject
 
 CALLS, PERMUTATIONS = 16, 2_000
 

@@ -15,8 +15,8 @@ from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
 from modescope.bench.steps.correctness import written_buffers
 from modescope.bench.steps.correctness.written_buffers import Writes
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.outputs import Outputs, comparable, unchecked
+from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""

@@ -29,8 +29,8 @@ class Written:
         """Norm of the difference from `reference`, over the norm of what that one wrote.
 
         An element that only one of both changed counts by its change. So an entry in another place,
-        or none, has an error of about 1 or more, however large the buffer is. Over the norm of what
-        was there where the reference wrote nothing; infinite where shapes differ.
+        or none, has an error of about 1 or more, however large the buffer is. Where the reference
+        wrote nothing, the norm is that of what was there before. Infinite where shapes differ.
         """
         if self.shape != reference.shape:
             return math.inf
@@ -53,7 +53,7 @@ Writes = dict[str, Written]  # by the buffer's name
 def written(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
     """What changed in floating and complex buffers since they were copied to `before`.
 
-    A buffer of another shape than before counts as written in full.
+    A buffer that has another shape than before counts as zero before.
     """
     writes = {}
     for name, buffer in module.named_buffers(remove_duplicate=False):

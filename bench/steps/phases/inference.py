@@ -5,8 +5,8 @@ from __future__ import annotations
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Inference
 from modescope.bench.steps.correctness import output_check
-from modescope.bench.steps.model_and_inputs import Subject
 from modescope.bench.steps.phase_interface import Phase
+from modescope.bench.steps.subject import Subject
 
 
 class InferencePhase(Phase):

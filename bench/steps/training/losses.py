@@ -13,8 +13,9 @@ from torch.nn.functional import mse_loss
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.training_options import LOSSES
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, find, state_kept
+from modescope.bench.steps.building import find
 from modescope.bench.steps.outputs import floating
+from modescope.bench.steps.subject import Inputs, Subject, state_kept
 
 LossFunction = Callable[[Any, Inputs], torch.Tensor]
 

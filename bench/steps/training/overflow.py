@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Inputs
+from modescope.bench.steps.subject import Inputs
 from modescope.bench.steps.training.trainer import Trainer, trainer_of
 
 MISSED = (

@@ -10,8 +10,8 @@ import torch
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Training, Variant
 from modescope.bench.records.training_options import OPTIMIZERS
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.phase_interface import Phase
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training.checkpointing import RECOMPUTING
 from modescope.bench.steps.training.trainer import Start, Trainer, start_of, trainer

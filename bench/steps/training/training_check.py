@@ -27,9 +27,9 @@ from modescope.bench.steps.check import (
 )
 from modescope.bench.steps.correctness.output_check import REPEATABLE, default_dtype
 from modescope.bench.steps.correctness.rounding import Rounded
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.phase_interface import Phase
+from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
 from modescope.bench.steps.training import overflow
 from modescope.bench.steps.training.checkpointing import trained
 from modescope.bench.steps.training.reference import (

@@ -18,7 +18,7 @@ from modescope.bench.records.cases import Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
-from modescope.bench.steps.model_and_inputs import build, with_extreme_inputs
+from modescope.bench.steps.building import build, with_extreme_inputs
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.trial_forward import try_forward
 from modescope.bench.sweep.host.fingerprint import model_id, source_id

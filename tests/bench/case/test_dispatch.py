@@ -18,9 +18,10 @@ from modescope.bench.case import dispatch as empty
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import backends, modes
+from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, build
 from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.timing.timers import Timing
 from tests.helpers.probe_models import PRESETS, WIDTH, Counts, Normalises, preset, smoke, variant
 

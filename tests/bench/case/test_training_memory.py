@@ -15,7 +15,7 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps import modes
-from modescope.bench.steps.model_and_inputs import Subject
+from modescope.bench.steps.subject import Subject
 from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
 from modescope.models import mlp

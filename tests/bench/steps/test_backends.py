@@ -12,8 +12,8 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Backend, Compiled
+from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.model_and_inputs import build
 from modescope.bench.steps.phases.inference import ONE_CALL
 from modescope.bench.sweep.refusals import refusal
 from modescope.bench.sweep.settings.schema import LIMITS

@@ -15,8 +15,9 @@ from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.input_descriptions import parse
+from modescope.bench.steps.building import build
 from modescope.bench.steps.described_inputs import draw, extremes
-from modescope.bench.steps.model_and_inputs import Subject, build
+from modescope.bench.steps.subject import Subject
 from modescope.bench.steps.trial_forward import try_forward
 
 CPU = torch.device("cpu")

@@ -11,9 +11,9 @@ from modescope.bench.case import runner
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Case, Inference, PhaseOptions
 from modescope.bench.records.results import work_of
-from modescope.bench.steps.model_and_inputs import Inputs
 from modescope.bench.steps.phases.inference import InferencePhase
 from modescope.bench.steps.phases.table import PHASES
+from modescope.bench.steps.subject import Inputs
 from modescope.bench.sweep.refusals import refusal
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS, PhaseSettings
 from tests.helpers.made_up_records import CPU

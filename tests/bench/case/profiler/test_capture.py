@@ -31,9 +31,9 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.records.columns import GeneratedCode
 from modescope.bench.steps import modes
+from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import generated_code
 from modescope.bench.steps.evidence.generated_code import Generated
-from modescope.bench.steps.model_and_inputs import build
 from modescope.bench.steps.phases.inference import ONE_CALL
 from tests.helpers.probe_models import variant
 

@@ -17,8 +17,8 @@ from modescope.bench.records.tolerances import eager_is_sane
 from modescope.bench.steps.check import Deviation, accepted_error, worst
 from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.correctness.output_check import OutputCheck, prepare
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
 from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers.probe_models import Built, counts, normalises, random, scaled, wordless
 
 

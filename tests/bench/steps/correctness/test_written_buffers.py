@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from modescope.bench.steps.correctness.output_check import deviation, prepare
 from modescope.bench.steps.correctness.written_buffers import Writes, errors, written
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, state_kept
+from modescope.bench.steps.subject import Inputs, Subject, state_kept
 
 
 class Store(nn.Module):

@@ -13,11 +13,11 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import CompileOptions, Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Compiled
+from modescope.bench.steps.building import build
 from modescope.bench.steps.built_step import Built as BuiltStep
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site
 from modescope.bench.steps.evidence.mode_effect import Facts, ModeEffect, Observed
-from modescope.bench.steps.model_and_inputs import build
 from modescope.bench.steps.phases.inference import ONE_CALL
 from tests.helpers.probe_models import (
     Built,

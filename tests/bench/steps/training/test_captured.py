@@ -17,7 +17,7 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Result
 from modescope.bench.steps import modes
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import overflow
 from modescope.bench.steps.training.checkpointing import RECOMPUTING
 from modescope.bench.steps.training.losses import trainable

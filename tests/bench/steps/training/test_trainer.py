@@ -18,7 +18,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training.checkpointing import RECOMPUTING, trained
 from modescope.bench.steps.training.losses import trainable
 from modescope.bench.steps.training.phase import TrainingPhase

@@ -17,7 +17,7 @@ from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Deviation, Limit
-from modescope.bench.steps.model_and_inputs import Inputs, Subject, redraw
+from modescope.bench.steps.subject import Inputs, Subject, redraw
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training import reference as answers
 from modescope.bench.steps.training.phase import TrainingPhase

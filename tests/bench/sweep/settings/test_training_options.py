@@ -18,7 +18,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import stated
 from modescope.bench.records.results import work_of
 from modescope.bench.records.training_options import LOSSES
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import checkpointing, losses
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.refusals import refusal

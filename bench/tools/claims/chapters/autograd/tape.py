@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from modescope.bench.case.memory import saved_activation_bytes, weights_bytes
-from modescope.bench.steps.model_and_inputs import Inputs, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.tools.claims import lab
 from modescope.bench.tools.claims.chapters.compile.speed import transformer
 
@@ -87,7 +87,7 @@ def four_to_eight_times(o: lab.Observed) -> lab.Rule:
     snippet="""
         import torch
         from modescope.bench.case.memory import saved_activation_bytes, weights_bytes
-        from modescope.bench.steps.model_and_inputs import Inputs, Subject
+        from modescope.bench.steps.subject import Inputs, Subject
 
         layer = torch.nn.TransformerEncoderLayer(128, 2, 512, dropout=0.0, batch_first=True)
         for shape in ((1, 128, 128), (8, 64, 128), (8, 512, 128)):

@@ -1,15 +1,13 @@
-"""The module under test and its inputs: imported from its target, copied, cast, redrawn."""
+"""A model under test, built by the function that its target names."""
 
 from __future__ import annotations
 
-import copy
 import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,96 +20,12 @@ from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import described_inputs, trees
+from modescope.bench.steps.subject import Inputs, Subject
 
 STRANGE_INPUT = (
     "{} returned inputs of which {} is of type {}; an input is a tensor, number, bool, string or "
     "None, alone or in tuples, lists, dicts, dataclasses or registered pytrees"
 )
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Arguments of a forward, and targets for a loss to compare its outputs with.
-
-    An argument is a tensor, number, text or None, or a container of these (`bench.steps.trees`).
-    Only tensors are copied, cast and redrawn; the rest is the same in every call.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    targets: tuple[torch.Tensor, ...] = ()  # of training, one per output
-
-    def tensors(self) -> list[torch.Tensor]:
-        """All tensors, those of positional arguments first."""
-        return trees.tensors((self.args, self.kwargs, self.targets))
-
-    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
-        """The same arguments, in new containers, with `function` applied to each tensor."""
-        return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
-
-    @torch.no_grad()
-    def assign(self, values: Inputs) -> None:
-        """Overwrites the tensors in place, so that captured graphs see the new values."""
-        for tensor, value in zip(self.tensors(), values.tensors(), strict=True):
-            tensor.copy_(value)
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A module and the inputs it is called with; nothing else refers to either."""
-
-    module: torch.nn.Module
-    inputs: Inputs
-    random: bool = False  # whether forward is known to draw random numbers
-
-    def cast(self, dtype: torch.dtype) -> Subject:
-        """A copy whose floating weights, buffers and inputs have `dtype`.
-
-        Not `Module.to(dtype)`: that would take the imaginary part from complex weights.
-        """
-
-        def converted(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(dtype) if tensor.is_floating_point() else tensor
-
-        return Subject(
-            copy.deepcopy(self.module)._apply(converted),
-            self.inputs.map(lambda tensor: converted(tensor.clone())),
-            self.random,
-        )
-
-    def tensors(self) -> list[torch.Tensor]:
-        """Parameters, buffers and inputs."""
-        return [*self.module.parameters(), *self.module.buffers(), *self.inputs.tensors()]
-
-    def to(self, device: torch.device) -> Subject:
-        """Moved to `device`; the module itself is moved, not copied."""
-        inputs = self.inputs.map(lambda tensor: tensor.to(device))
-        return Subject(self.module.to(device), inputs, self.random)
-
-
-@contextmanager
-def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
-    """Restores the module's buffers afterwards, whether calls changed or replaced them.
-
-    Yields copies of the buffers, by their names as in `named_buffers`.
-    """
-    before = [
-        (owner, f"{prefix}.{name}".lstrip("."), name, buffer, _copied(buffer))
-        for prefix, owner in module.named_modules()
-        for name, buffer in owner._buffers.items()
-    ]
-    try:
-        yield {full: value for _, full, _, _, value in before if value is not None}
-    finally:
-        with torch.inference_mode():  # buffers made in inference mode can only be written there
-            for owner, _, name, buffer, value in before:
-                if buffer is not None and value is not None:
-                    buffer.copy_(value)  # in place, because captured graphs contain its address
-                setattr(owner, name, buffer)
-
-
-def _copied(buffer: torch.Tensor | None) -> torch.Tensor | None:
-    return None if buffer is None else buffer.clone()
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
@@ -287,32 +201,3 @@ def _kind(part: Any) -> str:
         kinds = ", ".join(sorted({type(item).__name__ for item in inside}))
         return f"{type(part).__name__} of {kinds or 'nothing'}"
     return type(part).__name__
-
-
-def redraw(inputs: Inputs, seed: int) -> Inputs:
-    """Fresh inputs like the given ones: floats are redrawn, integers and booleans permuted.
-
-    Floats keep mean, spread and range of the example, so that a model that needs, say, positive
-    values still gets them; a constant keeps its sign. Infinite values stay (attention masks).
-    """
-    generator = torch.Generator().manual_seed(seed)
-
-    def fresh(tensor: torch.Tensor) -> torch.Tensor:
-        if not tensor.is_floating_point():
-            order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
-            return tensor.flatten()[order].view(tensor.shape)
-        noise = torch.randn(tensor.shape, generator=generator).to(tensor)
-        return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
-
-    return inputs.map(fresh)
-
-
-def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Standard normal `noise` with the mean, spread and range of the tensor's finite values."""
-    known = tensor[tensor.isfinite()]
-    if known.numel() == 0:
-        return tensor
-    low, high = known.aminmax()
-    if low == high:  # no spread: zero becomes noise, another value is scaled
-        return noise if low == 0 else tensor * noise.exp()
-    return (known.mean() + known.std(correction=0) * noise).clamp(low, high)
