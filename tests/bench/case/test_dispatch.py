@@ -396,6 +396,17 @@ def test_measuring_dispatch_restores_state_and_inputs(asked: Variant, module: An
     assert all(math.isfinite(value) for value in made(x).flatten().tolist())
 
 
+def test_the_empty_batch_shares_parameters_and_has_buffers_of_its_own() -> None:
+    module = nn.Sequential(nn.Linear(WIDTH, WIDTH), Normalises())
+    emptied = empty._emptied(Subject(module, Inputs((torch.randn(8, WIDTH),), {})), 0).module
+    pairs = list(zip(module.parameters(), emptied.parameters(), strict=True))
+    assert pairs
+    assert all(one is other for one, other in pairs)
+    kept = {buffer.data_ptr() for buffer in module.buffers()}
+    assert kept
+    assert not kept & {buffer.data_ptr() for buffer in emptied.buffers()}
+
+
 def test_state_is_restored_where_the_model_fails() -> None:
     class Fails(Counts):
         def forward(self, x: Tensor) -> Tensor:
