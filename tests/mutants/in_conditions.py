@@ -8,7 +8,7 @@ DIAGNOSTICS = "tests/bench/stats/test_diagnostics.py"
 CONTENTION = "tests/bench/timing/test_contention.py"
 PACE = "tests/bench/devices/test_clock_rate.py"
 RULES = "tests/bench/stats/test_conditions.py"
-CLOCKS = "tests/bench/timing/test_further_clocks.py"
+CLOCKS = "tests/bench/timing/test_clock_rounds.py"
 FLAGS = "tests/analysis/rows/test_conditions.py"
 
 CONDITIONS = (
@@ -80,16 +80,16 @@ CONDITIONS = (
     ),
     Fault(
         "a block that overfills the queue becomes a single call",
-        "bench/timing/further_clocks.py",
+        "bench/timing/clock_rounds.py",
         "max(1, calls // FEWER)",
         "1",
         (f"{CLOCKS}::test_fewer_calls_are_queued_until_they_fit",),
     ),
     Fault(
         "as many calls wanted as the queue took",
-        "bench/timing/further_clocks.py",
-        "device_calls_wanted=block.wanted",
-        "device_calls_wanted=block.calls",
+        "bench/timing/clock_rounds.py",
+        "device_calls_wanted=blocks[0].wanted",
+        "device_calls_wanted=blocks[0].calls",
         (f"{CLOCKS}::test_fewer_calls_are_queued_until_they_fit",),
     ),
     Fault(
@@ -101,9 +101,9 @@ CONDITIONS = (
     ),
     Fault(
         "clocks read in the same order by every replicate",
-        "bench/timing/comparison.py",
-        "clocks.read(case, device, budget, seed,",
-        "clocks.read(case, device, budget, 0,",
+        "bench/case/clocks.py",
+        "    seed = plan.seed + plan.replicate\n",
+        "    seed = plan.seed\n",
         (
             "tests/bench/case/test_runner.py::test_each_replicate_reads_its_clocks_in_an_order_of_its_own",
         ),
