@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from modescope.bench.devices.devices import Device, Step
 from modescope.bench.records.cases import Budget
@@ -79,7 +80,7 @@ def read(
             clocks.append(_device_clock(steps, blocks, per_call_s, redraw))
         planned = orders(clocks, budget.clock_rounds, random.Random(seed))
         played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
-    columns = dict(_columns(clocks, played))
+    columns: dict[str, Any] = dict(_columns(clocks, played))
     isolated = columns.get("device_rounds_s") is not None
     return Clocks(
         **columns,

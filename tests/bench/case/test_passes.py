@@ -200,7 +200,9 @@ def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> capture.Profile:
     step = facts.StepFacts(
         *(2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
-    return capture.Profile(facts.TraceFacts((step, step), Counter()), 1.5, None, ("one", "two"))
+    return capture.Profile(
+        facts.TraceFacts((step, step), Counter()), (2e-5, 3e-5), 1.5, None, ("one", "two")
+    )
 
 
 def test_launches_are_counted_on_a_gpu_only() -> None:
