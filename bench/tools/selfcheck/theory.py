@@ -72,7 +72,7 @@ def _covered(samples: NDArray[np.float64], truth: float) -> float:
 
 def planted_ratio(setting: Setting) -> Iterator[CheckRow]:
     """How often the interval contains a ratio planted on a simulated clock with drift."""
-    seeds = setting.seeds(setting.count(200, 2000), "planted ratio")
+    seeds = setting.seeds(setting.count(400, 2000), "planted ratio")
     n, inside = len(seeds), 0
     for seed in seeds:
         estimate = _simulated_speedup(seed)

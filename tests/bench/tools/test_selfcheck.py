@@ -212,7 +212,7 @@ def test_planted_changes_must_be_detected(
 
 
 def test_a_change_of_half_a_percent_is_reported_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: 2)
+    monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: 10)
     monkeypatch.setattr(races, "race", lambda *args: _trial(0.99, 1.01, "contended"))
     monkeypatch.setattr(races, "CONDITIONS", {"quiet": nullcontext})
     rows = list(races.planted_changes(replace(QUICK, thorough=True)))
