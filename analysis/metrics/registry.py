@@ -126,7 +126,7 @@ METRICS = (
     *_paired("pipelined_share", "neither",
              "the same for the pipelined time; on CUDA the larger of host_share and device_share, "
              "on a CPU about 1"),
-    *_paired("dispatch_share", "lower", "the same for dispatch"),
+    *_paired("dispatch_share", "neither", "the same for dispatch"),
     *_paired("host_per_device", "neither",
              "median over rounds of host ÷ device time of the same round; above 1 the host is busy "
              "for longer; null on a CPU"),
@@ -136,7 +136,7 @@ METRICS = (
     *_paired("dispatch_gain", "higher",
              "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
              "1 is less dispatch; null where either is unknown"),
-    Metric("pace_slowest", part("_pace_slowest", "value"), "1", "higher",
+    Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
            "how fast the machine was in the slowest rounds of the speedup, relative to the fastest "
            "(0.57: a fixed piece of Python code took 1 ÷ 0.57 times as long): 5th ÷ 95th "
            "percentile of its times, so that single rounds do not count; null where no pace was "

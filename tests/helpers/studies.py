@@ -29,7 +29,8 @@ MODES = {
     "amp-compile": ("inference_mode", True, "default", False),
 }
 PACE_S = 50e-6  # of the machine, the same in every round
-BASELINE_DEVICE_S = 40e-6  # of every row's baseline on a GPU, so that gains relate rows
+# Of every row's baseline: gains over it relate rows to each other.
+BASELINE_DEVICE_S, BASELINE_DISPATCH_S = 40e-6, 60e-6
 ROUNDS_OF_CLOCKS = 12
 RANKS = {"smoke": 0, "quick": 1, "standard": 2, "thorough": 3}
 _started = count()
@@ -183,6 +184,7 @@ def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01)
         "pipelined_rounds_s": blocks(latency_s, spread=spread),
         "device_note": "a CPU has no queue of its own",
         "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s, spread=spread),
+        "baseline_dispatch_rounds_s": (BASELINE_DISPATCH_S,) * ROUNDS_OF_CLOCKS,
         "dispatch_note": unread if dispatch_s is None else None,
         "synchronize_s": 0.0,
     }
@@ -202,6 +204,7 @@ def cuda_clocks(
         "host_rounds_s": blocks(host_s),
         "device_rounds_s": None if device_s is None else blocks(device_s),
         "baseline_device_rounds_s": (BASELINE_DEVICE_S,) * ROUNDS_OF_CLOCKS,
+        "baseline_dispatch_rounds_s": (BASELINE_DISPATCH_S,) * ROUNDS_OF_CLOCKS,
         "device_note": "the queue ran empty" if device_s is None else None,
         "pipelined_rounds_s": blocks(max(host_s, device_s or 0.0)),
         "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s),
