@@ -50,9 +50,9 @@ def disagrees(run: Row) -> bool:
     the statistic `_dispatch_share`.
     """
     dispatch, share = run["_dispatch_share"], _profiled_share(run)
-    if phrases.on_cuda(run) or None in (dispatch, share) or dispatch.value > MOST_DISPATCH:
+    if phrases.on_cuda(run) or dispatch is None or share is None:
         return False
-    return bool(abs(share.value - 1) > TOLERANCE)
+    return bool(dispatch.value <= MOST_DISPATCH and abs(share.value - 1) > TOLERANCE)
 
 
 def checked(row: Row) -> bool:

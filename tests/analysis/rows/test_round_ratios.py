@@ -57,7 +57,7 @@ def test_a_ratio_has_the_order_statistic_interval_of_its_rounds(tmp_path: Path) 
     """Latencies of 100 us; dispatch of 1 ... 12 us in some order: the interval is [x(3), x(10)]."""
     dispatch = _us(7, 1, 12, 3, 9, 5, 11, 2, 8, 4, 10, 6)
     latency = _us(*(100,) * 12)
-    columns = {"clocks_latency_rounds_s": latency, "dispatch_rounds_s": dispatch}
+    columns: dict[str, Any] = {"clocks_latency_rounds_s": latency, "dispatch_rounds_s": dispatch}
     row = _row(tmp_path, record("eager", 100 * US, 1.0, **columns))
     assert row["dispatch_share"] == pytest.approx(0.065)
     assert row["dispatch_share_ci_low"] == pytest.approx(0.03)
@@ -65,7 +65,7 @@ def test_a_ratio_has_the_order_statistic_interval_of_its_rounds(tmp_path: Path) 
 
 
 def test_a_clock_that_ended_early_is_related_to_the_rounds_it_has(tmp_path: Path) -> None:
-    columns = {
+    columns: dict[str, Any] = {
         "clocks_latency_rounds_s": _us(100, 200, 400, 1, 1),
         "dispatch_rounds_s": _us(10, 20, 80),
     }
@@ -75,7 +75,7 @@ def test_a_clock_that_ended_early_is_related_to_the_rounds_it_has(tmp_path: Path
 
 
 def test_a_slope_may_be_negative(tmp_path: Path) -> None:
-    columns = {
+    columns: dict[str, Any] = {
         "clocks_latency_rounds_s": _us(100, 100, 200),
         "pipelined_rounds_s": _us(-10, 5, -10),
     }
@@ -120,7 +120,9 @@ def test_the_parts_of_a_step_withstand_it_too(tmp_path: Path) -> None:
     """In each block the parts are 1.1 times the step; half of the blocks ran at 1 ÷ 1.75."""
     pace = np.random.default_rng(0).permutation(np.where(np.arange(24) % 4, 1.75, 1.0))
     planted = {"forward": 300, "backward": 600, "optimizer": 200, "parts_latency": 1000}
-    columns = {f"{name}_rounds_s": tuple(time * US * pace) for name, time in planted.items()}
+    columns: dict[str, Any] = {
+        f"{name}_rounds_s": tuple(time * US * pace) for name, time in planted.items()
+    }
     row = _row(tmp_path, training("eager", 1000 * US, 1.0, **columns))
     assert row["parts_ratio"] == pytest.approx(1.1)
     assert row["parts_ratio_ci_low"] == row["parts_ratio_ci_high"] == pytest.approx(1.1)
@@ -155,7 +157,7 @@ def test_the_pace_of_a_run_is_the_slowest_level_against_the_fastest(tmp_path: Pa
     """Of 101 rounds three were interrupted, and one read far too short: no level of the machine."""
     paces = _us(*(40,) * 57, *(70,) * 40, 5, 900, 900, 900)
     times = _us(*(100,) * 101)
-    columns = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
+    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
     row = _row(tmp_path, record("eager", 100 * US, 1.0, pace_rounds_s=paces, **columns))
     assert row["pace_slowest"] == pytest.approx(40 / 70)
 
@@ -180,7 +182,7 @@ def test_each_round_has_its_own_pace(tmp_path: Path) -> None:
     """Two thirds of the rounds were slow; at full pace each would have taken 100 us."""
     pace = np.where(np.arange(42) % 3, 1.75, 1.0)
     times = tuple(100 * US * pace)
-    columns = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
+    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
     row = _row(tmp_path, record("eager", pace_rounds_s=tuple(40 * US * pace), **columns))
     assert row["latency_s"] == pytest.approx(175 * US)
     assert row["latency_at_full_pace_s"] == pytest.approx(100 * US)
