@@ -17,10 +17,10 @@ TOLERANCE = 0.05  # of an invariant: the noise that medians leave
 # flag -> meaning and remedy: flags that concern the speedup, which recommendations report
 ON_SPEEDUP = {
     "no_steady_state": "warm-up ended before times settled: use a longer one (budget=thorough).",
-    "drift": "from the first rounds to the last the latency changed by more than "
-    f"{numbers.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
-    f"{numbers.percent(diagnostics.RATIO_DRIFT)}, so the result depends on when it was taken: let "
-    "the machine settle and measure again.",
+    "drift": "from the first rounds to the last the speedup changed by more than "
+    f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
+    f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was taken: "
+    "let the machine settle and measure again.",
     "autocorrelated": "successive rounds are correlated, so the interval should be wider by "
     f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
     "processes (replicates=5).",
