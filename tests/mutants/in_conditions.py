@@ -13,9 +13,16 @@ FLAGS = "tests/analysis/rows/test_conditions.py"
 
 CONDITIONS = (
     Fault(
+        "flags judged on durations although there is a baseline",
+        "bench/stats/diagnostics.py",
+        "LogRounds(baseline - case, RATIO_DRIFT, case_first)",
+        "LogRounds(case, RATIO_DRIFT, case_first)",
+        (f"{DIAGNOSTICS}::test_what_slows_both_sides_is_not_flagged",),
+    ),
+    Fault(
         "every significant drift is flagged, however small",
         "bench/stats/diagnostics.py",
-        "DRIFT_P, DURATION_DRIFT",
+        "DRIFT_P, rounds.least_drift",
         "DRIFT_P, 0.0",
         (f"{DIAGNOSTICS}::test_significant_but_tiny_effects_raise_no_flag",),
     ),
