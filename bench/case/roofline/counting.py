@@ -90,10 +90,8 @@ def count(built: Built) -> WorkCounts:
 def _counting_without_compiler() -> AbstractContextManager[object]:
     """Undoes the decorator by which torch's counter would import the compiler (OperatorMode)."""
     mode = getattr(flop_counter, "_FlopCounterMode", None)
-    method = getattr(mode, "__torch_dispatch__", None)
-    if mode is None or not hasattr(method, "__wrapped__"):
-        return nullcontext()
-    return mock.patch.object(mode, "__torch_dispatch__", method.__wrapped__)
+    plain = getattr(getattr(mode, "__torch_dispatch__", None), "__wrapped__", None)
+    return mock.patch.object(mode, "__torch_dispatch__", plain) if plain else nullcontext()
 
 
 class _UnknownWork(OperatorMode):

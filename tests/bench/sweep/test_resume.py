@@ -198,7 +198,8 @@ def test_an_additional_pass_does_not_prevent_reuse(tmp_path: Path, name: str) ->
     measured(tmp_path, "20260301")
     measured(tmp_path, "20260302", **{name: False})
     assert found(tmp_path) == Reuse("20260301")
-    assert found(tmp_path, **{name: False}) == Reuse("20260302")
+    without: dict[str, Any] = {name: False}
+    assert found(tmp_path, **without) == Reuse("20260302")
 
 
 def test_a_row_is_reused_only_once(tmp_path: Path) -> None:
