@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.settings.request import Request
 from tests.helpers.commands import Answer, Ask, Cli
 
@@ -47,6 +48,14 @@ def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "inductor"
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
         patch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiler_in_the_forkserver() -> Iterator[None]:
+    """All tests of a worker share one forkserver: without the compiler each child imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(isolation, "leave_out_compiler", lambda: None)
         yield
 
 

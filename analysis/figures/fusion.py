@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,9 +12,7 @@ from modescope.analysis.figures.draw.dots import duration_axis
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import FUSION, KERNELS, NAMING
-from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics import replicates
 from modescope.analysis.metrics.fusion import Pair, references_of, work_of
 from modescope.analysis.rows.intervals import of_columns
 from modescope.analysis.rows.select import trusted
@@ -24,18 +20,11 @@ from modescope.bench.stats import estimates
 
 _FOOT = "circle: plain eager with the same grad axis; numbers at the ends: kernels per call"
 
-CLOCK_MARGIN = 0.01
-"""Work in two processes is comparable if the GPU clock was equal within two steps of 15 MHz
-(nvidia-smi -q -d SUPPORTED_CLOCKS): compute-bound kernels speed up in proportion to the clock."""
-
-_UNLIKE = "unlike clocks"
 _TITLES = {
     "faster": "less work than plain eager",
     "slower": "more work than plain eager",
     "equivalent": f"equal work within ±{numbers.whole_percent(estimates.MARGIN)}",
     "inconclusive": "undecided by the intervals",
-    _UNLIKE: "not comparable, as the GPU clock differed from plain eager's by more than "
-    f"{numbers.whole_percent(CLOCK_MARGIN)}",
 }
 
 
@@ -92,38 +81,16 @@ def caption(section: pd.DataFrame) -> str | None:
     if not known:
         return None
     modes = phrases.grouped(
-        (_verdict(pair), f"{phrases.variant(pair.row)} ({_gain(pair)})") for pair in known
+        (
+            estimates.verdict(pair.gain) or "inconclusive",
+            f"{phrases.variant(pair.row)} ({_gain(pair)})",
+        )
+        for pair in known
     )
     sentence = "; ".join(
         f"{title}: {', '.join(modes[name])}" for name, title in _TITLES.items() if name in modes
     )
-    return f"{sentence[0].upper()}{sentence[1:]}.{_caution(known)}"
-
-
-def _verdict(pair: Pair) -> str:
-    own_hz, eager_hz = _clock_hz(pair.row), _clock_hz(pair.reference)
-    if own_hz and eager_hz and abs(own_hz / eager_hz - 1) > CLOCK_MARGIN:
-        return _UNLIKE
-    return estimates.verdict(pair.gain) or "inconclusive"
-
-
-def _clock_hz(row: Row) -> float | None:
-    """The clock while device time was read: the mean of the last two readings."""
-    readings = row["device_clock_hz"]
-    if readings is None or len(readings) < 2:
-        return None
-    return float(readings[-2] + readings[-1]) / 2
-
-
-def _caution(known: Sequence[Pair]) -> str:
-    """Unpaired device times also differ between processes, which few processes do not show."""
-    rows = [row for pair in known for row in (pair.row, pair.reference) if phrases.on_cuda(row)]
-    if all(row["replicates"] >= replicates.ENOUGH for row in rows):
-        return ""
-    return (
-        " Intervals hold within the measured processes; device times may differ by more between "
-        f"processes, which replicates={replicates.ENOUGH} shows."
-    )
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _gain(pair: Pair) -> str:

@@ -12,7 +12,7 @@ from modescope.analysis.figures.draw.dots import Dot, dots
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.figures.section import charted, table_of
 from modescope.analysis.format import cells, numbers, phrases
-from modescope.analysis.format.columns import Column
+from modescope.analysis.format.columns import AT_FULL_PACE, SLOWEST_PACE, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics import replicates
@@ -23,7 +23,11 @@ _FOOT = "left is faster; marker: median with its interval; vertical tick: 95th p
 _COLUMNS = (
     Column("latency [95 %]", cells.latency),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), optional=True),
+    SLOWEST_PACE,
+    AT_FULL_PACE,
 )
+
+STEADY = 0.95  # of the fastest pace: what single rounds differ by on a quiet machine
 
 
 def draw(section: pd.DataFrame) -> Figure | None:
@@ -53,7 +57,7 @@ def caption(section: pd.DataFrame) -> str | None:
     named = f"overlapping intervals: {phrases.listed(close)}" if close else ""
     overlap = named or "no other interval overlaps"
     shortest = f"{phrases.variant(best)}, {cells.latency(best)}"
-    return f"Shortest: {shortest}; {overlap}. {_caution(rows)}"
+    return f"Shortest: {shortest}; {overlap}. {_caution(rows)}{_pace(rows)}"
 
 
 def _caution(rows: Iterable[Row]) -> str:
@@ -65,8 +69,19 @@ def _caution(rows: Iterable[Row]) -> str:
     )
 
 
+def _pace(rows: Iterable[Row]) -> str:
+    """How slow the machine was at times; empty where it kept its pace, or where that is unknown."""
+    slowest = min((row["pace_slowest"] or 1.0 for row in rows), default=1.0)
+    if slowest >= STEADY:
+        return ""
+    return (
+        f" At times the machine ran at {numbers.whole_percent(slowest)} of its pace; the table also"
+        " has latencies at full pace."
+    )
+
+
 def table(section: pd.DataFrame) -> Table:
-    """The latency of each mode with its interval and its 95th percentile."""
+    """The latency of each mode with its interval, its 95th percentile, and the machine's pace."""
     return table_of("Latencies", section, _COLUMNS)
 
 

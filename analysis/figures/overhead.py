@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import matplotlib
 import pandas as pd
@@ -40,8 +41,10 @@ def _clock(title: str, name: str) -> Column:
 _COLUMNS = (
     _clock("latency", "latency_s"),
     _clock("dispatch", "dispatch_s"),
-    Column("dispatch share", lambda row: numbers.share(row["dispatch_s"], row["latency_s"])),
+    Column("dispatch share", partial(cells.share, name="dispatch_share")),
     Column("host", cells.host_of_cuda, optional=True),
+    Column("host share", cells.host_share_of_cuda, optional=True),
+    Column("device share", partial(cells.share, name="device_share"), optional=True),
     _clock("launching", "launch_s"),
     _clock("host waits", "host_wait_s"),
     _clock("work", "work_s"),
@@ -85,7 +88,7 @@ def _lanes(row: Row) -> list[Lane]:
     if phrases.on_cuda(row):
         lanes = [_host(row), _device(row)]
     else:
-        clocks = _known(("dispatch", row["dispatch_s"]), ("work", row["work_s"]))
+        clocks = _known(("dispatch", _of_latency(row, "dispatch")), ("work", row["work_s"]))
         lanes = [clocks, _kernels(row)]
     return [lane for lane in lanes if lane] or [[("unsplit", row["latency_s"])]]
 
@@ -99,8 +102,9 @@ def _kernels(row: Row) -> Lane:
 
 def _host(row: Row) -> Lane:
     wait = ("wait", row["host_wait_s"])
-    parts = _known(("dispatch", row["dispatch_s"]), ("launch", row["launch_s"]), wait)
-    return parts or _known(("host", row["host_s"]), wait)
+    dispatch = ("dispatch", _of_latency(row, "dispatch"))
+    parts = _known(dispatch, ("launch", row["launch_s"]), wait)
+    return parts or _known(("host", _of_latency(row, "host")), wait)
 
 
 def _device(row: Row) -> Lane:
@@ -111,6 +115,12 @@ def _device(row: Row) -> Lane:
     return _known(("work", row["work_s"]), wait)
 
 
+def _of_latency(row: Row, clock: str) -> float | None:
+    """The share of a clock in the time of a call, so that the parts of a bar add up to it."""
+    share: float | None = row[f"{clock}_share"]
+    return None if share is None else row["latency_s"] * share
+
+
 def _known(*named: tuple[str, float | None]) -> Lane:
     """All parts, or none if one is unknown: a bar without a part would look shorter."""
     lane = [(name, seconds) for name, seconds in named if seconds is not None]
@@ -118,12 +128,12 @@ def _known(*named: tuple[str, float | None]) -> Lane:
 
 
 def _numbers(row: Row) -> str:
-    if phrases.on_cuda(row) and row["host_s"] is not None:
-        return f"host {numbers.duration(row['host_s'])}, device {numbers.duration(row['device_s'])}"
-    if row["dispatch_s"] is None:
+    if phrases.on_cuda(row) and row["host_share"] is not None:
+        return f"{numbers.duration(row['latency_s'])}, {_host_and_device(row)}"
+    if row["dispatch_share"] is None:
         return f"{numbers.duration(row['latency_s'])}, split unknown"
-    part = numbers.share(row["dispatch_s"], row["latency_s"])
-    dispatch = f"dispatch {numbers.duration(row['dispatch_s'])}, {part}"
+    part = numbers.share(row["dispatch_share"], 1)
+    dispatch = f"dispatch {numbers.duration(_of_latency(row, 'dispatch'))}, {part}"
     unchecked = row["residual_s"] is not None and not profiler_agreement.checked(row)
     return f"{dispatch}, not checked by profile" if unchecked else dispatch
 
@@ -182,7 +192,7 @@ def _titles(row: Row) -> dict[str, str]:
         return {
             "overhead": "The host is busy for longer than the device, so fewer launches help",
             "work": "The device is busy for longer than the host, so only less work helps",
-            "undecided": "Host and device times overlap in their intervals",
+            "undecided": "The intervals do not decide whether host or device is busy for longer",
         }
     return {
         "overhead": "Dispatch is more than half of the call, so fewer operators help",
@@ -192,13 +202,18 @@ def _titles(row: Row) -> dict[str, str]:
 
 
 def _split(row: Row) -> str:
-    """`eager fp32 (81 %)` on a CPU; `eager fp32 (host 120 µs, device 40.0 µs)` on CUDA."""
+    """`eager fp32 (81 %)` on a CPU; `eager fp32 (host 91 %, device 30 %)` on CUDA."""
     if phrases.on_cuda(row):
-        host, device = numbers.duration(row["host_s"]), numbers.duration(row["device_s"])
         known = row["device_idle_fraction"]
         idle = "" if known is None else f", idle {numbers.share(known, 1)}"
-        return f"{phrases.variant(row)} (host {host}, device {device}{idle})"
-    return f"{phrases.variant(row)} ({numbers.share(row['dispatch_s'], row['latency_s'])})"
+        return f"{phrases.variant(row)} ({_host_and_device(row)}{idle})"
+    return f"{phrases.variant(row)} ({numbers.share(row['dispatch_share'], 1)})"
+
+
+def _host_and_device(row: Row) -> str:
+    """`host 91 %, device 30 %`: how much of the call each is busy."""
+    host, device = (numbers.share(row[f"{clock}_share"], 1) for clock in ("host", "device"))
+    return f"host {host}, device {device}"
 
 
 def _why_unknown(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import matplotlib
 import pandas as pd
@@ -65,7 +66,7 @@ def gains_over_eager(section: pd.DataFrame) -> list[PartGains]:
 
     The reference is plain eager with the same options, grad axis and baseline, at the baseline's
     dtype. Speeds differ between processes, so no raw times are compared: a part counts by its share
-    of the step in its own process, and the step by its paired speedup over the baseline in that
+    of the step in the same block, and the step by its paired speedup over the baseline in that
     process. Intervals are the worst case of their inputs'.
     """
     rows = [row for row in charted(section) if row["parts_ratio"] is not None]
@@ -91,11 +92,9 @@ def _gains(row: Row, reference: Row) -> dict[str, Estimate | None]:
 
 
 def _share(row: Row, name: str) -> Estimate | None:
-    return intervals.quotient(_time(row, name), _time(row, "latency"))
-
-
-def _time(row: Row, name: str) -> Estimate | None:
-    return None if row[f"{name}_s"] is None else intervals.of_clock(row, name)
+    """What a part takes of its step."""
+    column = f"{name}_share"
+    return None if row[column] is None else intervals.of_columns(row, column)
 
 
 def draw(section: pd.DataFrame) -> Figure | None:
@@ -120,7 +119,7 @@ def draw(section: pd.DataFrame) -> Figure | None:
 
 def _lanes(row: Row) -> list[Lane]:
     known = parts_of(row) if row["parts_ratio"] is not None else ()
-    upper = [(name, row[f"{name}_s"]) for name in known]
+    upper = [(name, row["latency_s"] * row[f"{name}_share"]) for name in known]
     return [upper, [("undivided", row["latency_s"])]]
 
 
@@ -142,7 +141,7 @@ def caption(section: pd.DataFrame) -> str | None:
     known = [row for row in rows if row["parts_ratio"] is not None]
     whole = [row for row in rows if row["parts_ratio"] is None]
     sentences = [
-        f"Longest part (share of the sum of parts): {_longest(known)}",
+        f"Longest part (share of the step): {_longest(known)}",
         *_gained(gains_over_eager(section)),
         _added_up(known),
     ]
@@ -158,17 +157,16 @@ def _longest(rows: Sequence[Row]) -> str:
     for row in rows:
         longest, mode = _longest_of(row), phrases.variant(row)
         if longest is not None:
-            all_s = sum(row[f"{name}_s"] for name in parts_of(row))
-            mode += f" ({numbers.share(row[f'{longest}_s'], all_s)})"
+            mode += f" ({numbers.share(row[f'{longest}_share'], 1)})"
         modes[longest or _OPEN].append(mode)
     return _listed({name: phrases.listed(those) for name, those in modes.items() if those}, " in ")
 
 
 def _longest_of(row: Row) -> str | None:
     """The longest part, if its interval lies above all others."""
-    times = {name: _time(row, name) for name in parts_of(row)}
-    longest, *others = sorted(times, key=lambda name: row[f"{name}_s"], reverse=True)
-    return longest if all(_is_above(times[longest], times[name]) for name in others) else None
+    shares = {name: _share(row, name) for name in parts_of(row)}
+    longest, *others = sorted(shares, key=lambda name: row[f"{name}_share"], reverse=True)
+    return longest if all(_is_above(shares[longest], shares[name]) for name in others) else None
 
 
 def _is_above(one: Estimate | None, other: Estimate | None) -> bool:
@@ -219,19 +217,19 @@ def _listed(clauses: Mapping[str, str], between: str) -> str:
 
 
 def table(section: pd.DataFrame) -> Table:
-    """Each part of a step, the whole step, and the sum of the parts."""
+    """The share of each part in the step, the whole step, and the sum of the parts."""
     return table_of("Parts", section, _COLUMNS)
 
 
 def _part(name: str) -> Column:
-    title = f"{_LOOKS[name].name} [95 %]"
-    return Column(title, lambda row: numbers.estimate(_time(row, name)), optional=True)
+    title = f"{_LOOKS[name].name} ÷ step [95 %]"
+    return Column(title, partial(cells.share, name=f"{name}_share"), optional=True)
 
 
 _COLUMNS = (
     *map(_part, PARTS),
     Column("whole step [95 %]", cells.latency),
-    Column("sum of parts ÷ step", lambda row: numbers.share(row["parts_ratio"], 1)),
+    Column("sum of parts ÷ step [95 %]", partial(cells.share, name="parts_ratio")),
 )
 
 

@@ -45,6 +45,16 @@ def host_of_cuda(row: Row) -> str:
     return numbers.duration(row["host_s"]) if phrases.on_cuda(row) else UNKNOWN
 
 
+def share(row: Row, name: str) -> str:
+    """`33 % [32, 34]`: a share in column `name`; without the brackets if it has no interval."""
+    return numbers.share_interval(*(row[f"{name}{end}"] for end in ("", "_ci_low", "_ci_high")))
+
+
+def host_share_of_cuda(row: Row) -> str:
+    """The host's share of a call on CUDA; unknown on a CPU, where it is the whole call."""
+    return share(row, "host_share") if phrases.on_cuda(row) else UNKNOWN
+
+
 def residual(row: Row) -> str:
     """`-12.3 µs (9 %)`: the clocks' work minus the profiler's kernels, and its share of work."""
     text, seconds = numbers.duration(row["residual_s"]), row["residual_s"]

@@ -59,6 +59,10 @@ ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare
 KERNELS = _count("kernels", "kernels", spare=6)
 FUSION = Column("fusion gain [95 %]", cells.fusion_gain, optional=True, key="fusion_gain")
 PEAK = _size("peak", "peak_bytes", spare=9)
+SLOWEST_PACE = Column(
+    "slowest pace", lambda row: numbers.share(row["pace_slowest"], 1), ">", True, key="pace_slowest"
+)
+AT_FULL_PACE = _number(numbers.duration, "at full pace", "latency_at_full_pace_s")
 # Parts of a training step. A narrow table omits first what differs least between modes.
 _SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
 PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
@@ -89,6 +93,7 @@ REPORTED = (
     SPEEDUP,
     SAME_GRAD,
     Column("latency [95 %]", cells.latency, key="latency_s"),
+    SLOWEST_PACE,
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
     ),
@@ -103,6 +108,7 @@ _HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "n
 FURTHER = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
+    AT_FULL_PACE,
     _HOST,
     *(_clock(name) for name in ("device", "pipelined", "dispatch")),
     *PARTS,

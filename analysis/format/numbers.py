@@ -72,6 +72,15 @@ def share(part: float | None, whole: float | None) -> str:
     return UNKNOWN if part is None or whole is None else whole_percent(part / whole)
 
 
+def share_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """`81 % [80, 82]`; without the brackets if there is no interval."""
+    if value is None or low is None or high is None:
+        return share(value, 1)
+    value, low, high = value * 100, low * 100, high * 100
+    places = _places(value, low, high, least=0)
+    return f"{value:.{places}f} % [{low:.{places}f}, {high:.{places}f}]"
+
+
 def whole_percent(fraction: float) -> str:
     """`81 %`, without decimals."""
     return f"{fraction * 100:.0f} %"

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from modescope.analysis.load.first_schema import from_first, with_value
+from modescope.analysis.load.second_schema import from_second
 from modescope.bench.records.results import SCHEMA_VERSION
 
 _VERSION = "schema_version"
 
 Migration = Callable[[pa.Table], pa.Table]
 
-MIGRATIONS: dict[int, Migration] = {1: from_first}
+MIGRATIONS: dict[int, Migration] = {1: from_first, 2: from_second}
 """Schema version -> the function that migrates a row to the next version. An added column needs no
 new version: it is null in older rows. A change of a column's name, unit or meaning does."""
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import flags, profiler_agreement, step_parts
+from modescope.analysis.rows import flags, profiler_agreement, round_ratios, step_parts
 from modescope.analysis.rows.select import per_row
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.stats import estimates
@@ -52,8 +52,10 @@ STATISTICS: dict[str, Statistic] = {
     **{f"_{clock}": _median_of(f"{clock}{_ROUNDS}") for clock in CLOCKS},
     "_ratio": _ratio,
     "_p95": _p95,
+    **round_ratios.STATISTICS,
+    **step_parts.STATISTICS,
 }
-SHARES = profiler_agreement.SHARES | step_parts.SHARES  # computed from those above
+SHARES = profiler_agreement.SHARES  # computed from those above
 ESTIMATES = (*STATISTICS, *SHARES)
 COLUMNS = (*ESTIMATES, "_rounds", "_flags")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from modescope.bench.records.results import PARTS
 
 # List columns with a value per paired round.
-_PAIRED = ("latency_rounds_s", "baseline_latency_rounds_s", "case_ran_first")
+_PAIRED = ("latency_rounds_s", "baseline_latency_rounds_s", "case_ran_first", "pace_rounds_s")
 
 
 def objection(table: pa.Table) -> str | None:

@@ -15,9 +15,10 @@ from modescope.bench.records.training_options import OPTIMIZERS
 
 GATE = "graph_contradicts_gate"
 """The gate (launches queued while the device is held) and a captured graph are independent ways to
-exclude the host from device time, and run the same kernels of eager."""
+exclude the host from device time, and run the same kernels of eager. The two rows come from two
+processes, so each is compared with its own baseline's device time, which both have in common."""
 
-_SAME_KERNELS = (*SECTION, "dtype", "grad")
+_SAME_KERNELS = (*SECTION, "dtype", "grad", "baseline_mode", "baseline_dtype")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
@@ -30,13 +31,13 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
     """The index of each row of plain eager, or eager in a graph, with unequal device times."""
     good = trusted(rows)
-    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device"]
+    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain"]
     candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
     eager = [(place, row) for place, row in candidates if _is_eager(row)]
     gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
     for place, row in eager:
         pair = gated.get(values_of(row, _SAME_KERNELS)) if row["graph"] else None
-        if pair is not None and differ(row["_device"], pair[1]["_device"]):
+        if pair is not None and differ(row["_device_gain"], pair[1]["_device_gain"]):
             yield from (place, pair[0])
 
 
@@ -45,4 +46,4 @@ def _is_eager(row: Row) -> bool:
     optimizer = OPTIMIZERS.get(row["optimizer"])
     counts = optimizer is not None and optimizer.counts_steps
     uncaptured = {**row, "graph": False}
-    return is_plain(uncaptured) and not counts and row["_device"] is not None
+    return is_plain(uncaptured) and not counts and row["_device_gain"] is not None

@@ -58,7 +58,7 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     extra = (first_calls.extra_s(row, row["baseline_first_call_s"]) for row in cases)
     extra_s = per_row(rows, extra)
     replaces = per_row(rows, map(_replaces_the_baseline, cases), "bool")
-    gain_s = (rows["baseline_latency_s"] - rows["latency_s"]).where(lambda gain: gain > 0)
+    gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
     judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
     gains = rows["speedup_ci_low"] > 1
     calls = (extra_s / gain_s).mask(extra_s == 0, 0.0).where(gains, np.inf)
@@ -99,34 +99,46 @@ def bytes_saved(rows: pd.DataFrame) -> pd.Series:
 
 def launch_s(rows: pd.DataFrame) -> pd.Series:
     """The host's time for a call without dispatch."""
-    return (rows["host_s"] - rows["dispatch_s"]).clip(lower=0).where(_on_cuda(rows))
+    return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(_on_cuda(rows))
 
 
 def work_s(rows: pd.DataFrame) -> pd.Series:
     """The time of the work: device time, or on a CPU the latency without dispatch."""
-    without_dispatch = (rows["latency_s"] - rows["dispatch_s"]).clip(lower=0)
-    return rows["device_s"].where(_on_cuda(rows), without_dispatch)
+    share = rows["device_share"].where(_on_cuda(rows), 1 - rows["dispatch_share"])
+    return _of_latency(rows, share)
 
 
 def host_wait_s(rows: pd.DataFrame) -> pd.Series:
     """The time in which the host waits for the device within a call."""
-    return (rows["latency_s"] - rows["host_s"]).clip(lower=0).where(_on_cuda(rows))
+    return _of_latency(rows, 1 - rows["host_share"]).where(_on_cuda(rows))
 
 
 def device_idle_s(rows: pd.DataFrame) -> pd.Series:
     """The time in which the device is idle within a call."""
-    return (rows["latency_s"] - rows["device_s"]).clip(lower=0).where(_on_cuda(rows))
+    return _of_latency(rows, 1 - rows["device_share"]).where(_on_cuda(rows))
 
 
 def bound_by(rows: pd.DataFrame) -> pd.Series:
-    """What determines the time of a call: `overhead` or `work`; `undecided` by the intervals."""
-    clocks = [f"{clock}_ci_{end}_s" for clock in bottleneck.CLOCKS for end in ("low", "high")]
-    return per_row(rows, map(bottleneck.side, phrases.as_rows(rows[["device", *clocks]])), "object")
+    """What determines the time of a call: `overhead` or `work`; `undecided` by the interval."""
+    needed = [f"{ratio}_ci_{end}" for ratio in bottleneck.RATIOS for end in ("low", "high")]
+    return per_row(rows, map(bottleneck.side, phrases.as_rows(rows[["device", *needed]])), "object")
 
 
 def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
     """A training step minus the sum of its parts; negative if they take longer."""
     return rows["latency_s"] * (1 - rows["parts_ratio"])
+
+
+def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
+    """The latency if each round had run at the fastest pace of the row's environment."""
+    paces_s = part("_pace_fastest", "value")(rows)
+    fastest_s: pd.Series = paces_s.groupby(rows["environment_id"]).transform("min")
+    return part("_paced_latency", "value")(rows) * fastest_s
+
+
+def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
+    """A share of the call in its time, at least 0: the parts of a call then add up to it."""
+    return rows["latency_s"] * share.clip(lower=0)
 
 
 def _on_cuda(rows: pd.DataFrame) -> pd.Series:

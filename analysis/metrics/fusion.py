@@ -6,10 +6,10 @@ If a call is bound by overhead, even a large fusion gain changes the latency lit
 is split in two steps: from eager to eager with the mode's work (the fusion speedup), and from there
 to the mode (the launch gain).
 
-The two modes ran in two processes, and latencies of the same code differ between processes by more
-than their intervals. On a CPU no raw latencies are therefore compared, but speedups over the same
-baseline, each paired within its process, and the shares of work. Device times have no such pair and
-are compared directly: their intervals hold within each of the two processes.
+The two modes ran in two processes, and times of the same code differ between processes by more
+than their intervals. No raw times are therefore compared, but each row's relation to the same
+baseline, paired within the rounds of its process: on CUDA the ratios of device times, on a CPU the
+speedups, with the shares of work in the call. Without a baseline's device time the gain is unknown.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from modescope.analysis.rows.select import SECTION, is_plain, per_row, trusted, 
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats.estimates import Estimate
 
-_SAME_WORK = (*SECTION, "dtype", "grad")
-_SAME_BASELINE = ("baseline_mode", "baseline_dtype")
+_SAME_WORK = (*SECTION, "dtype", "grad", "baseline_mode", "baseline_dtype")
 _NEEDED = (
-    *_SAME_WORK, *_SAME_BASELINE, *PLAIN_EAGER, "_ratio", "_latency", "_dispatch",
-    "_device", "latency_s", "work_s", "host_s", "synchronize_s",
+    *_SAME_WORK, *PLAIN_EAGER, "_ratio", "_dispatch_share", "_device_gain", "latency_s", "work_s",
+    "host_share", "synchronize_s",
 )  # fmt: skip
 
 
@@ -52,17 +51,19 @@ class Pair:
     def speedup(self) -> float | None:
         """The speedup of plain eager if it had this row's work and kept its own overhead."""
         eager = self.reference
-        latency_s, work_s = eager["latency_s"], eager["work_s"] / self.gain.value
+        if eager["work_s"] is None:
+            return None
+        before = eager["work_s"] / eager["latency_s"]
         if not phrases.on_cuda(self.row):
-            return float(latency_s / (latency_s - eager["work_s"] + work_s))
-        return None if eager["host_s"] is None else float(latency_s / _on_cuda_s(eager, work_s))
+            return float(1 / (1 - before + before / self.gain.value))
+        return None if eager["host_share"] is None else 1 / _on_cuda(eager, before, self.gain.value)
 
 
 def fusion(rows: pd.DataFrame) -> pd.Series:
     """A Pair for each row: its work and plain eager's; None where unknown.
 
-    Both rows must be trusted, and both intervals of work must exclude 0. The interval of the gain
-    is the worst case of its inputs' intervals.
+    Both rows must be trusted, and on a CPU both intervals of work must exclude 0. The interval of
+    the gain is the worst case of its inputs' intervals.
     """
     return per_row(rows, map(dict(_pairs(rows)).get, rows.index), "object")
 
@@ -95,30 +96,30 @@ def references_of(rows: Iterable[Row]) -> dict[tuple[Hashable, ...], Row]:
 
 def work_of(row: Row) -> tuple[Hashable, ...]:
     """The key that a row shares with its reference."""
-    return values_of(row, _SAME_WORK if phrases.on_cuda(row) else (*_SAME_WORK, *_SAME_BASELINE))
+    return values_of(row, _SAME_WORK)
 
 
 def _gain(row: Row, reference: Row) -> Estimate | None:
     if phrases.on_cuda(row):
-        return intervals.quotient(reference["_device"], row["_device"])
+        return intervals.quotient(row["_device_gain"], reference["_device_gain"])
     faster = intervals.quotient(row["_ratio"], reference["_ratio"])
     return intervals.product(faster, intervals.quotient(_share(reference), _share(row)))
 
 
 def _share(row: Row) -> Estimate | None:
     """The share of a call on a CPU that is work."""
-    overhead = intervals.quotient(row["_dispatch"], row["_latency"])
-    return intervals.difference(intervals.ONE, overhead)
+    return intervals.difference(intervals.ONE, row["_dispatch_share"])
 
 
-def _on_cuda_s(row: Row, work_s: float) -> float:
-    """The time of a call if its device work took `work_s`, while the host works in parallel.
+def _on_cuda(row: Row, before: float, gain: float) -> float:
+    """The time of a call whose device work is divided by `gain`; the host works in parallel.
 
-    More work adds only what exceeds the host's time; less work cannot bring the call below the
-    host's time plus a synchronise that does not wait.
+    In shares of the call as it is, of which work takes `before`. More work adds only what exceeds
+    the host's time; less work cannot bring the call below the host's time plus a synchronise that
+    does not wait.
     """
-    latency_s, before_s, host_s = (float(row[name]) for name in ("latency_s", "work_s", "host_s"))
-    if work_s > before_s:
-        return latency_s + max(0.0, work_s - max(before_s, host_s))
-    least_s = min(host_s + (row["synchronize_s"] or 0.0), latency_s)
-    return max(latency_s - (before_s - work_s), least_s)
+    host, after = float(row["host_share"]), before / gain
+    if after > before:
+        return 1 + max(0.0, after - max(before, host))
+    least = min(host + (row["synchronize_s"] or 0.0) / row["latency_s"], 1.0)
+    return float(max(1 - (before - after), least))

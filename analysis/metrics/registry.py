@@ -65,6 +65,18 @@ def _clock(name: str, doc: str) -> tuple[Metric, ...]:
     )  # fmt: skip
 
 
+def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
+    """A ratio within rounds, and the ends of its interval."""
+    return (
+        Metric(name, part(f"_{name}", "value"), "1", better, doc),
+        Metric(f"{name}_ci_low", part(f"_{name}", "low"), "1", better,
+               f"lower end of the 95 % interval of {name}, or of the range of two processes (see "
+               "replicates); null below 12 rounds"),
+        Metric(f"{name}_ci_high", part(f"_{name}", "high"), "1", better,
+               "upper end of that interval or range"),
+    )  # fmt: skip
+
+
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
     *_clock("latency", "median over rounds of the time of a call for a caller who waits for it"),
@@ -91,7 +103,8 @@ METRICS = (
            "minimum detectable effect: the smallest true change (0.02: 2 %) whose interval would "
            "exclude 1 in 80 % of such runs; null where several processes were combined"),
     Metric("break_even_calls", formulas.break_even_calls, "calls", "lower",
-           "excess of the first call over the baseline's ÷ time gained per call. The excess is 0 "
+           "excess of the first call over the baseline's ÷ time gained per call, latency_s × "
+           "(speedup - 1). The excess is 0 "
            "(pays at once) if the first call is shorter, or if nothing is compiled or captured; in "
            "the latter case unknown if it exceeds the baseline's by a factor of two and by 0.1 s, "
            "as each is measured only once. inf (never pays) unless the interval of speedup lies "
@@ -99,64 +112,109 @@ METRICS = (
            "effect, and for the baseline itself"),
     Metric("rounds", column("_rounds"), "rounds", "neither",
            "paired rounds behind latency_s and speedup; those of the process with the fewest"),
-    *_clock("host", "median over blocks of how long the host is busy issuing one call"),
-    *_clock("device", "median over blocks of the device time of one call, launches queued ahead; "
+    *_clock("host", "median over rounds of how long the host is busy issuing one call"),
+    *_clock("device", "median over rounds of the device time of one call, launches queued ahead; "
             "null on a CPU"),
-    *_clock("pipelined", "median over blocks of the time per further call when calls follow each "
+    *_clock("pipelined", "median over rounds of the time per further call when calls follow each "
             "other without waiting"),
-    *_clock("dispatch", "median over blocks of the same call on an empty batch, which does no "
+    *_clock("dispatch", "median over rounds of the same call on an empty batch, which does no "
             "work: Python, dispatcher, autograd, guards, allocation"),
+    *_paired("host_share", "neither",
+             "median over rounds of host ÷ latency of the same round of the clocks; about 1 on a "
+             "CPU, where nothing is queued"),
+    *_paired("device_share", "neither", "the same for the device time; null on a CPU"),
+    *_paired("pipelined_share", "neither",
+             "the same for the pipelined time; on CUDA the larger of host_share and device_share, "
+             "on a CPU about 1"),
+    *_paired("dispatch_share", "neither", "the same for dispatch"),
+    *_paired("host_per_device", "neither",
+             "median over rounds of host ÷ device time of the same round; above 1 the host is busy "
+             "for longer; null on a CPU"),
+    *_paired("device_gain", "higher",
+             "median over rounds of the baseline's device time ÷ this row's, in the same round; "
+             "above 1 is less work of the device; null on a CPU, and where either is unknown"),
+    *_paired("dispatch_gain", "higher",
+             "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
+             "1 is less dispatch; null where either is unknown"),
+    Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
+           "how fast the machine was in the slowest rounds of the speedup, relative to the fastest "
+           "(0.57: a fixed piece of Python code took 1 ÷ 0.57 times as long): 5th ÷ 95th "
+           "percentile of its times, so that single rounds do not count; null where no pace was "
+           "measured. Ratios within rounds do not depend on it, times in seconds do"),
+    Metric("latency_at_full_pace_s", formulas.latency_at_full_pace_s, "s", "lower",
+           "median over rounds of latency ÷ time of the fixed Python code in the same round, × the "
+           "shortest time of that code (5th percentile) in any row of the same environment_id in "
+           "the study: latencies as if every round had run at that pace. It assumes that the call "
+           "slows down as this code does, which code that waits for memory or for a GPU does not; "
+           "null where no pace was measured"),
     *_clock("forward", "median over blocks of the forward and the loss of a training step, in a "
             "separate pass that synchronises after each part; null for inference and where "
             "parts_note gives a reason"),
     *_clock("backward", "the same for the backward of the loss"),
     *_clock("optimizer", "the same for the optimizer's step and dropping the gradients"),
     *_clock("scaler", "the same for the operations of a GradScaler; null without one"),
+    *_paired("forward_share", "neither",
+             "median over blocks of forward and loss ÷ the whole step, both of the same block"),
+    *_paired("backward_share", "neither", "the same for the backward of the loss"),
+    *_paired("optimizer_share", "neither",
+             "the same for the optimizer's step and dropping the gradients"),
+    *_paired("scaler_share", "neither", "the same for the operations of a GradScaler"),
     Metric("parts_ratio", part("_parts", "value"), "1", "neither",
-           "sum of the parts (forward_s, backward_s, optimizer_s, and scaler_s if there is one) ÷ "
-           "latency_s of the same process. Parts and step are timed in separate passes. The ratio "
-           "rises above 1 because each part is waited for, and moves either way if the machine's "
-           "speed changes between the passes. Null where the time of a part is unknown"),
+           "median over blocks of the sum of the parts (forward, backward, optimizer, and scaler "
+           "if there is one) ÷ the whole step, all of the same block. It rises above 1 because "
+           "each part is waited for. Null where the time of a part is unknown"),
+    Metric("parts_ratio_ci_low", part("_parts", "low"), "1", "neither",
+           "lower end of the 95 % interval of parts_ratio, or of the range of two processes (see "
+           "replicates); null below 12 blocks"),
+    Metric("parts_ratio_ci_high", part("_parts", "high"), "1", "neither",
+           "upper end of that interval or range"),
     Metric("parts_residual_s", formulas.parts_residual_s, "s", "neither",
            "latency_s × (1 - parts_ratio): the whole step minus the sum of its parts; negative if "
            "the parts take longer"),
     Metric("launch_s", formulas.launch_s, "s", "lower",
-           "host_s - dispatch_s, at least 0: the host's time for a call besides dispatch; "
-           "null on a CPU"),
+           "latency_s × (host_share - dispatch_share), at least 0: the host's time for a call "
+           "besides dispatch; null on a CPU"),
     Metric("work_s", formulas.work_s, "s", "lower",
-           "device_s; on a CPU latency_s - dispatch_s, at least 0"),
+           "latency_s × device_share; on a CPU latency_s × (1 - dispatch_share), at least 0"),
     Metric("host_wait_s", formulas.host_wait_s, "s", "neither",
-           "latency_s - host_s, at least 0: the host waits for the device; null on a CPU"),
+           "latency_s × (1 - host_share), at least 0: the host waits for the device; null on a "
+           "CPU"),
     Metric("device_idle_s", formulas.device_idle_s, "s", "neither",
-           "latency_s - device_s, at least 0: the device waits for the host; null on a CPU"),
+           "latency_s × (1 - device_share), at least 0: the device waits for the host; null on a "
+           "CPU"),
     Metric("bound_by", formulas.bound_by, "", "neither",
-           "overhead or work: which of host_s and device_s is longer; on a CPU whether dispatch_s "
-           "is more or less than half of latency_s; undecided where the intervals overlap"),
+           "overhead or work: whether the interval of host_per_device lies above or below 1; on a "
+           "CPU that of dispatch_share above or below one half; undecided where it contains that "
+           "threshold"),
     Metric("device_idle_fraction", profiler_agreement.device_idle_fraction, "1", "neither",
            "share of latency_s in which no kernel, copy or fill ran, by device_busy_s (not by the "
-           "profiled span, as the profiler slows the host), in each process; null on a CPU, and "
-           "where a flag marks the profile as unreliable"),
+           "profiled span, as the profiler slows the host), in each process. Profile and latency "
+           "come from different passes, so this share is not paired within rounds; null on a CPU, "
+           "and where a flag marks the profile as unreliable"),
     Metric("residual_s", profiler_agreement.residual_s, "s", "neither",
-           "work_s minus the profiled work, in each process: minus device_busy_s on CUDA (leaving "
-           "the pauses between kernels), minus kernels_s on a CPU (negative if profiled kernels "
-           "include a part of dispatch, and no check where dispatch_s is more than 1/6 of "
-           "latency_s); null where a flag marks the profile as unreliable"),
+           "work_s × (1 - profiled ÷ clocked work), in each process. On a CPU the profiled work is "
+           "kernels_s ÷ profiled_pace_s, the clocked one the median over rounds of (latency - "
+           "dispatch) ÷ pace (negative if profiled kernels include a part of dispatch, and no "
+           "check where dispatch_share is more than 1/6). On CUDA they are device_busy_s and "
+           "device_s (leaving the pauses between kernels), which cannot be paired, as the pace is "
+           "the host's. Null where a flag marks the profile as unreliable"),
     Metric("fusion_gain", part("_fusion", "gain.value"), "1", "higher",
-           "work of plain eager with the same grad axis and dtype ÷ work of this row: device_s on "
-           "CUDA; on a CPU the ratio of the speedups × that of the shares of work, 1 - dispatch_s "
-           "÷ latency_s, because latencies differ between processes. Null if either row is not "
-           "trusted or its interval of work includes 0, and for plain eager itself"),
+           "work of plain eager with the same grad axis and dtype ÷ work of this row, each through "
+           "its own baseline, as times differ between processes: on CUDA this row's device_gain ÷ "
+           "eager's; on a CPU the ratio of the speedups × that of the shares of work, 1 - "
+           "dispatch_share. Null if either row is not trusted or has no such ratio to its "
+           "baseline, if its interval of work includes 0, and for plain eager itself"),
     Metric("fusion_gain_ci_low", part("_fusion", "gain.low"), "1", "higher",
            "lower end of the interval of fusion_gain. It is computed from the least favourable "
            "ends of the 95 % intervals of both rows, so the interval is wider than a 95 % interval "
-           "has to be. On CUDA the device times of the two rows come from different processes, and "
-           "the interval leaves out how much processes differ, unless both rows have replicates"),
+           "has to be"),
     Metric("fusion_gain_ci_high", part("_fusion", "gain.high"), "1", "higher",
            "upper end of that interval"),
     Metric("fusion_speedup", part("_fusion", "speedup"), "1", "higher",
-           "speedup over that plain eager if only its work changed: its latency_s ÷ "
-           "(its latency_s - its work_s × (1 - 1 ÷ fusion_gain)); on CUDA a call takes no less "
-           "than eager's host_s + synchronize_s, and more work adds only what exceeds its host_s"),
+           "speedup over that plain eager if only its work changed: 1 ÷ (1 - its share of work × "
+           "(1 - 1 ÷ fusion_gain)), the share being device_share, on a CPU 1 - dispatch_share; on "
+           "CUDA a call takes no less than eager's host_share and synchronize_s ÷ latency_s, and "
+           "more work adds only what exceeds its host_share"),
     Metric("launch_gain", fusion.launch_gain, "1", "higher",
            "speedup_same_grad ÷ fusion_speedup: the gain from fewer launches and less dispatch; "
            "null at another dtype than the baseline's, as the two then refer to different rows"),
@@ -175,9 +233,9 @@ METRICS = (
     Metric("floor_bound", roofline.floor_bound, "", "neither",
            "the limit that sets floor_s: compute or memory"),
     Metric("roofline_fraction", roofline.roofline_fraction, "1", "higher",
-           "floor_s ÷ work_s; near 1 little is left to gain on this device at this dtype, if its "
-           "measured ceilings are the highest possible; above 1 they are not (flag above_ceiling); "
-           "low for pointwise arithmetic, which flops do not count"),
+           "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain on this device at "
+           "this dtype, if its measured ceilings are the highest possible; above 1 they are not "
+           "(flag above_ceiling); low for pointwise arithmetic, which flops do not count"),
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
@@ -196,7 +254,11 @@ CONTRACT = (
     "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
     "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions",
     "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",
-    "pipelined_s", "dispatch_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
+    "pipelined_s", "dispatch_s", "host_share", "host_share_ci_low", "host_share_ci_high",
+    "device_share", "device_share_ci_low", "device_share_ci_high", "pipelined_share",
+    "pipelined_share_ci_low", "pipelined_share_ci_high", "dispatch_share", "dispatch_share_ci_low",
+    "dispatch_share_ci_high", "device_gain", "dispatch_gain", "pace_slowest",
+    "latency_at_full_pace_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
     "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
     "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",
     "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",

@@ -14,7 +14,12 @@ TERMS = {
     "blue: compiled; green: compiled with CUDA graphs; pink: captured by hand) and each mode has a "
     "marker. They are the same in figures, tables and text. A filled marker means faster or slower "
     f"beyond ±{_MARGIN}.",
-    "latency": "the time that a caller waits for one call; the median over rounds. Its interval "
+    "latency": "the time that a caller waits for one call; the median over rounds. It depends on "
+    "the pace of the machine while it was measured. slowest pace: how fast the machine was in the "
+    "slowest of these rounds, relative to the fastest, by the time of a fixed piece of Python code "
+    "(5th ÷ 95th percentile). at full pace: the median of latency ÷ time of that code, × its "
+    "shortest time in this environment, so that absolute times are compared at equal pace. The "
+    "interval of the latency "
     "covers one process; other processes of the same code differ by more. Replicates are processes "
     "of the same case: each counts as one value, and the interval covers the differences between "
     f"them. Two replicates give their range instead of a {_CONFIDENCE} interval, and no mde. p95: "
@@ -33,22 +38,26 @@ TERMS = {
     "compiled mode with what inference_mode gains alone.",
     "dispatch": "the time of the same call on an empty batch, which does no work: Python, "
     "dispatcher, autograd, guards and allocation. On a CPU, the rest of a call is work. On CUDA, "
-    "the host also launches kernels, while the device works in parallel.",
+    "the host also launches kernels, while the device works in parallel. Its share of the call is "
+    "the median over rounds of dispatch ÷ latency of the same round, which a change of the "
+    "machine's pace leaves as it is; so are all shares, and the parts of a call are its latency × "
+    "these shares.",
     "host, device, pipelined": "how long the host is busy with a call; how long the device works "
     "on it; the time per further call if nobody waits between calls.",
     "forward, backward, optimizer, scaler": "parts of a training step, measured in a separate pass "
     "that waits after each part. Forward includes the loss; optimizer includes dropping the "
-    "gradients. of the step: the sum of the parts ÷ the whole step. It is more than 100 % if "
-    "waiting costs time or if parts overlap.",
+    "gradients. of the step: the sum of the parts ÷ the whole step, the median over blocks that "
+    "time both. It is more than 100 % if waiting costs time or if parts overlap.",
     "kernels": "the number in one call, counted by the profiler. On a CPU: operators that do the "
     "work themselves, and fused C++ kernels. launches: what the host submits to a GPU. idle: the "
-    "share of the latency in which nothing runs on the GPU.",
+    "share of the latency in which nothing runs on the GPU. The profile comes from a separate "
+    "pass, so idle is not paired within rounds.",
     "fusion gain, alone, launch gain": "fusion gain: work of plain eager with the same grad axis "
     "and dtype ÷ work of this mode. Work is device time; on a CPU it is latency minus dispatch. "
-    "The interval combines the extremes of both rows and covers one process; on CUDA, device times "
-    "are not paired, and other processes may differ by more. alone: the speedup if nothing but the "
-    "work changed; it is small if overhead dominates. launch gain: same grad ÷ alone, the gain in "
-    "launching and dispatch.",
+    "Both are compared through their baseline, which each row measures in the same rounds. The "
+    "interval combines the extremes of both rows and covers one process. alone: the speedup if "
+    "nothing but the work changed; it is small if overhead dominates. launch gain: same grad ÷ "
+    "alone, the gain in launching and dispatch.",
     "of the roofline": "shortest possible time ÷ measured time of the work. The shortest possible "
     "time follows from the counted work and the highest rates measured on this device and dtype. "
     "compute: arithmetic limits it; memory: bandwidth limits it. Above 100 %, the work exceeded "

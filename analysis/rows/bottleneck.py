@@ -17,7 +17,8 @@ class Overhead:
 
     clock: str  # of the overhead; `<clock>_s` is its column
     against: str  # the clock that it is compared with
-    share: float  # of that clock, above which a call is bound by overhead
+    ratio: str  # the column of their ratio within rounds
+    threshold: float  # of that ratio, above which a call is bound by overhead
     name: str  # in a sentence
     label: str  # title of an axis
     exceeds: str  # the condition for being bound by overhead, in words
@@ -25,14 +26,14 @@ class Overhead:
 
 
 _CPU = Overhead(
-    "dispatch", "latency", HALF, "dispatch", "dispatch (empty batch)",
+    "dispatch", "latency", "dispatch_share", HALF, "dispatch", "dispatch (empty batch)",
     "dispatch takes more than half of the call", "dispatch = half of the call",
 )  # fmt: skip
 _CUDA = Overhead(
-    "host", "device", 1.0, "host time", "host time",
+    "host", "device", "host_per_device", 1.0, "host time", "host time",
     "the host is busy for longer than the device", "host time = device time",
 )  # fmt: skip
-CLOCKS = tuple(clock for kind in (_CPU, _CUDA) for clock in (kind.clock, kind.against))
+RATIOS = (_CPU.ratio, _CUDA.ratio)
 
 
 def overhead(row: Row) -> Overhead:
@@ -48,22 +49,20 @@ def overhead_s(row: Row) -> float | None:
 
 def excess(row: Row) -> float | None:
     """ln(overhead ÷ its threshold): above 0 if bound by overhead; None where unknown."""
-    seconds, counterpart_s = overhead_s(row), row[f"{overhead(row).against}_s"]
-    if not seconds or not counterpart_s:
-        return None
-    return math.log(seconds / counterpart_s / overhead(row).share)
+    kind = overhead(row)
+    ratio = row[kind.ratio]
+    return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
 
 
 def side(row: Row) -> str | None:
     """`overhead` if it exceeds its threshold, `work` if it lies below it.
 
-    `undecided` if the intervals allow both; None where an interval is unknown.
+    `undecided` if the interval of their ratio allows both; None where it is unknown.
     """
     kind = overhead(row)
-    low, high = (row[f"{kind.clock}_ci_{end}_s"] for end in ("low", "high"))
-    other_low, other_high = (row[f"{kind.against}_ci_{end}_s"] for end in ("low", "high"))
-    if None in (low, high, other_low, other_high):
+    low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
+    if low is None or high is None:
         return None
-    if low > other_high * kind.share:
+    if low > kind.threshold:
         return "overhead"
-    return "work" if high < other_low * kind.share else "undecided"
+    return "work" if high < kind.threshold else "undecided"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import combinations
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import conditions, profiler_agreement, roofline
-from modescope.analysis.rows.intervals import ends
+from modescope.analysis.rows.intervals import ONE, ends
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.conditions import CLOCK_FALL
 from modescope.bench.stats.estimates import Estimate
@@ -18,10 +17,10 @@ TOLERANCE = 0.05  # of an invariant: the noise that medians leave
 # flag -> meaning and remedy: flags that concern the speedup, which recommendations report
 ON_SPEEDUP = {
     "no_steady_state": "warm-up ended before times settled: use a longer one (budget=thorough).",
-    "drift": "from the first rounds to the last the latency changed by more than "
-    f"{numbers.percent(diagnostics.DURATION_DRIFT)}, or the speedup by more than "
-    f"{numbers.percent(diagnostics.RATIO_DRIFT)}, so the result depends on when it was taken: let "
-    "the machine settle and measure again.",
+    "drift": "from the first rounds to the last the speedup changed by more than "
+    f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
+    f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was taken: "
+    "let the machine settle and measure again.",
     "autocorrelated": "successive rounds are correlated, so the interval should be wider by "
     f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
     "processes (replicates=5).",
@@ -48,18 +47,20 @@ FLAGS = ON_SPEEDUP | {
     "launches, such as cuda-graph, measures it better.",
     "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
     "for the device within a call, or overfills its queue.",
-    "broken_invariant": "latency, host, device and pipelined time contradict each other by more "
-    f"than {numbers.whole_percent(TOLERANCE)}, so the split of a call is unreliable: the machine's "
-    "speed changed between them; measure again.",
-    "graph_contradicts_gate": "device_s of plain eager and of eager captured in a graph "
-    f"(mode=cuda-graph) differ by more than {numbers.whole_percent(TOLERANCE)} although both run "
-    "the same kernels: a graph shortens the pauses between many small kernels, or the GPU clock "
-    "differed; compare kernels_s of both, and lock the clock to measure again.",
-    "split_disagrees": "the profiler's kernels (kernels_s) differ from latency_s - dispatch_s by "
-    f"more than {numbers.whole_percent(profiler_agreement.TOLERANCE)} (checked where dispatch is "
-    f"at most {numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split "
-    "and fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead is "
-    "far above 1, the profiled calls were slower than the timed ones).",
+    "broken_invariant": "latency, host, device and pipelined time of the same rounds contradict "
+    f"each other by more than {numbers.whole_percent(TOLERANCE)} of the latency, so the split of a "
+    "call is unreliable: other work disturbed one of them, or they were read one after the other "
+    "(files of schema version 2 and older) while the machine changed its pace; measure again.",
+    "graph_contradicts_gate": "device times of plain eager and of eager captured in a graph "
+    "(mode=cuda-graph), each relative to the baseline's in its own rounds (device_gain), differ by "
+    f"more than {numbers.whole_percent(TOLERANCE)} although both run the same kernels: a graph "
+    "shortens the pauses between many small kernels; compare kernels_s of both.",
+    "split_disagrees": "the profiler's kernels (kernels_s) differ from latency less dispatch by "
+    f"more than {numbers.whole_percent(profiler_agreement.TOLERANCE)}, both relative to the "
+    "machine's pace (checked where dispatch is at most "
+    f"{numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split and "
+    "fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead is far "
+    "above 1, the profiled calls were slower than the timed ones).",
     roofline.BEATEN: "the work took less than the floor set by the ceilings of the device "
     "(roofline_fraction above 1), so the floor is invalid: data in a cache moves faster than "
     "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
@@ -79,8 +80,7 @@ FLAGS = ON_SPEEDUP | {
 def raised(run: Row) -> list[str]:
     """The flags raised by the rounds of a run (`bench.stats.diagnostics`) and by its clocks.
 
-    `run` has the stored rounds, and the estimates of its clocks as `_latency`, `_host`, `_device`,
-    `_pipelined` and `_dispatch`.
+    `run` has the stored rounds, and the statistics of `load.run_stats.STATISTICS`.
     """
     if run["status"] != "ok" or phrases.is_smoke(run):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
@@ -100,22 +100,25 @@ def _contradicts_itself(run: Row) -> bool:
 
 def _cpu_contradictions(run: Row) -> Iterator[bool]:
     """A CPU call takes the same time on every clock, because nothing is queued."""
-    clocks = (run["_latency"], run["_host"], run["_pipelined"])
-    for one, other in combinations([clock for clock in clocks if clock is not None], 2):
-        yield differ(one, other)
+    for share in (run["_host_share"], run["_pipelined_share"]):
+        yield share is not None and differ(share, ONE)
 
 
 def _cuda_contradictions(run: Row) -> Iterator[bool]:
-    """Pipelined time is the longer of host and device; their sum bounds the latency."""
-    latency, pipelined = run["_latency"], run["_pipelined"]
-    (host_low, host_high), (device_low, device_high) = ends(run["_host"]), ends(run["_device"])
+    """Pipelined time is the longer of host and device; their sum bounds the latency.
+
+    All are shares of the latency, each from its own rounds; where several meet, the worst case of
+    their intervals counts. A synchronise is calibrated apart from the rounds.
+    """
+    host, device, pipelined = (run[f"_{name}_share"] for name in ("host", "device", "pipelined"))
+    if host is None or device is None:
+        return
+    (host_low, host_high), (device_low, device_high) = ends(host), ends(device)
     slower = Estimate(host_low, max(host_low, device_low), max(host_high, device_high))
-    both = host_high + device_high + (run["synchronize_s"] or 0.0)
-    if pipelined is not None:
-        yield differ(pipelined, slower)
-    if latency is not None:
-        yield _exceeds(slower, latency)
-        yield _exceeds(latency, Estimate(both, both, both))
+    both = host_high + device_high + (run["synchronize_s"] or 0.0) / run["_clocks_latency"].value
+    yield pipelined is not None and differ(pipelined, slower)
+    yield _exceeds(slower, ONE)
+    yield _exceeds(ONE, Estimate(both, both, both))
 
 
 def differ(one: Estimate, other: Estimate) -> bool:

@@ -1,7 +1,12 @@
 """Compares the split of a call by its clocks with a profile of the same call.
 
-On a CPU the work is latency minus dispatch, compared with the sum of the profiled kernels. On CUDA
-it is the device time, compared with the device's busy time in the profile.
+On a CPU the work is latency minus dispatch, compared with the sum of the profiled kernels. The
+profile was taken at another time than the rounds of the clocks, when the machine may have been
+faster or slower, so both are divided by the time of the same fixed code beside them (the pace).
+
+On CUDA the work is the device time, compared with the device's busy time in the profile. These two
+cannot be paired: they come from different passes, and the pace is that of the host, which says
+nothing about the device's clock.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import pandas as pd
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import per_row
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 TOLERANCE = 0.15
@@ -40,52 +46,55 @@ DOUBTS = {
 def disagrees(run: Row) -> bool:
     """Whether clocks and profile disagree about the work of a CPU call.
 
-    Only checked for calls with little dispatch (`comparable`). `run` has the estimates of its
-    clocks as `_latency` and `_dispatch`.
+    Only checked for calls with little dispatch (MOST_DISPATCH). `run` has the stored rounds, and
+    the statistic `_dispatch_share`.
     """
-    latency, dispatch, share = run["_latency"], run["_dispatch"], _profiled_share(run)
-    if phrases.on_cuda(run) or share is None or not comparable(latency.value, dispatch.value):
+    dispatch, share = run["_dispatch_share"], _profiled_share(run)
+    if phrases.on_cuda(run) or dispatch is None or share is None:
         return False
-    return bool(abs(share.value - 1) > TOLERANCE)
-
-
-def comparable(latency_s: float, dispatch_s: float) -> bool:
-    """Whether a CPU call has so little dispatch that its kernels should equal its work."""
-    return dispatch_s <= latency_s * MOST_DISPATCH
+    return bool(dispatch.value <= MOST_DISPATCH and abs(share.value - 1) > TOLERANCE)
 
 
 def checked(row: Row) -> bool:
     """Whether a derived row's clocks were compared with its profile."""
     if row["residual_s"] is None or not row["work_s"]:
         return False
-    return phrases.on_cuda(row) or comparable(row["latency_s"], row["dispatch_s"])
+    return phrases.on_cuda(row) or bool(row["dispatch_share"] <= MOST_DISPATCH)
 
 
 def _profiled_share(run: Row) -> Estimate | None:
     """The work by the profiler ÷ the work by the clocks of the same process."""
-    on_cuda = phrases.on_cuda(run)
-    latency, dispatch, device = run["_latency"], run["_dispatch"], run["_device"]
-    if None in ((device,) if on_cuda else (latency, dispatch)):
+    if phrases.on_cuda(run):
+        return _share(run["device_busy_s"], run["_device"])
+    pace_s = run["profiled_pace_s"]
+    paced_kernels = run["kernels_s"] / pace_s if run["kernels_s"] is not None and pace_s else None
+    return _share(paced_kernels, _paced_work(run))
+
+
+def _paced_work(run: Row) -> Estimate | None:
+    """Latency minus dispatch ÷ pace, each round of the clocks by itself."""
+    clocks = [run[f"{name}_rounds_s"] for name in ("clocks_latency", "dispatch", "clocks_pace")]
+    if any(rounds is None for rounds in clocks):
         return None
-    work_s = device.value if on_cuda else latency.value - dispatch.value
-    return _share(run["device_busy_s" if on_cuda else "kernels_s"], work_s)
+    rounds = list(zip(*clocks, strict=False))  # dispatch may have ended before the others
+    work_s = [latency_s - dispatch_s for latency_s, dispatch_s, _ in rounds]
+    return estimates.ratio(work_s, [pace_s for _, _, pace_s in rounds])
 
 
 def _busy_share(run: Row) -> Estimate | None:
     """The share of a call in which a GPU is busy; None on a CPU.
 
     Busy time comes from the profiler, which does not slow the device; latency from the clock,
-    because the profiler slows the host.
+    because the profiler slows the host. Busy time is one value, so its share of the median latency
+    is the median of its shares of the rounds; it is not paired with any of them.
     """
-    if run["_latency"] is None or not phrases.on_cuda(run):
-        return None
-    return _share(run["device_busy_s"], run["_latency"].value)
+    return _share(run["device_busy_s"], run["_latency"]) if phrases.on_cuda(run) else None
 
 
-def _share(part_s: float | None, whole_s: float) -> Estimate | None:
-    if part_s is None or whole_s <= 0:
+def _share(part: float | None, whole: Estimate | None) -> Estimate | None:
+    if part is None or whole is None or whole.value <= 0:
         return None
-    return Estimate(part_s / whole_s, None, None)
+    return Estimate(part / whole.value, None, None)
 
 
 SHARES: dict[str, Callable[[Row], Estimate | None]] = {

@@ -10,7 +10,7 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.intervals import difference, ends
+from modescope.analysis.rows.intervals import ONE, difference, ends, product
 from modescope.analysis.rows.select import per_row
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
@@ -30,19 +30,22 @@ def floor_bound(rows: pd.DataFrame) -> pd.Series:
 
 
 def roofline_fraction(rows: pd.DataFrame) -> pd.Series:
-    """The floor as a share of the time that the work took."""
-    fraction: pd.Series = rows["floor_s"] / rows["work_s"].where(lambda work: work > 0)
+    """The floor as a share of the time that the work took: on CUDA the device's own time."""
+    on_cuda = per_row(rows, map(phrases.on_cuda, phrases.as_rows(rows[["device"]])), "bool")
+    work_s = rows["device_s"].where(on_cuda, rows["work_s"])
+    fraction: pd.Series = rows["floor_s"] / work_s.where(work_s > 0)
     return fraction
 
 
 def is_beaten(run: Row) -> bool:
     """Whether the work took less than its floor, even at the upper end of its interval.
 
-    `run` has the stored counts and ceilings, and the estimates of its clocks as `_device`,
-    `_latency` and `_dispatch`.
+    `run` has the stored counts and ceilings, and the statistics `_device`, `_latency` and
+    `_dispatch_share`.
     """
     on_cuda, least = phrases.on_cuda(run), _floor(run)
-    work = run["_device"] if on_cuda else difference(run["_latency"], run["_dispatch"])
+    share = difference(ONE, run["_dispatch_share"])
+    work = run["_device"] if on_cuda else product(run["_latency"], share)
     # 0 or less: dispatch leaves no measurable work
     return least is not None and work is not None and 0 < ends(work)[1] < least.seconds
 

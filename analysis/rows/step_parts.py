@@ -1,7 +1,7 @@
 """The parts of a training step, each synchronised, compared with the whole step.
 
-Parts and step were timed in one process, the parts in a separate pass. Waiting after each part
-costs time and prevents overlap with the next, so the parts need not add up to the step; their
+The parts have blocks of their own, and each block also times the whole step. Waiting after each
+part costs time and prevents overlap with the next, so the parts need not add up to the step; their
 ratio is a metric.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from modescope.analysis.format.phrases import Row
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 PARTS = ("forward", "backward", "optimizer", "scaler")
@@ -21,12 +22,13 @@ def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
 
 
 def _sum_of_parts(run: Row) -> Estimate | None:
-    """The sum of the parts ÷ the whole step of the same process."""
-    known = [run[f"_{name}"] for name in parts_of(run, "_scaler")]
-    if run["_latency"] is None or None in known:
+    """The sum of the parts ÷ the whole step, both of the same block."""
+    parts = [run[f"{name}_rounds_s"] for name in parts_of(run, "scaler_rounds_s")]
+    if any(blocks is None for blocks in parts):
         return None
-    return Estimate(sum(part.value for part in known) / run["_latency"].value, None, None)
+    sums_s = [sum(block) for block in zip(*parts, strict=False)]
+    return estimates.ratio(sums_s, run["parts_latency_rounds_s"])
 
 
-SHARES: dict[str, Callable[[Row], Estimate | None]] = {"_parts": _sum_of_parts}
-"""Statistics of a process that need the estimates of its clocks."""
+STATISTICS: dict[str, Callable[[Row], Estimate | None]] = {"_parts": _sum_of_parts}
+"""Statistics of a process, from the rounds that it stores."""

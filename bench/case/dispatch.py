@@ -1,4 +1,4 @@
-"""Times dispatch: a call on an empty batch, which takes all steps of a call but its computation.
+"""Dispatch: a call on an empty batch, which takes all steps of a call but its computation.
 
 Every operator goes through all layers (Python, dispatcher, guards, allocation) and has nothing to
 compute. This requires that an empty batch runs the operators of the real one, which is checked.
@@ -6,14 +6,15 @@ compute. This requires that an empty batch runs the operators of the real one, w
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.case import routes
 from modescope.bench.case.roofline.traffic import storage_key, tensors
@@ -21,11 +22,12 @@ from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
+from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.phases.inference import ONE_CALL
 from modescope.bench.steps.subject import Subject, state_kept
 from modescope.bench.timing import memory_layout
-from modescope.bench.timing.rounds import quiet_gc
-from modescope.bench.timing.timers import Timing, calls_for, host, reading_cost
+from modescope.bench.timing.rounds import Clock, Side, settling
+from modescope.bench.timing.timers import calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
 
@@ -49,41 +51,62 @@ def objection(variant: Variant, device: Hardware, model: Model) -> str | None:
     return None
 
 
-def dispatch(
-    subject: Subject, variant: Variant, model: Model, device: Hardware, budget: Budget
-) -> Timing:
-    """Host time of a call on an empty batch, one sample per block.
+@dataclass(frozen=True)
+class EmptyCall:
+    """A warm call on an empty batch, or the reason why it would not show dispatch."""
 
-    To be called after all timing of the case, because a compiled mode compiles once more for the
-    empty shape. A forward that cannot take an empty batch, or runs other operators on it, gives no
-    samples and a reason. The module's buffers, such as moments that become nan, are restored.
+    step: Step | None
+    note: str | None  # that reason, or what to know about its time
+
+
+def prepare(subject: Subject, variant: Variant, model: Model, device: Hardware) -> EmptyCall:
+    """Builds the call of `variant` on an empty batch and calls it for the first time.
+
+    A compiled mode compiles once more for the empty shape. A forward that cannot take an empty
+    batch, or runs other operators on it, has no step. The call has the subject's weights and its
+    own copy of the buffers, because an empty batch may change them: moments become nan.
     """
     if reason := objection(variant, device, model):
-        return Timing((), reason)
+        return EmptyCall(None, reason)
     assert model.batch_dim is not None
     if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
-        return Timing((), f"no input has a dimension {model.batch_dim} (model.batch_dim)")
+        return EmptyCall(None, f"no input has a dimension {model.batch_dim} (model.batch_dim)")
     with state_kept(subject.module):
         try:
             real = _operators(subject, variant, device)
         except Exception as error:
-            return Timing((), f"torch cannot list the operators of a call ({one_line(error, 120)})")
-    with state_kept(subject.module):
-        try:
-            emptied = _emptied(subject, model.batch_dim)
-            empty = _operators(emptied, variant, device)
-            if empty.working:
-                names = ", ".join(dict.fromkeys(empty.working))
-                return Timing((), f"{names} works on an empty batch too")
-            compared = routes.compare(real.names, empty.names)
-            if reason := _other_program(compared, variant):
-                return Timing((), reason)
-            step = modes.build(emptied, variant, model.fullgraph, device, ONE_CALL).step
-            for _ in range(WARM_UP_CALLS):
-                step()
-        except Exception as error:
-            return Timing((), f"the model cannot take an empty batch ({one_line(error, 120)})")
-        return replace(_blocks(step, device, budget), reason=_remark(compared, variant))
+            reason = f"torch cannot list the operators of a call ({one_line(error, 120)})"
+            return EmptyCall(None, reason)
+    try:
+        emptied = _emptied(subject, model.batch_dim)
+        empty = _operators(emptied, variant, device)
+        if empty.working:
+            names = ", ".join(dict.fromkeys(empty.working))
+            return EmptyCall(None, f"{names} works on an empty batch too")
+        compared = routes.compare(real.names, empty.names)
+        if reason := _other_program(compared, variant):
+            return EmptyCall(None, reason)
+        step = modes.build(emptied, variant, model.fullgraph, device, ONE_CALL).step
+        for _ in range(WARM_UP_CALLS):
+            step()
+    except Exception as error:
+        return EmptyCall(None, f"the model cannot take an empty batch ({one_line(error, 120)})")
+    return EmptyCall(step, _remark(compared, variant))
+
+
+def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
+    """Times warm calls on an empty batch: of the case, and of the baseline if that has one.
+
+    A call without work is so short that the state of malloc's free lists matters: 17 operators took
+    21 or 24 us, for seconds on end, depending on earlier imports. So it is drawn for each block.
+    """
+    cost_s = reading_cost(device.clock)
+    sides = []
+    for step in steps:
+        per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
+        calls = calls_for(budget.block_s, per_call_s, cost_s)
+        sides.append(Side(step, host, calls, settling(per_call_s)))
+    return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
 
 
 def _other_program(compared: routes.RouteComparison, variant: Variant) -> str | None:
@@ -109,26 +132,6 @@ def _detour(compared: routes.RouteComparison, changes: str) -> str:
     )
 
 
-def _blocks(step: Step, device: Hardware, budget: Budget) -> Timing:
-    """Blocks over many states of the heap, after as many unmeasured ones.
-
-    A call without work is so short that the state of malloc's free lists matters: 17 operators took
-    21 or 24 us, for seconds on end, depending on earlier imports.
-    """
-    per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
-    calls = calls_for(budget.block_s, per_call_s, reading_cost(device.clock))
-    draw = random.Random(0)
-    blocks_s = []
-    with quiet_gc():
-        for measured in (False, True):
-            for _ in range(budget.clock_rounds):
-                held = memory_layout.heap(draw)
-                block_s = median(host(step, device, calls).samples_s)
-                blocks_s += [block_s] if measured else []
-                del held
-    return Timing(tuple(blocks_s))
-
-
 def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operators:
     """The operators of a call in plain eager, because compiled code shows none.
 
@@ -144,11 +147,11 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operato
     return operators
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(OperatorMode):
     """Notes all operators, and those that compute a tensor of several elements: they do work."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.names: list[str] = []
         self.working: list[str] = []
 
@@ -175,14 +178,16 @@ def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 
 def _emptied(subject: Subject, batch_dim: int) -> Subject:
-    """The same module with inputs that have no rows; those without a batch dimension stay."""
+    """Inputs without rows (those without a batch dimension stay), and buffers of their own."""
 
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):
             return tensor
         return torch.empty_like(tensor.narrow(batch_dim, 0, 0))
 
-    return Subject(subject.module, subject.inputs.map(emptied))
+    weights = {id(weight): weight for weight in subject.module.parameters()}
+    module = copy.deepcopy(subject.module, weights)  # which shares what is in its memo
+    return Subject(module, subject.inputs.map(emptied))
 
 
 def _has(tensor: torch.Tensor, dimension: int) -> bool:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import GeneratedCode
-from modescope.bench.steps import backends, modes
+from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.evidence import generated_code, graph_breaks, mode_effect
+from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject, state_kept
+
+if TYPE_CHECKING:
+    from modescope.bench.steps.evidence.generated_code import CodeWatch
+    from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
+
+Watched = TypeVar("Watched")
+Maybe = AbstractContextManager[Watched | None]
 
 
 @dataclass(frozen=True)
@@ -50,9 +58,8 @@ def enter(
     before = mode_effect.compiled_so_far()
     # These watches hardly affect the time: they keep code as it is written, add up bytes per kernel
     # and read a peak at the end.
-    code = generated_code.watch() if plan.profile else nullcontext()
+    code, breaks = _compiler_watches(variant, plan)
     memory = device.allocator.watch_setup() if plan.memory else nullcontext()
-    breaks = graph_breaks.watch()
     with state_kept(own.module), code as code_watch, memory as peak_watch, breaks as breaks_watch:
         device.synchronize()
         start = device.clock()
@@ -72,11 +79,25 @@ def enter(
         cold=plan.compile_cache == "cold",
         symbolic_sizes=generated.symbolic_sizes if generated else None,
         observed=mode_effect.observe(built, device),
-        breaks=_known(breaks_watch.breaks, compiled, variant),
+        breaks=_known(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
     code_columns = generated.columns if generated else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
     return Contender(built, first_call_s, facts, code_columns, peak)
+
+
+def _compiler_watches(
+    variant: Variant, plan: Plan
+) -> tuple[
+    AbstractContextManager[CodeWatch | None], AbstractContextManager[GraphBreakWatch | None]
+]:
+    """Watches of generated code and graph breaks, unless nothing can compile."""
+    if not (variant.mode.compiles or compiler.is_imported()):
+        return nullcontext(), nullcontext()
+    from modescope.bench.steps.evidence import generated_code, graph_break_watch
+
+    code = generated_code.watch() if plan.profile else nullcontext()
+    return code, graph_break_watch.watch()
 
 
 def _known(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.subject import Inputs, Subject
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
@@ -165,11 +165,11 @@ class _Alive:
         self.peak_bytes = max(self.peak_bytes, sum(size for _, size in self._sizes.values()))
 
 
-class _Casts(TorchDispatchMode):
+class _Casts(OperatorMode):
     """Notes what is cast from one of the storages to another dtype."""
 
     def __init__(self, weights: set[int]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.weights = weights
         self.copies = _Alive()
 

@@ -23,7 +23,7 @@ def run(
     plan: Plan,
     findings: Findings,
 ) -> Findings:
-    """`findings` with all times; raises Ended if torch compiled during timing."""
+    """`findings` with the paired rounds; raises Ended if torch compiled during timing."""
     seed = plan.seed + plan.replicate
     measured = comparison.measure(
         candidate.built.step,
@@ -36,7 +36,7 @@ def run(
         count_compilations=mode_effect.count_compilations,
     )
     compared, recompiles = measured.comparison, measured.comparison.compilations
-    groups = (compared.rounds, measured.clocks, measured.contention, measured.device_state)
+    groups = (compared.rounds, measured.contention, measured.device_state)
     findings = replace(joined(findings, *groups), recompiles=recompiles)
     if not compared.steady:
         findings = flagged(findings, "no_steady_state")

@@ -7,12 +7,13 @@ leaves its columns null, with a note; the row stays.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from modescope.bench.case import dispatch, memory, snapshot, step_parts
+from modescope.bench.case import memory, snapshot, step_parts
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.profiler import capture, files
 from modescope.bench.case.roofline import ceiling_cache, counting
@@ -67,31 +68,29 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     """Runs all passes that apply. Partial findings are sent before each, in case it crashes."""
     applying = [each for each in PASSES if each.applies(scene)]
     for position, each in enumerate(applying):
-        lost = tuple(dict.fromkeys(later.note for later in applying[position:]))
-        progress(each.name, Result("ok", None, findings, lost))
-        try:
-            findings = each.run(scene, findings)
-        except Exception as error:
-            traceback.print_exc()
-            reason = f"the {each.name} pass failed ({one_line(error, 160)})"
-            findings = noted(findings, [each.note], reason)
+        progress(each.name, Result("ok", None, findings, _notes(applying[position:])))
+        findings = guarded(each.name, [each.note], partial(each.run, scene), findings)
     return findings
 
 
-def _dispatch(scene: Scene, findings: Findings) -> Findings:
-    case, device = scene.case, scene.device
-    if reason := phase_of(case.options).no_dispatch:
-        return replace(findings, dispatch_note=reason)
-    subject = scene.candidate.built.subject
-    start = device.clock()
-    timing = dispatch.dispatch(subject, case.variant, case.model, device, scene.plan.budget)
-    assert findings.clocks_s is not None
-    return replace(
-        findings,
-        dispatch_rounds_s=timing.samples_s or None,
-        dispatch_note=timing.reason,
-        clocks_s=findings.clocks_s + device.clock() - start,
-    )
+def guarded(
+    name: str, notes: Sequence[str], run: Callable[[Findings], Findings], findings: Findings
+) -> Findings:
+    """`run(findings)`; where that fails, `findings` with the reason in the columns `notes`."""
+    try:
+        return run(findings)
+    except Exception as error:
+        traceback.print_exc()
+        return noted(findings, notes, f"the {name} pass failed ({one_line(error, 160)})")
+
+
+def notes(scene: Scene) -> tuple[str, ...]:
+    """The columns that explain why those of the passes that apply are null."""
+    return _notes(each for each in PASSES if each.applies(scene))
+
+
+def _notes(of: Iterable[Pass]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.note for each in of))
 
 
 def _memory(scene: Scene, findings: Findings) -> Findings:
@@ -130,9 +129,11 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
+    pace_s = median(findings.pace_rounds_s) if findings.pace_rounds_s else None
     with scene.candidate.built.kept():
         kept, calls = path if room else None, settling(expected_s)
-        profile = capture.capture(_visible(scene), scene.device, kept, expected_s, room, calls)
+        step = _visible(scene)
+        profile = capture.capture(step, scene.device, kept, expected_s, room, calls, pace_s)
     name = path.name if path else None
     findings = joined(findings, capture.columns(profile, scene.device.queues, name))
     if path and not room:
@@ -169,7 +170,6 @@ def _parts(scene: Scene, findings: Findings) -> Findings:
 
 
 PASSES = (
-    Pass("dispatch", "dispatch_note", lambda scene: True, _dispatch),
     Pass("parts", "parts_note", lambda scene: bool(scene.candidate.built.state.parts()), _parts),
     Pass("memory", "memory_note", lambda scene: scene.plan.memory, _memory),
     Pass(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import torch
-from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from modescope.bench.case import paired_timing, passes
+from modescope.bench.case import clocks, paired_timing, passes
 from modescope.bench.case.correctness.judging import Judge, judge_of
 from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
@@ -17,24 +17,11 @@ from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
-from modescope.bench.steps import modes
+from modescope.bench.steps import compiler, modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.evidence import graph_breaks
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
-
-GAVE_UP = (
-    "torch.compile compiled the same code again and again and gave up: a value that changes from "
-    "call to call, such as a number in the module, is a constant of the compiled code"
-)
-
-CANNOT_TRACE = (
-    "torch.compile cannot trace the whole model: {}; model.fullgraph=false allows graph breaks and "
-    "counts them"
-)
-
-CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph there: {}"
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -47,17 +34,21 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         return _measure(progress, case, plan, run_id)
     except Ended as ended:
         return ended.result
-    except FailOnRecompileLimitHit:
-        return Result("failed", GAVE_UP, Findings())
-    except (*graph_breaks.STOPS, *graph_breaks.UNBREAKABLE) as error:
-        may_break = case.model.fullgraph and not isinstance(error, graph_breaks.UNBREAKABLE)
-        reason = CANNOT_TRACE if may_break else CANNOT_BREAK
-        where = graph_breaks.summary([graph_breaks.site(error)])
-        return Result("failed", reason.format(where), Findings())
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except Exception as error:
+        if is_out_of_memory(error):
+            return Result("oom", one_line(error), Findings())
+        reason = _compilers_reason(error, case)
+        if reason is None:
             raise
-        return Result("oom", one_line(error), Findings())
+        return Result("failed", reason, Findings())
+
+
+def _compilers_reason(error: Exception, case: Case) -> str | None:
+    if not compiler.is_imported():
+        return None
+    from modescope.bench.case import compiler_failures
+
+    return compiler_failures.reason(error, case.model)
 
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
@@ -82,7 +73,9 @@ def _settle(case: Case, plan: Plan) -> None:
         case.variant.dtype == "tf32"
     )  # convolutions have their own switch
     torch.manual_seed(plan.seed)
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default torch silently runs eager
+    if case.compiles or compiler.is_imported():
+        compiler.import_it()  # not in the first call, whose time is measured
+        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
     phase_of(case.options).apply_settings()
 
 
@@ -116,6 +109,12 @@ def _timed(
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
+    notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
+    partial_result = Result("ok", None, findings, (*clocks.NOTES, "in_effect_note", *notes))
+    progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
+    with candidate.built.kept():
+        read = partial(clocks.run, candidate, baseline, case, device, plan)
+        findings = passes.guarded("clocks", clocks.NOTES, read, findings)
     progress("evidence")
     return candidate, judge.last_check, _prove(candidate, baseline, device, findings)
 

@@ -149,6 +149,11 @@ class Case:
         return self.options.phase
 
     @property
+    def compiles(self) -> bool:
+        """Whether the variant or its baseline compiles anything."""
+        return any(each.mode.compiles for each in (self.variant, self.baseline) if each)
+
+    @property
     def shape(self) -> dict[str, int]:
         """Resolved sizes by name."""
         sizes: dict[str, int] = json.loads(self.shape_json)
@@ -173,7 +178,7 @@ class Case:
             model["args"] = json.loads(model.pop("args_json"))
         if "inputs_json" in model:
             model["inputs"] = json.loads(model.pop("inputs_json"))
-        if not any(each.mode.compiles for each in (self.variant, self.baseline) if each):
+        if not self.compiles:
             model.pop("fullgraph", None)
         return short_hash(
             {
@@ -218,7 +223,7 @@ class Budget:
     max_rounds: int
     half_width: float  # target for the relative half-width of the speedup's interval
     timed_max_s: float  # cap on the paired rounds
-    clock_rounds: int  # blocks of each further clock: host, device, pipelined, dispatch
+    clock_rounds: int  # rounds in which all clocks are read
 
     @property
     def settings(self) -> str:

@@ -118,6 +118,9 @@ class Rounds:
     case_ran_first: tuple[bool, ...] | None = nullable(
         "per round: whether the case ran before the baseline"
     )
+    pace_rounds_s: tuple[float, ...] | None = nullable(
+        "per round: time of a fixed piece of Python code, which shows how fast the machine was"
+    )
     latency_calls_s: tuple[float, ...] | None = nullable(
         "latency of single calls of the case in order, thinned to a few thousand"
     )
@@ -125,17 +128,32 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Clocks:
-    """The clocks beside latency, one value per block."""
+    """Several clocks in rounds of their own: position i of each column is round i.
 
+    A clock that fails in a round ends before it, so its column may be shorter than the others.
+    """
+
+    clocks_latency_rounds_s: tuple[float, ...] | None = nullable(
+        "per round of the clocks: median latency of the case's calls, to which the other clocks of "
+        "the round are related"
+    )
+    clocks_pace_rounds_s: tuple[float, ...] | None = nullable(
+        "per round of the clocks: time of a fixed piece of Python code, as pace_rounds_s"
+    )
     host_rounds_s: tuple[float, ...] | None = nullable(
-        "per block: how long the host is busy issuing one call, without waiting for its result"
+        "per round of the clocks: how long the host is busy issuing one call, without waiting for "
+        "its result"
     )
     pipelined_rounds_s: tuple[float, ...] | None = nullable(
-        "per block: time that one further call adds when calls follow each other without waiting"
+        "per round of the clocks: time that one further call adds when calls follow each other "
+        "without waiting"
     )
     device_rounds_s: tuple[float, ...] | None = nullable(
-        "per block: device time of one call, launches queued before the device starts; null on a "
-        "CPU"
+        "per round of the clocks: device time of one call, launches queued before the device "
+        "starts; null on a CPU"
+    )
+    baseline_device_rounds_s: tuple[float, ...] | None = nullable(
+        "the same for the baseline's call; null also where the baseline has no device time"
     )
     device_note: str | None = nullable("why device_rounds_s is null")
     device_calls: int | None = nullable(
@@ -146,12 +164,14 @@ class Clocks:
         "device_calls where they do not fit in the queue"
     )
     dispatch_rounds_s: tuple[float, ...] | None = nullable(
-        "per block: host time of the same call on an empty batch, which does no work"
+        "per round of the clocks: host time of the same call on an empty batch, which does no work"
+    )
+    baseline_dispatch_rounds_s: tuple[float, ...] | None = nullable(
+        "the same for the baseline's call; null also where the baseline has no dispatch"
     )
     dispatch_note: str | None = nullable("why dispatch_rounds_s is null, or what to know about it")
     clocks_s: float | None = nullable(
-        "time spent measuring host, pipelined, device and dispatch, including the compilation that "
-        "dispatch may need"
+        "time spent measuring these clocks, including the compilation that dispatch may need"
     )
 
 
@@ -176,8 +196,7 @@ class Contention:
     """What other work used the machine's cores while the case was timed."""
 
     watched_s: float | None = nullable(
-        "wall time of warm-up, timing and clocks (without dispatch), which the next five columns "
-        "cover"
+        "wall time of warm-up and timing, which the next five columns cover"
     )
     cpu_wait_s: float | None = nullable(
         "how long the measuring thread was ready to run but had no core"
@@ -200,16 +219,16 @@ class DeviceState:
     """The device's clock and other processes on it at a few moments."""
 
     device_clock_hz: tuple[float, ...] | None = nullable(
-        "clock of the GPU before warm-up, after timing and after the clocks; null on a CPU"
+        "clock of the GPU before warm-up and after timing; null on a CPU"
     )
     throttle_reasons: tuple[str, ...] | None = nullable(
-        "why the clock was lowered after the first of these moments: for a GPU the reasons that "
-        "NVML gave at the others (sw_power_cap, hw_slowdown, sw_thermal, hw_thermal, "
+        "why the clock was lowered between these moments: for a GPU the reasons that NVML gave at "
+        "the second (sw_power_cap, hw_slowdown, sw_thermal, hw_thermal, "
         "hw_power_brake), for a CPU cpu_thermal; empty: no reason; null: unknown"
     )
     gpu_processes: int | None = nullable(
-        "most other processes with a compute context on the GPU at any of these moments; null on a "
-        "CPU and where NVML does not say"
+        "most other processes with a compute context on the GPU at these moments; null on a CPU "
+        "and where NVML does not say"
     )
 
 
@@ -237,6 +256,9 @@ class StepParts:
     backward_rounds_s: tuple[float, ...] | None = nullable("the same for the backward of the loss")
     optimizer_rounds_s: tuple[float, ...] | None = nullable(
         "the same for the optimizer's step, and for dropping the gradients before the next"
+    )
+    parts_latency_rounds_s: tuple[float, ...] | None = nullable(
+        "per block of this pass: latency of the whole step, to which its parts are related"
     )
     scaler_rounds_s: tuple[float, ...] | None = nullable(
         "the same for scaling the loss, unscaling the gradients (unless a fused optimizer does it) "
@@ -291,6 +313,9 @@ class Profiled:
     fills: int | None = nullable("fills by the CUDA API; null on a CPU")
     device_busy_s: float | None = nullable(
         "time in which a kernel, copy or fill runs on any stream"
+    )
+    profiled_pace_s: float | None = nullable(
+        "time of the fixed piece of Python code beside this call, as pace_rounds_s"
     )
     profiled_span_s: float | None = nullable(
         "from the start of the call to its end or the end of its last kernel, whichever is later"

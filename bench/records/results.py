@@ -16,7 +16,7 @@ from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json, stated
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Increased when a column's name, unit or meaning changes, or what ids are made of; see
 `analysis.load.migrations`."""
 

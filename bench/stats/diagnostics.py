@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from modescope.bench.stats.estimates import MIN_ROUNDS, Samples, check_paired, finite, logarithms
 from modescope.bench.stats.ranks import mann_whitney_z, ranked
 
-DRIFT_P = 0.005  # of durations and of ratios: 1 % together
-DURATION_DRIFT = 0.01  # 1 % between the first third of the rounds and the last
-RATIO_DRIFT = 0.005  # less, because a slowdown of both sides leaves their ratio unchanged
+DRIFT_P = 0.005
+RATIO_DRIFT = 0.005  # 0.5 % between the first third of the rounds and the last
+DURATION_DRIFT = 0.01  # more, because a slowdown of the machine moves it, unlike a ratio
 AUTOCORRELATION_P = 0.005
 UNDERSTATED = 0.2  # the interval is too narrow by a fifth
 SEPARATION = 3.5  # a normal distribution cut in two has D = 2.6, a uniform one 3.46
@@ -155,34 +155,28 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
 
 @dataclass(frozen=True)
 class LogRounds:
-    """Paired rounds as logarithms."""
+    """The logarithms that a result rests on, one per round."""
 
-    durations: Logs  # of the case
-    ratios: Logs | None  # baseline over case; None without a baseline
+    values: Logs  # ratios of baseline and case; without a baseline durations of the case
+    least_drift: float  # that is flagged
     case_first: Order
 
 
 def _drifts(rounds: LogRounds) -> bool:
-    return _is_up(drift(rounds.durations), DRIFT_P, DURATION_DRIFT) or _is_up(
-        drift(rounds.ratios), DRIFT_P, RATIO_DRIFT
-    )
+    return _is_up(drift(rounds.values), DRIFT_P, rounds.least_drift)
 
 
 def _is_autocorrelated(rounds: LogRounds) -> bool:
-    """Durations only without a baseline: what affects both sides leaves their ratio unchanged."""
-    judged = rounds.durations if rounds.ratios is None else rounds.ratios
-    return _is_up(autocorrelation(judged), AUTOCORRELATION_P, UNDERSTATED)
+    return _is_up(autocorrelation(rounds.values), AUTOCORRELATION_P, UNDERSTATED)
 
 
 def _is_bimodal(rounds: LogRounds) -> bool:
-    return any(
-        split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
-        for split in (bimodality(rounds.durations), bimodality(rounds.ratios))
-    )
+    split = bimodality(rounds.values)
+    return split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
 
 
 def _has_order_effect(rounds: LogRounds) -> bool:
-    return _is_up(order_effect(rounds.ratios, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
+    return _is_up(order_effect(rounds.values, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
 
 
 # flag -> whether it is raised
@@ -197,15 +191,18 @@ DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
 def raised(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
     """The names of the DIAGNOSTICS that are raised.
 
-    Position i of each argument is round i; durations in seconds. () below MIN_ROUNDS rounds and
-    where a value is not a positive duration. Raises ValueError where case and baseline have
-    different numbers of rounds.
+    With a baseline the ratios are judged alone: what slows both sides leaves them unchanged, and
+    the pace of the machine (`pace_rounds_s`) shows it. Position i of each argument is round i;
+    durations in seconds. () below MIN_ROUNDS rounds and where a value is not a positive duration.
+    Raises ValueError where case and baseline have different numbers of rounds.
     """
     check_paired(case_s, baseline_s)
     case, baseline = logarithms(case_s), logarithms(baseline_s)
     if case is None or (baseline is None and baseline_s is not None):
         return ()
-    rounds = LogRounds(case, None if baseline is None else baseline - case, case_first)
+    rounds = LogRounds(case, DURATION_DRIFT, None)
+    if baseline is not None:
+        rounds = LogRounds(baseline - case, RATIO_DRIFT, case_first)
     return tuple(name for name, is_up in DIAGNOSTICS.items() if is_up(rounds))
 
 

@@ -91,6 +91,22 @@ def speedup(case_s: Samples, baseline_s: Samples, alpha: float = ALPHA) -> Estim
     return Estimate(*map(math.exp, (log_ratio.value, log_ratio.low, log_ratio.high)))
 
 
+def ratio(top_s: Samples, bottom_s: Samples, alpha: float = ALPHA) -> Estimate | None:
+    """The median of `top_s[i]` ÷ `bottom_s[i]`, both from round i, with its interval.
+
+    The longer of the two is cut, because a clock may end before the last round. Values of `top_s`
+    may be negative, as slopes are. None without pairs, where a value is not finite, and where one
+    of `bottom_s` is not a positive duration.
+    """
+    if top_s is None or bottom_s is None:
+        return None
+    pairs = min(len(top_s), len(bottom_s))
+    top, bottom = finite(top_s[:pairs]), finite(bottom_s[:pairs])
+    if top is None or bottom is None or bottom.min() <= 0:
+        return None
+    return median_interval(top / bottom, alpha)
+
+
 def verdict(ratio: Estimate | None, margin: float = MARGIN) -> str | None:
     """`faster`, `slower`, `equivalent` or `inconclusive`; None without an interval.
 

@@ -6,8 +6,8 @@ the refusals and the checks that a mode took effect follow from the entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from modescope.bench.records.cases import CompileOptions, Mode, Variant
@@ -75,7 +75,8 @@ class Backend:
 
     build: Build
     modes: tuple[str, ...]  # values of mode.compile
-    capturing: tuple[str, ...] = ()  # modes that capture CUDA graphs by themselves
+    capturing: Mapping[str, str] = field(default_factory=dict)
+    """Modes that capture CUDA graphs by themselves, and the mode with the same kernels without."""
     autotuning: tuple[str, ...] = ()  # modes that benchmark kernels against each other
     options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
     trains: bool = True
@@ -99,7 +100,10 @@ BACKENDS = {
     "inductor": Backend(
         _inductor,
         modes=("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
-        capturing=("reduce-overhead", "max-autotune"),
+        capturing={
+            "reduce-overhead": "default",
+            "max-autotune": "max-autotune-no-cudagraphs",
+        },
         autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
         doubts=(
             (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
@@ -138,6 +142,11 @@ def of(mode: Mode) -> Backend:
 def captures(mode: Mode) -> bool:
     """Whether the backend captures CUDA graphs by itself."""
     return mode.compile in of(mode).capturing
+
+
+def without_graphs(mode: Mode) -> Mode:
+    """The mode with the same kernels but without CUDA graphs of the backend's own."""
+    return replace(mode, compile=of(mode).capturing.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:

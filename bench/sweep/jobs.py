@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,7 +14,8 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.refusals import refusal
+from modescope.bench.sweep.refusals import refusal, same_kernels
+from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.request import Request
 from modescope.bench.sweep.settings.request_to_case import resolve
 
@@ -57,6 +58,8 @@ class Job:
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises one UsageError that lists all problems."""
+    if not any(map(_needs_compiler, requests)):
+        isolation.leave_out_compiler()
     problems: list[str] = []
     jobs: list[Job] = []
     for request in requests:
@@ -66,10 +69,23 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
             problems.append(str(problem))
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
+    modes = {job.case.case_id: job.case.variant.mode.name for job in jobs if not job.refusal}
+    jobs = [replace(job, refusal=job.refusal or _repeated(job.case, modes)) for job in jobs]
     studies = dict.fromkeys(str(job.plan.study_folder) for job in jobs)
     if len(studies) > 1:
         raise UsageError(f"a sweep writes one study, not {' and '.join(studies)}; run one for each")
     return jobs
+
+
+def _repeated(case: Case, modes: Mapping[str, str]) -> str | None:
+    return same_kernels(case, host(case.device).device, modes)
+
+
+def _needs_compiler(request: Request) -> bool:
+    baseline = request.baseline_preset
+    modes = [request.config["mode"], *([baseline] if baseline else [])]
+    compiles = any(mode["compile"] != "none" for mode in modes)
+    return compiles or PHASE_SETTINGS[request.config["phase"]].imports_compiler
 
 
 def _jobs(request: Request) -> list[Job]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.steps import backends
@@ -47,6 +50,27 @@ MIXED_TF32 = (
     "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
     "{dtype}; leave out baseline.dtype, and measure eager in both dtypes to compare them"
 )
+
+
+SAME_KERNELS = (
+    "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
+    "again, which is part of this sweep; measured alone it gets its own row"
+)
+
+
+def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
+    """Why `case` would repeat another case of its sweep, or None.
+
+    `sweep`: the mode's name by case id. Without CUDA graphs, modes that differ in nothing but those
+    that their backend captures run the same code.
+    """
+    if device.type == "cuda":
+        return None
+    mode = backends.without_graphs(case.variant.mode)
+    other = replace(case, variant=replace(case.variant, mode=mode)).case_id
+    if other == case.case_id or other not in sweep:
+        return None
+    return SAME_KERNELS.format(device=device.name, other=sweep[other])
 
 
 def refusal(case: Case, device: DeviceFacts) -> str | None:

@@ -68,6 +68,8 @@ class Earlier:
         row = newest_first[differences.index(None)]
         if row["status"] not in FINAL and retry:
             return Reuse(None, f"status was {row['status']}")
+        if row["status"] == "skipped" and not job.refusal:
+            return Reuse(None, "it was skipped beside another case of its sweep")
         rows.remove(row)
         return Reuse(row["run_id"])
 

@@ -1,19 +1,19 @@
-"""Times a step, which is any callable: paired rounds, then further clocks."""
+"""Compares two steps, which are any callables: warm-up, paired rounds, and their conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import median
 
 from modescope.bench.devices import clock_rate
 from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Clocks, Contention, DeviceState, Rounds
+from modescope.bench.records.columns import Contention, DeviceState, Rounds
 from modescope.bench.stats import estimates
-from modescope.bench.timing import contention, further_clocks
+from modescope.bench.timing import contention, pace
 from modescope.bench.timing.memory_layout import Redraw
-from modescope.bench.timing.rounds import paired, warm_up
+from modescope.bench.timing.paired import paired
+from modescope.bench.timing.warm_up import warm_up
 
 CountFromNow = Callable[[], Callable[[], int]]
 """Starts to count; calling the result gives the count since then."""
@@ -37,10 +37,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A comparison, the further clocks of its case, and the conditions of both."""
+    """A comparison and its conditions."""
 
     comparison: Comparison
-    clocks: Clocks
     contention: Contention
     device_state: DeviceState
 
@@ -64,7 +63,8 @@ def compare(
     warmth = warm_up([case] if baseline is None else [case, baseline], device, budget)
     on_phase("timing")
     compilations = count_compilations()
-    rounds = paired(case, baseline, device, budget, seed, warmth.per_call_s, redraw)
+    expected_s = warmth.per_call_s
+    rounds = paired(case, baseline, device, budget, seed, expected_s, redraw, pace.clock())
     return Comparison(replace(rounds, warmup_s=warmth.seconds), warmth.steady, compilations())
 
 
@@ -78,19 +78,8 @@ def measure(
     on_phase: Callable[[str], object] = lambda phase: None,
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Measurement:
-    """`compare`, then the further clocks of the case, with the load and the device's state.
-
-    Stops after rounds in which something was compiled, because the step was not steady.
-    """
-    counters, samples = contention.read(), [clock_rate.sample(device)]
+    """`compare`, with the load of the machine and the device's state meanwhile."""
+    counters, before = contention.read(), clock_rate.sample(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
-    if comparison.compilations:
-        return Measurement(comparison, Clocks(), Contention(), DeviceState())
-    samples.append(clock_rate.sample(device))
-    on_phase("clocks")
-    assert comparison.rounds.latency_rounds_s
-    expected_s = median(comparison.rounds.latency_rounds_s)
-    read = further_clocks.read(case, device, budget, seed, expected_s, redraw)
-    samples.append(clock_rate.sample(device))
     watched = contention.between(counters, contention.read())
-    return Measurement(comparison, read, watched, clock_rate.course(samples))
+    return Measurement(comparison, watched, clock_rate.course([before, clock_rate.sample(device)]))

@@ -1,7 +1,7 @@
-"""Compares two steps: warm-up to a steady state, then paired rounds in random order.
+"""Rounds: each holds a block of every clock, in random balanced order.
 
 On a machine that drifts, timing A and then B compares two moments; strict alternation is biased by
-noise that repeats every other block. Here each round runs both in random order, and only ratios
+noise that repeats every other block. Here each round runs all in random order, and only ratios
 within a round are compared.
 """
 
@@ -9,124 +9,141 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from modescope.bench.devices.devices import Device, Step
-from modescope.bench.records.cases import Budget
-from modescope.bench.records.columns import Rounds
-from modescope.bench.stats import estimates
 from modescope.bench.timing.memory_layout import Redraw
-from modescope.bench.timing.timers import calls_for, latency, reading_cost
+from modescope.bench.timing.timers import Timing
 
-FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
-STEADY_WITHIN = 0.01
-PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
 SETTLING_CALLS = 3
 """Untimed calls after each switch, as one call does not fill all caches: after one, two, three and
 six of them a 0.8 ms step read 790, 760, 755 and 750 us."""
-SETTLING_S = 0.01  # settling takes no longer: a long step fills the caches with its first call
 MAX_SINGLE_CALLS = 4000  # enough for a 99th percentile; more would only make files larger
+SETTLING_S = 0.01  # settling takes no longer: a long step fills the caches with its first call
+
+
+Timer = Callable[[Step, Device, int], Timing]
+"""Times a number of calls of a step, as those of `bench.timing.timers`."""
 
 
 @dataclass(frozen=True)
-class WarmUp:
-    """The time until the steps were steady, and their time per call from then on."""
+class Side:
+    """A step that a clock times in blocks of `calls` calls."""
 
-    seconds: float
-    steady: bool
-    per_call_s: tuple[float, ...]  # one per step
+    step: Step
+    timer: Timer
+    calls: int
+    settling_calls: int
+
+
+@dataclass(frozen=True)
+class Clock:
+    """One way to time a call: of the case, or of case and baseline directly after each other."""
+
+    name: str
+    sides: tuple[Side, ...]  # the case's, then the baseline's if there is one
+    redraw: Redraw = lambda: None
 
 
 Seconds = tuple[float, ...]
 
-
-@dataclass(frozen=True)
-class _Side:
-    step: Step
-    settling_calls: int
-    calls: int  # timed ones
+Order = tuple[tuple[int, int], ...]
+"""The blocks of a round in order: the number of a clock, and of the side that it times."""
 
 
 @dataclass(frozen=True)
-class _Round:
-    case_first: bool
-    medians_s: Seconds  # one per side, the case first
-    case_calls_s: Seconds
+class Round:
+    """The blocks of one round."""
+
+    order: Order
+    timings: tuple[tuple[Timing, ...], ...]  # by clock and side: the median of a block's samples
+    case_calls_s: Seconds  # samples of the first clock and side, thinned
+
+    @property
+    def case_first(self) -> bool:
+        """Whether the first clock timed the case before the baseline."""
+        return self.order.index((0, 0)) <= self.order.index((0, len(self.timings[0]) - 1))
 
 
-def warm_up(steps: Sequence[Step], device: Device, budget: Budget) -> WarmUp:
-    """Calls the steps in turn until each is steady; gives up after `budget.warmup_max_s`.
+def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list[Order]:
+    """An order for each round: half of them are random, the others their mirror images.
 
-    Steady: the median of the last third of the block medians is within 1 % of that of the third
-    before it. Every step is called at least three times.
+    So of any two blocks each comes first in half of the rounds, at the same distances. This
+    cancels what favours one position, such as a load in every other block, and a steady drift.
     """
-    cost_s = reading_cost(device.clock)
-    start = device.clock()
-    blocks = [list(latency(step, device, FIRST_CALLS).samples_s) for step in steps]
-    while True:
-        seconds = device.clock() - start
-        steady = seconds >= budget.warmup_min_s and all(map(_is_steady, blocks))
-        if steady or seconds >= budget.warmup_max_s:
-            return WarmUp(seconds, steady, tuple(median(_windows(b)[1]) for b in blocks))
-        for step, medians in zip(steps, blocks, strict=True):
-            calls = calls_for(budget.block_s, medians[-1], cost_s)
-            medians.append(median(latency(step, device, calls).samples_s))
+    drawn = [_drawn(clocks, shuffle) for _ in range((rounds + 1) // 2)]
+    both = [order for each in drawn for order in (each, each[::-1])]
+    if len(both) > rounds:
+        del both[-1 - (shuffle.random() < 0.5)]
+    shuffle.shuffle(both)
+    return both
 
 
-def _windows(blocks: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
-    size = len(blocks) // 3
-    return blocks[-2 * size : -size], blocks[-size:]
-
-
-def _is_steady(blocks: Sequence[float]) -> bool:
-    earlier, later = map(median, _windows(blocks))
-    return abs(later - earlier) <= STEADY_WITHIN * earlier
-
-
-def paired(
-    case: Step,
-    baseline: Step | None,
-    device: Device,
-    budget: Budget,
-    seed: int,
-    per_call_s: Sequence[float],
-    redraw: Redraw = lambda: None,
-) -> Rounds:
-    """Paired rounds of case and baseline; without a baseline, rounds of the case alone.
-
-    A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
-    the budget's rounds and time, whether or not the difference is significant: stopping at
-    significance gives 20 % false alarms. `per_call_s`: expected duration of each step, as from
-    `warm_up`; `seed`: of the order within rounds; `redraw`: see `bench.timing.memory_layout`.
-    """
-    steps = (case,) if baseline is None else (case, baseline)
-    cost_s = reading_cost(device.clock)
-    sides = [
-        _Side(step, settling(expected_s), calls_for(budget.block_s, expected_s, cost_s))
-        for step, expected_s in zip(steps, per_call_s, strict=True)
-    ]
-    shuffle = random.Random(seed)
-    with quiet_gc():
-        start = device.clock()
-        pilot = _orders(budget.pilot_rounds, shuffle)
-        patience = start + PILOT_PATIENCE * budget.timed_max_s
-        played = _play(sides, pilot, device, redraw, patience)
-        goal = _goal(played, device.clock() - start, budget)
-        rest = _orders(goal - len(played), shuffle)
-        played += _play(sides, rest, device, redraw, start + budget.timed_max_s)
-        seconds = device.clock() - start
-    case_s, baseline_s = _durations(played)
-    return Rounds(
-        timed_s=seconds,
-        calls_per_round=sides[0].calls,
-        latency_rounds_s=case_s,
-        baseline_latency_rounds_s=baseline_s,
-        case_ran_first=None if baseline is None else tuple(each.case_first for each in played),
-        latency_calls_s=_thinned([call_s for each in played for call_s in each.case_calls_s]),
+def _drawn(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
+    places = shuffle.sample(range(len(clocks)), len(clocks))
+    sides = [range(len(clocks[place].sides)) for place in places]
+    return tuple(
+        (place, side)
+        for place, of in zip(places, sides, strict=True)
+        for side in shuffle.sample(of, len(of))
     )
+
+
+def play(
+    clocks: Sequence[Clock], planned: Sequence[Order], device: Device, deadline: float
+) -> list[Round]:
+    """Runs one round per order; stops early where the next would end after the deadline.
+
+    The first round is always run, unless the deadline has passed.
+    """
+    played: list[Round] = []
+    began = ended = device.clock()
+    for order in planned:
+        if ended + (ended - began) > deadline:
+            break
+        began = device.clock()
+        played.append(_round(clocks, order, device))
+        ended = device.clock()
+    return played
+
+
+def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
+    """The blocks of a clock begin alike: a redraw, a call of the other step, some untimed calls.
+
+    Otherwise the first block of a pair would follow any step and a redraw, the second always the
+    other step: their times differed by up to 6 % because of caches and heap.
+    """
+    timings = [[Timing(())] * len(clock.sides) for clock in clocks]
+    case_calls_s: Seconds = ()
+    for place, turn in order:
+        clock = clocks[place]
+        side, other = clock.sides[turn], clock.sides[-1 - turn]
+        placement = clock.redraw()
+        other.step()
+        for _ in range(side.settling_calls):
+            side.step()
+        timing = side.timer(side.step, device, side.calls)
+        del placement
+        middle_s = timing.median_s
+        timings[place][turn] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
+        if place == turn == 0:
+            case_calls_s = thinned(timing.samples_s)
+    return Round(order, tuple(map(tuple, timings)), case_calls_s)
+
+
+def thinned(samples: Sequence[float]) -> Seconds:
+    """At most MAX_SINGLE_CALLS of the samples, evenly spaced, in order."""
+    kept = min(len(samples), MAX_SINGLE_CALLS)
+    return tuple(samples[i * len(samples) // kept] for i in range(kept))
+
+
+def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
+    """Per round the median of a clock's block, up to the first round in which it has none."""
+    timings = (each.timings[clock][side] for each in played)
+    return tuple(timing.samples_s[0] for timing in takewhile(lambda t: t.samples_s, timings))
 
 
 def settling(expected_s: float) -> int:
@@ -149,72 +166,3 @@ def quiet_gc() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _orders(rounds: int, shuffle: random.Random) -> list[bool]:
-    """Whether the case goes first, per round: at random, but in half of the rounds.
-
-    The balance cancels what favours one position, such as a load in every other block.
-    """
-    one_more = shuffle.random() < 0.5
-    orders = [i % 2 == one_more for i in range(rounds)]
-    shuffle.shuffle(orders)
-    return orders
-
-
-def _play(
-    sides: Sequence[_Side],
-    orders: Sequence[bool],
-    device: Device,
-    redraw: Redraw,
-    deadline: float,
-) -> list[_Round]:
-    """Runs one round per order; stops early where the next would end after the deadline."""
-    played: list[_Round] = []
-    began = ended = device.clock()
-    for case_first in orders:
-        if ended + (ended - began) > deadline:
-            break
-        began = device.clock()
-        played.append(_play_round(sides, case_first, device, redraw))
-        ended = device.clock()
-    return played
-
-
-def _play_round(sides: Sequence[_Side], case_first: bool, device: Device, redraw: Redraw) -> _Round:
-    """Both blocks begin alike: a redraw, one call of the other step, some untimed calls.
-
-    Otherwise the first block of a round would follow either step and a redraw, the second always
-    the other step: their times differed by up to 6 % because of caches and heap.
-    """
-    samples: list[Seconds] = [()] * len(sides)
-    turns = list(enumerate(sides))[:: 1 if case_first else -1]
-    for (place, each), (_, other) in zip(turns, reversed(turns), strict=True):
-        placement = redraw()
-        other.step()
-        for _ in range(each.settling_calls):
-            each.step()
-        samples[place] = latency(each.step, device, each.calls).samples_s
-        del placement
-    return _Round(case_first, tuple(map(median, samples)), _thinned(samples[0]))
-
-
-def _goal(played: Sequence[_Round], seconds: float, budget: Budget) -> int:
-    """The number of rounds, estimated from the pilot; even if the budget allows, for balance."""
-    needed = estimates.rounds_needed(
-        *_durations(played), budget.half_width, budget.min_rounds, budget.max_rounds
-    )
-    affordable = int(budget.timed_max_s * len(played) / seconds)
-    return min(needed + needed % 2, budget.max_rounds, affordable)
-
-
-def _durations(played: Sequence[_Round]) -> tuple[Seconds, Seconds | None]:
-    """Per round: the case's duration and the baseline's, None where there is no baseline."""
-    case_s, *baseline_s = zip(*(each.medians_s for each in played), strict=True)
-    return case_s, baseline_s[0] if baseline_s else None
-
-
-def _thinned(samples: Sequence[float]) -> Seconds:
-    """At most MAX_SINGLE_CALLS of the samples, evenly spaced, in order."""
-    kept = min(len(samples), MAX_SINGLE_CALLS)
-    return tuple(samples[i * len(samples) // kept] for i in range(kept))

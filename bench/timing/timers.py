@@ -21,6 +21,7 @@ GATE_TRIES = 4  # the last hold is 64 times as long as the first
 CLOCK_READINGS = 10_000
 COST_BATCHES = 10
 SYNCHRONISE_CALLS = 101
+SHORT_BLOCKS = 5  # their median withstands an interruption, or a change of pace, of one of them
 TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.01 %
 
 
@@ -119,15 +120,24 @@ def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float 
 
 
 def pipelined(step: Step, device: Device, calls: int) -> Timing:
-    """The time that a further call adds if calls follow each other without waiting. One sample.
+    """The time that a further call adds if calls follow each other without waiting.
 
-    It is the slope between a block of `calls` and one of twice as many. A single block would give
+    Without a queue: SHORT_BLOCKS samples, each the mean of `calls` calls. With a queue: one sample,
+    the slope between a block of `calls` and one of twice as many. A single block would give
     (host + calls x device) / calls: up to 10 % too much for ten calls on a busy device. An
     interruption of the shorter block can make a slope negative. Such slopes are kept, because
     without them the median of many would be too high.
     """
+    if not device.queues:
+        blocks = repeat(None, SHORT_BLOCKS)
+        return Timing(tuple(_block(step, device, calls) / calls for _ in blocks))
     single_s, double_s = _block(step, device, calls), _block(step, device, 2 * calls)
     return Timing(((double_s - single_s) / calls,))
+
+
+def pipelined_blocks(device: Device) -> int:
+    """How many times as long as a block of its calls `pipelined` takes."""
+    return 3 if device.queues else SHORT_BLOCKS
 
 
 def _block(step: Step, device: Device, calls: int) -> float:

@@ -368,7 +368,7 @@ UNHURRIED = replace(
     min_rounds=12,
     max_rounds=12,
     timed_max_s=3.0,
-    clock_rounds=12,
+    clock_rounds=24,
 )
 
 DEVICE_BOUND = '{"batch":4096,"depth":4,"width":4096}'
@@ -395,11 +395,11 @@ def test_a_run_reads_every_clock(axes: dict[str, Any]) -> None:
     assert found.device_rounds_s is not None, found.device_note
     assert found.device_note is None
     for blocks in (found.host_rounds_s, found.pipelined_rounds_s, found.device_rounds_s):
-        assert 6 <= len(blocks) <= 12
+        assert 6 <= len(blocks) <= 24
         assert min(blocks) > 0
     assert found.clocks_s > 0
     assert 1 <= found.device_calls <= found.device_calls_wanted
-    assert len(found.device_clock_hz) == 3  # before warm-up, after timing and after the clocks
+    assert len(found.device_clock_hz) == 2  # before warm-up and after timing
 
 
 @pytest.mark.parametrize("axes", GRAPHLESS)

@@ -306,7 +306,7 @@ def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
         device.synchronize()
         latencies.append(device.clock() - start)
     latency_s = statistics.median(latencies)
-    budget = replace(smoke().budget, block_s=2e-3, clock_rounds=12, timed_max_s=5.0)
+    budget = replace(smoke().budget, block_s=2e-3, clock_rounds=24, timed_max_s=5.0)
     found = step_parts.read(made, device, budget, 0, latency_s)
     of = [found.forward_rounds_s, found.backward_rounds_s, found.optimizer_rounds_s]
     assert [len(blocks) for blocks in of] == [12, 12, 12]

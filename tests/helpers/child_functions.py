@@ -31,6 +31,10 @@ def sees(progress: Progress, name: str) -> str | None:
     return os.environ.get(name)
 
 
+def imports(progress: Progress, module: str) -> bool:
+    return module in sys.modules
+
+
 def process_id(progress: Progress) -> int:
     return os.getpid()
 

@@ -29,7 +29,7 @@ BUDGET = Budget(
     max_rounds=240,
     half_width=0.005,
     timed_max_s=30.0,
-    clock_rounds=12,
+    clock_rounds=24,
 )
 
 MODEL = Model("mlp", "modescope.models.mlp:build")

@@ -30,6 +30,7 @@ NULL_ON_A_CPU = {
     "drawn_spread",
     "unchecked_outputs",
     "device_rounds_s",
+    "baseline_device_rounds_s",
     "device_calls",
     "device_calls_wanted",
     "dispatch_note",
@@ -54,9 +55,6 @@ OF_PASSES_NOT_ASKED_FOR = {
     )
     for column in fields(part)
 }
-
-
-MAY_BE_NOISE = {"pipelined_rounds_s"}  # a slope over blocks of 0.1 ms
 
 
 UP_TO_THE_SYSTEM = {  # not every Linux kernel counts these

@@ -33,3 +33,14 @@ KNOWN: dict[Callable[[SimulatedDevice], Step], tuple[float, float, float, float]
     trailing_host_work: (2.5, 2.5, 0.5, 2.5),
 }
 """Steps and their latency, host time, device time and pipelined time, in seconds."""
+
+
+def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
+    """A step of 1 ms on the host that notes its name in `log`."""
+    work = step(device, (1e-3, 0.0))
+
+    def call() -> None:
+        log.append(name)
+        work()
+
+    return call

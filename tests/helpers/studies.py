@@ -28,6 +28,10 @@ MODES = {
     "compile-cuda-graph": ("inference_mode", False, "default", True),
     "amp-compile": ("inference_mode", True, "default", False),
 }
+PACE_S = 50e-6  # of the machine, the same in every round
+# Of every row's baseline: gains over it relate rows to each other.
+BASELINE_DEVICE_S, BASELINE_DISPATCH_S = 40e-6, 60e-6
+ROUNDS_OF_CLOCKS = 12
 RANKS = {"smoke": 0, "quick": 1, "standard": 2, "thorough": 3}
 _started = count()
 
@@ -121,6 +125,10 @@ def record(
         "baseline_latency_rounds_s": baseline,
         "case_ran_first": tuple(index % 2 == 0 for index in range(len(played))),
         "latency_calls_s": case * 5,
+        "pace_rounds_s": (PACE_S,) * len(played),
+        "clocks_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
+        "clocks_pace_rounds_s": (PACE_S,) * ROUNDS_OF_CLOCKS,
+        "profiled_pace_s": PACE_S,
     }
     return _assemble(values | columns)
 
@@ -147,6 +155,8 @@ def training(
     known = dict(zip(names, parts_s or (), strict=False))
     times = {f"{name}_rounds_s": blocks(known_s, spread=part_spread)
              for name, known_s in known.items()}  # fmt: skip
+    if parts_s:
+        times["parts_latency_rounds_s"] = (latency_s,) * ROUNDS_OF_CLOCKS
     usual: dict[str, Any] = {
         "phase": "train",
         "optimizer": "sgd",
@@ -159,7 +169,9 @@ def training(
     return record(mode, latency_s, speedup, **(usual | times | columns))
 
 
-def blocks(middle_s: float, count: int = 12, spread: float = 0.01) -> tuple[float, ...]:
+def blocks(
+    middle_s: float, count: int = ROUNDS_OF_CLOCKS, spread: float = 0.01
+) -> tuple[float, ...]:
     """Values spread evenly around `middle_s`; of 12 the interval is +-`spread` * 7 / 11."""
     return tuple((middle_s * (1 + np.linspace(-spread, spread, count))).tolist())
 
@@ -172,6 +184,7 @@ def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01)
         "pipelined_rounds_s": blocks(latency_s, spread=spread),
         "device_note": "a CPU has no queue of its own",
         "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s, spread=spread),
+        "baseline_dispatch_rounds_s": (BASELINE_DISPATCH_S,) * ROUNDS_OF_CLOCKS,
         "dispatch_note": unread if dispatch_s is None else None,
         "synchronize_s": 0.0,
     }
@@ -180,12 +193,18 @@ def cpu_clocks(latency_s: float, dispatch_s: float | None, spread: float = 0.01)
 def cuda_clocks(
     host_s: float, device_s: float | None, dispatch_s: float | None = None
 ) -> dict[str, Any]:
-    """The clocks of a GPU; pipelined time is the larger of host and device time."""
+    """The clocks of a GPU; pipelined time is the larger of host and device time.
+
+    Latency, the baseline and the pace are the same in all their rounds, so that a ratio to them has
+    the spread of its clock.
+    """
     return {
         "device": "cuda",
         "device_name": "NVIDIA H200",
         "host_rounds_s": blocks(host_s),
         "device_rounds_s": None if device_s is None else blocks(device_s),
+        "baseline_device_rounds_s": (BASELINE_DEVICE_S,) * ROUNDS_OF_CLOCKS,
+        "baseline_dispatch_rounds_s": (BASELINE_DISPATCH_S,) * ROUNDS_OF_CLOCKS,
         "device_note": "the queue ran empty" if device_s is None else None,
         "pipelined_rounds_s": blocks(max(host_s, device_s or 0.0)),
         "dispatch_rounds_s": None if dispatch_s is None else blocks(dispatch_s),

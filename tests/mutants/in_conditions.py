@@ -8,14 +8,21 @@ DIAGNOSTICS = "tests/bench/stats/test_diagnostics.py"
 CONTENTION = "tests/bench/timing/test_contention.py"
 PACE = "tests/bench/devices/test_clock_rate.py"
 RULES = "tests/bench/stats/test_conditions.py"
-CLOCKS = "tests/bench/timing/test_further_clocks.py"
+CLOCKS = "tests/bench/timing/test_clock_rounds.py"
 FLAGS = "tests/analysis/rows/test_conditions.py"
 
 CONDITIONS = (
     Fault(
+        "flags judged on durations although there is a baseline",
+        "bench/stats/diagnostics.py",
+        "LogRounds(baseline - case, RATIO_DRIFT, case_first)",
+        "LogRounds(case, RATIO_DRIFT, case_first)",
+        (f"{DIAGNOSTICS}::test_what_slows_both_sides_is_not_flagged",),
+    ),
+    Fault(
         "every significant drift is flagged, however small",
         "bench/stats/diagnostics.py",
-        "DRIFT_P, DURATION_DRIFT",
+        "DRIFT_P, rounds.least_drift",
         "DRIFT_P, 0.0",
         (f"{DIAGNOSTICS}::test_significant_but_tiny_effects_raise_no_flag",),
     ),
@@ -80,16 +87,16 @@ CONDITIONS = (
     ),
     Fault(
         "a block that overfills the queue becomes a single call",
-        "bench/timing/further_clocks.py",
+        "bench/timing/clock_rounds.py",
         "max(1, calls // FEWER)",
         "1",
         (f"{CLOCKS}::test_fewer_calls_are_queued_until_they_fit",),
     ),
     Fault(
         "as many calls wanted as the queue took",
-        "bench/timing/further_clocks.py",
-        "device_calls_wanted=block.wanted",
-        "device_calls_wanted=block.calls",
+        "bench/timing/clock_rounds.py",
+        "device_calls_wanted=blocks[0].wanted",
+        "device_calls_wanted=blocks[0].calls",
         (f"{CLOCKS}::test_fewer_calls_are_queued_until_they_fit",),
     ),
     Fault(
@@ -101,9 +108,9 @@ CONDITIONS = (
     ),
     Fault(
         "clocks read in the same order by every replicate",
-        "bench/timing/comparison.py",
-        "clocks.read(case, device, budget, seed,",
-        "clocks.read(case, device, budget, 0,",
+        "bench/case/clocks.py",
+        "    seed = plan.seed + plan.replicate\n",
+        "    seed = plan.seed\n",
         (
             "tests/bench/case/test_runner.py::test_each_replicate_reads_its_clocks_in_an_order_of_its_own",
         ),
@@ -118,27 +125,11 @@ CONDITIONS = (
         ("tests/bench/timing/test_calibration.py::test_marks_are_read_behind_a_held_device",),
     ),
     Fault(
-        "every machine is said to have constant speed",
-        "bench/tools/selfcheck/witness.py",
-        "return bool(far.mean() < FEW and max(levels) - min(levels) <= MOST_CHANGE)",
-        "return True",
-        ("tests/bench/tools/selfcheck/test_witness.py",),
-    ),
-    Fault(
-        "equal steps without a third copy",
-        "bench/tools/selfcheck/races.py",
-        "third = witness if witnessed else None",
-        "third = None",
-        (
-            "tests/bench/tools/test_selfcheck.py::test_a_third_copy_is_timed_with_equal_steps_in_quiet_conditions",
-        ),
-    ),
-    Fault(
-        "injected disturbances reach the third copy, too",
+        "a disturbance of the case alone reaches the baseline, too",
         "bench/tools/selfcheck/disturbances.py",
-        "witness = planted(built(STEP, device), 0.0, device)",
-        "witness = lengthened(built(STEP, device), blocks.slowdown, device)",
-        ("tests/bench/tools/test_selfcheck.py::test_a_disturbance_follows_the_rounds",),
+        "lengthened(other, _nothing if each.case_alone else blocks.slowdown, device)",
+        "lengthened(other, blocks.slowdown, device)",
+        ("tests/bench/tools/test_selfcheck.py::test_a_disturbance_of_the_case_alone_is_flagged",),
     ),
     Fault(
         "no wait where nothing is planted",

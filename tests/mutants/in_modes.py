@@ -9,6 +9,27 @@ RUNNER = "tests/bench/case/test_runner.py"
 
 MODE = (
     Fault(
+        "kernels that a CPU runs twice are measured twice",
+        "bench/sweep/refusals.py",
+        "if other == case.case_id or other not in sweep:",
+        "if True:",
+        ("tests/bench/sweep/test_refusals.py",),
+    ),
+    Fault(
+        "a case skipped beside another stays skipped alone",
+        "bench/sweep/resume.py",
+        'if row["status"] == "skipped" and not job.refusal:',
+        "if False:",
+        ("tests/bench/sweep/test_resume.py",),
+    ),
+    Fault(
+        "the compiler is imported for a case that compiles nothing",
+        "bench/case/runner.py",
+        "if case.compiles or compiler.is_imported():",
+        "if True:",
+        ("tests/bench/case/test_without_compiler.py",),
+    ),
+    Fault(
         "cast dropped",
         "bench/steps/modes.py",
         "else DTYPES[variant.dtype]\n",

@@ -8,8 +8,8 @@ PASSES = (
     Fault(
         "a pass that fails costs the row",
         "bench/case/passes.py",
-        "            findings = noted(findings, [each.note], reason)\n",
-        "            raise RuntimeError(reason) from error\n",
+        '        return noted(findings, notes, f"the {name} pass failed',
+        '        raise RuntimeError(f"the {name} pass failed',
         ("tests/bench/case/test_passes.py::test_a_failed_pass_leaves_only_its_columns_null",),
     ),
     Fault(

@@ -1,46 +1,99 @@
-"""Faults in the paired rounds of case and baseline."""
+"""Faults in rounds: of case and baseline, and of all clocks."""
 
 from __future__ import annotations
 
 from tests.mutants.fault import Fault
 
-RACE = "tests/bench/timing/test_rounds.py"
+ENGINE = "tests/bench/timing/test_rounds.py"
+RACE = "tests/bench/timing/test_paired.py"
+WARM_UP = "tests/bench/timing/test_warm_up.py"
+CLOCKS = "tests/bench/timing/test_clock_rounds.py"
 RUNNER = "tests/bench/case/test_runner.py"
 
 ROUNDS = (
     Fault(
         "no warm-up",
-        "bench/timing/rounds.py",
+        "bench/timing/warm_up.py",
         "        if steady or seconds >= budget.warmup_max_s:\n",
         "        if True:\n",
-        (f"{RACE}::test_warm_up_lasts_through_a_transient",),
+        (f"{WARM_UP}::test_warm_up_lasts_through_a_transient",),
     ),
     Fault(
         "no shuffle: the case always goes first",
         "bench/timing/rounds.py",
-        "i % 2 == one_more",
-        "True",
+        "    return both\n",
+        "    return [tuple(sorted(order)) for order in both]\n",
         (RACE,),
     ),
     Fault(
         "alternating order instead of random order",
         "bench/timing/rounds.py",
-        "    shuffle.shuffle(orders)\n",
+        "    shuffle.shuffle(both)\n",
         "",
         (RACE,),
     ),
     Fault(
+        "orders without their mirror images",
+        "bench/timing/rounds.py",
+        "for order in (each, each[::-1])]",
+        "for order in (each, _drawn(clocks, shuffle))]",
+        (ENGINE,),
+    ),
+    Fault(
+        "clocks read one after the other",
+        "bench/timing/clock_rounds.py",
+        "        played = play(clocks, planned, device, device.clock() + budget.timed_max_s)\n",
+        "        each_alone = [\n"
+        "            play([clock], orders([clock], len(planned), random), device, math.inf)\n"
+        "            for clock in clocks\n"
+        "        ]\n"
+        "        played = [\n"
+        "            Round((), tuple(each.timings[0] for each in turns), ())\n"
+        "            for turns in zip(*each_alone, strict=True)\n"
+        "        ]\n",
+        (f"{CLOCKS}::test_ratios_of_clocks_withstand_a_machine_that_changes_its_pace",),
+    ),
+    Fault(
+        "ratios of clocks from different rounds",
+        "bench/timing/rounds.py",
+        "    timings = (each.timings[clock][side] for each in played)\n",
+        "    from_other = [*played[clock:], *played[:clock]]\n"
+        "    timings = (each.timings[clock][side] for each in from_other)\n",
+        (f"{CLOCKS}::test_ratios_of_clocks_withstand_a_machine_that_changes_its_pace",),
+    ),
+    Fault(
+        "a clock goes on after a round in which it failed",
+        "bench/timing/rounds.py",
+        "takewhile(lambda t: t.samples_s, timings)",
+        "filter(lambda t: t.samples_s, timings)",
+        (f"{ENGINE}::test_a_clock_without_a_value_in_a_round_ends_there",),
+    ),
+    Fault(
+        "pace read outside the rounds",
+        "bench/timing/paired.py",
+        "medians(played, 1, 0) if pace",
+        "medians(play([pace], [((0, 0),)] * len(played), device, 1e99), 0, 0) if pace",
+        (f"{RACE}::test_the_pace_is_read_in_every_round",),
+    ),
+    Fault(
+        "the machine's pace not read beside the speedup",
+        "bench/timing/comparison.py",
+        "expected_s, redraw, pace.clock())",
+        "expected_s, redraw)",
+        ("tests/bench/timing/test_comparison.py",),
+    ),
+    Fault(
         "labels of case and baseline swapped",
         "bench/timing/rounds.py",
-        "tuple(map(median, samples))",
-        "tuple(map(median, samples))[::-1]",
+        "timings[place][turn] = replace",
+        "timings[place][-1 - turn] = replace",
         (RACE,),
     ),
     Fault(
         "pairing shuffled away",
-        "bench/timing/rounds.py",
-        "    return case_s, baseline_s[0] if",
-        "    return tuple(sorted(case_s)), baseline_s[0] if",
+        "bench/timing/paired.py",
+        "    return medians(played, 0, 0), ",
+        "    return tuple(sorted(medians(played, 0, 0))), ",
         (RACE,),
     ),
     Fault(
@@ -53,7 +106,7 @@ ROUNDS = (
     Fault(
         "untimed calls after a switch dropped",
         "bench/timing/rounds.py",
-        "range(each.settling_calls)",
+        "range(side.settling_calls)",
         "range(0)",
         (RACE,),
     ),
@@ -62,13 +115,13 @@ ROUNDS = (
         "bench/timing/rounds.py",
         "        other.step()\n",
         "",
-        (f"{RACE}::test_the_recorded_order_is_the_measured_order",),
+        (f"{ENGINE}::test_the_recorded_order_is_the_played_one",),
     ),
     Fault(
         "memory placed once for a whole round",
         "bench/timing/rounds.py",
-        "        placement = redraw()\n",
-        "        placement = redraw() if each is turns[0][1] else None\n",
+        "        placement = clock.redraw()\n",
+        "        placement = clock.redraw() if (place, turn) == order[0] else None\n",
         (RACE,),
     ),
     Fault(
@@ -80,10 +133,10 @@ ROUNDS = (
     ),
     Fault(
         "mean instead of median over the calls of a round",
-        "bench/timing/rounds.py",
-        "from statistics import median\n",
-        "from statistics import mean as median\n",
-        (RACE,),
+        "bench/timing/timers.py",
+        "return statistics.median(self.samples_s) if",
+        "return statistics.mean(self.samples_s) if",
+        (f"{RACE}::test_a_round_is_the_median_of_its_calls",),
     ),
     Fault(
         "single calls thinned by taking the front",
@@ -94,16 +147,16 @@ ROUNDS = (
     ),
     Fault(
         "pilot ignored: always as many rounds as allowed",
-        "bench/timing/rounds.py",
+        "bench/timing/paired.py",
         "return min(needed + needed % 2, ",
         "return min(",
         (RACE,),
     ),
     Fault(
         "stops after the pilot where that is significant",
-        "bench/timing/rounds.py",
+        "bench/timing/paired.py",
         "    return min(needed",
-        "    ratio = stats.speedup(*_durations(played))\n"
+        "    ratio = estimates.speedup(*_durations(played))\n"
         "    if ratio and ratio.low and ratio.high and not ratio.low <= 1 <= ratio.high:\n"
         "        return len(played)\n"
         "    return min(needed",
@@ -128,6 +181,6 @@ ROUNDS = (
         "bench/timing/rounds.py",
         "        if was_enabled:\n",
         "        if False:\n",
-        (f"{RACE}::test_the_garbage_collector_is_restored",),
+        (f"{ENGINE}::test_the_garbage_collector_is_restored",),
     ),
 )

@@ -7,6 +7,8 @@ from tests.mutants.fault import Fault
 STATISTICS = "tests/bench/stats/test_estimates.py"
 PROCESSES = "tests/analysis/metrics/test_replicates.py"
 METRICS = "tests/analysis/metrics/test_registry.py"
+ROUNDS = "tests/analysis/rows/test_round_ratios.py"
+PROFILES = "tests/analysis/rows/test_profiler_agreement.py"
 SELECTION = "tests/analysis/filters/test_selection.py"
 ROWS = "tests/analysis/rows/test_select.py"
 
@@ -52,6 +54,27 @@ STATED = (
         '_median_of(f"{clock}{_ROUNDS}")',
         '_median_of("latency_calls_s")',
         (f"{METRICS}::test_latency_and_its_order_statistic_interval",),
+    ),
+    Fault(
+        "a share from values of different rounds",
+        "analysis/rows/round_ratios.py",
+        'estimates.ratio(run[f"{top}_rounds_s"], run[f"{bottom}_rounds_s"])',
+        'estimates.ratio(run[f"{top}_rounds_s"], run["latency_rounds_s"])',
+        (f"{ROUNDS}::test_a_share_withstands_a_machine_that_changes_its_pace",),
+    ),
+    Fault(
+        "a profile compared without the machine's pace",
+        "analysis/rows/profiler_agreement.py",
+        'run["kernels_s"] / pace_s if',
+        'run["kernels_s"] / run["clocks_pace_rounds_s"][0] if',
+        (f"{PROFILES}::test_a_profile_taken_at_another_pace_is_compared_relative_to_it",),
+    ),
+    Fault(
+        "on CUDA a fusion gain without the baselines of both rows",
+        "analysis/metrics/fusion.py",
+        'intervals.quotient(row["_device_gain"], reference["_device_gain"])',
+        'row["_device_gain"]',
+        ("tests/analysis/metrics/test_fusion.py::test_work_on_cuda_is_device_time",),
     ),
     Fault(
         "only the first of several processes counts",

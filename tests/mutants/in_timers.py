@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.fault import Fault
 
 CLOCKS = "tests/bench/timing/test_timers.py"
+DISPATCH = "tests/bench/case/test_dispatch.py"
 RUNNER = "tests/bench/case/test_runner.py"
 
 READING_TIME = (
@@ -44,6 +45,13 @@ READING_TIME = (
         (CLOCKS,),
     ),
     Fault(
+        "pipelined time without a queue from one block",
+        "bench/timing/timers.py",
+        "blocks = repeat(None, SHORT_BLOCKS)",
+        "blocks = repeat(None, 1)",
+        (f"{CLOCKS}::test_the_pipelined_time_withstands_an_interrupted_block",),
+    ),
+    Fault(
         "milliseconds of a CUDA event taken for microseconds",
         "bench/devices/cuda.py",
         "elapsed_time(self._event)) * 1e-3",
@@ -55,16 +63,28 @@ READING_TIME = (
         "bench/case/dispatch.py",
         "tensor.narrow(batch_dim, 0, 0)",
         "tensor",
-        (
-            "tests/bench/case/test_dispatch.py::test_dispatch_excludes_work_that_grows_with_the_batch",
-        ),
+        (f"{DISPATCH}::test_dispatch_excludes_work_that_grows_with_the_batch",),
     ),
     Fault(
-        "dispatch read before the heap has settled",
+        "dispatch read in a single state of the heap",
         "bench/case/dispatch.py",
-        "for measured in (False, True):",
-        "for measured in (True,):",
-        ("tests/bench/case/test_dispatch.py::test_the_heap_settles_before_dispatch_is_measured",),
+        "partial(memory_layout.heap, random.Random(0))",
+        "lambda: None",
+        (f"{DISPATCH}::test_every_block_of_dispatch_has_a_state_of_the_heap_of_its_own",),
+    ),
+    Fault(
+        "an empty batch writes into the buffers of the timed module",
+        "bench/case/dispatch.py",
+        "for weight in subject.module.parameters()}",
+        "for weight in subject.module.state_dict(keep_vars=True).values()}",
+        (f"{DISPATCH}::test_measuring_dispatch_restores_state_and_inputs",),
+    ),
+    Fault(
+        "an empty batch has parameters of its own",
+        "bench/case/dispatch.py",
+        "copy.deepcopy(subject.module, weights)",
+        "copy.deepcopy(subject.module)",
+        (f"{DISPATCH}::test_the_empty_batch_shares_parameters_and_has_buffers_of_its_own",),
     ),
     Fault(
         "cost of a synchronise read without one",

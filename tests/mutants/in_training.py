@@ -148,7 +148,7 @@ TRAINING = (
     ),
     Fault(
         "an empty batch dispatched in training",
-        "bench/case/passes.py",
+        "bench/case/clocks.py",
         "    if reason := phase_of(case.options).no_dispatch:\n",
         "    if reason := None:\n",
         (f"{RUNS}::test_an_ok_result_is_complete",),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
 import torch
-from torch._inductor import config as inductor
 
 from modescope.bench.case.profiler import events, facts, files
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
@@ -19,6 +20,8 @@ from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
 from modescope.bench.records.columns import Profiled
+from modescope.bench.steps import compiler
+from modescope.bench.timing import pace
 
 STEPS = 5  # enough for a median
 LONGEST_S = 2.0  # of all profiled steps; of slow steps there are fewer
@@ -48,14 +51,26 @@ class Profile:
     """The profiler's record of steady steps."""
 
     trace: TraceFacts
-    overhead: float | None  # median latency under the profiler ÷ without it
+    paces_s: tuple[float, ...]  # beside each of its steps (`bench.timing.pace`); or none
+    overhead: float | None  # median latency under the profiler ÷ without it, at equal pace
     saved_steps: int | None  # in the file; None without a path
     notes: tuple[str, ...]
 
     @property
     def typical(self) -> StepFacts | None:
         """The step with the median span; all facts are of this step, so they are consistent."""
-        by_span = sorted(self.trace.steps, key=lambda step: step.span_s)
+        return None if self._typical is None else self.trace.steps[self._typical]
+
+    @property
+    def typical_pace_s(self) -> float | None:
+        """The pace of the machine beside that step."""
+        known = self._typical is not None and len(self.paces_s) == len(self.trace.steps)
+        return self.paces_s[self._typical] if known and self._typical is not None else None
+
+    @property
+    def _typical(self) -> int | None:
+        steps = self.trace.steps
+        by_span = sorted(range(len(steps)), key=lambda place: steps[place].span_s)
         return by_span[(len(by_span) - 1) // 2] if by_span else None
 
 
@@ -66,8 +81,11 @@ def capture(
     expected_s: float,
     max_bytes: int = MAX_BYTES,
     settling_calls: int = 1,
+    expected_pace_s: float | None = None,
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
+
+    `expected_pace_s`: the pace at which it took so long; None: unknown, taken as constant.
 
     Each profiled step is a range called `STEP` and is waited for. `settling_calls` come before; the
     first of them allocates the profiler's buffers. The trace is written to `path`, a .json.gz for
@@ -75,14 +93,21 @@ def capture(
     """
     count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
     profiling = torch.profiler.profile(activities=list(device.activities))
-    with through_the_dispatcher() as rerouted, profiling as profiler:
+    without = _without_importing_inductor()
+    with through_the_dispatcher() as rerouted, without, profiling as profiler:
         if device.queues:
             for _ in range(LOST_KERNELS):
                 device.hold(0.0)
         for _ in range(settling_calls):  # outside of any range
             step()
             device.synchronize()
-        latencies_s = [_ranged(step, device) for _ in range(count)]
+        before_s = _pace(device)
+        latencies_s, paces_s = [], []
+        for _ in range(count):
+            latencies_s.append(_ranged(step, device))
+            after_s = _pace(device)
+            paces_s.append((before_s + after_s) / 2)
+            before_s = after_s
     trace = _exported(profiler)
     intervals, _ = events.intervals(trace)
     names = {each.name for each in intervals if each.category in events.OPERATIONS}
@@ -90,11 +115,40 @@ def capture(
         trace[WORKING_OPERATORS] = working(names)
     read = facts.read(trace)
     saved_steps = files.save(trace, path, max_bytes) if path else None
-    overhead = median(latencies_s) / expected_s if expected_s > 0 else None
+    overhead = _overhead(latencies_s, paces_s, expected_s, expected_pace_s)
     notes = _notes(read, count, saved_steps, max_bytes)
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
-    return Profile(read, overhead, saved_steps, tuple(notes))
+    return Profile(read, tuple(paces_s), overhead, saved_steps, tuple(notes))
+
+
+def _without_importing_inductor() -> AbstractContextManager[object]:
+    """Hides the lazy module `torch._inductor`, whose settings the profiler asks for if it exists.
+
+    Where nothing has imported the compiler, that would import it, which takes seconds.
+    """
+    lazy = getattr(torch, "_lazy_modules", None)
+    if lazy is None or compiler.is_imported():
+        return nullcontext()
+    return mock.patch.object(torch, "_lazy_modules", lazy - {"_inductor"})
+
+
+def _pace(device: Hardware) -> float:
+    return median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
+
+
+def _overhead(
+    latencies_s: Sequence[float],
+    paces_s: Sequence[float],
+    expected_s: float,
+    expected_pace_s: float | None,
+) -> float | None:
+    if expected_s <= 0:
+        return None
+    if expected_pace_s is None:
+        return median(latencies_s) / expected_s
+    at_pace = [latency_s / pace_s for latency_s, pace_s in zip(latencies_s, paces_s, strict=True)]
+    return median(at_pace) * expected_pace_s / expected_s
 
 
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
@@ -118,6 +172,7 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         copies=step.copies if launches else None,
         fills=step.fills if launches else None,
         device_busy_s=step.busy_s,
+        profiled_pace_s=profile.typical_pace_s,
         profiled_span_s=step.span_s,
         launch_delay_s=median(delays_s) if launches and delays_s else None,
         heaviest_kernels=json.dumps([asdict(each) for each in step.heaviest_kernels]),
@@ -135,6 +190,8 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     that was timed. `build` must return an uncompiled step, which is called `calls` times here.
     Everything compiled in this process before is dropped, and compiles again if it is called.
     """
+    from torch._inductor import config as inductor  # here, because it takes seconds
+
     torch.compiler.reset()
     with inductor.patch({"cpp.enable_kernel_profile": True}):
         step = build()

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest import mock
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils import flop_counter
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from modescope.bench.case.roofline.traffic import Traffic
@@ -21,6 +23,7 @@ from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import trees
 from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.operator_mode import OperatorMode
 
 aten = torch.ops.aten
 
@@ -69,7 +72,7 @@ def count(built: Built) -> WorkCounts:
         traffic = Traffic([*module.parameters(), *module.buffers(), *inputs.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
         # The counter is innermost: it decomposes compositions, which inference mode does not.
-        with built.kept(), traffic, unknown, counter:
+        with built.kept(), _counting_without_compiler(), traffic, unknown, counter:
             output = built.live()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
         least_bytes += storage_bytes(changed)
@@ -84,11 +87,18 @@ def count(built: Built) -> WorkCounts:
     )
 
 
-class _UnknownWork(TorchDispatchMode):
+def _counting_without_compiler() -> AbstractContextManager[object]:
+    """Undoes the decorator by which torch's counter would import the compiler (OperatorMode)."""
+    mode = getattr(flop_counter, "_FlopCounterMode", None)
+    plain = getattr(getattr(mode, "__torch_dispatch__", None), "__wrapped__", None)
+    return mock.patch.object(mode, "__torch_dispatch__", plain) if plain else nullcontext()
+
+
+class _UnknownWork(OperatorMode):
     """Notes operators that may do matrix work and have no formula."""
 
     def __init__(self, counted: set[Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.counted = counted
         self.names: set[str] = set()
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.case.profiler import operators
+from modescope.bench.steps.operator_mode import OperatorMode
 
 aten = torch.ops.aten
 
@@ -36,7 +36,7 @@ TAKES_A_SHAPE = re.compile(r"\w+_like|new_\w+").fullmatch
 Amounts = list[tuple[torch.Tensor, int]]  # how many bytes of each tensor
 
 
-class Traffic(TorchDispatchMode):
+class Traffic(OperatorMode):
     """Counts all bytes that operators read and write, and those of given tensors separately.
 
     An operator reads its arguments and writes its results, each once. Views move nothing; neither
@@ -44,7 +44,7 @@ class Traffic(TorchDispatchMode):
     """
 
     def __init__(self, given: Iterable[torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.total_bytes = 0  # of all operators, one after the other
         self._sizes = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in given}
         self._read: dict[int, int] = {}

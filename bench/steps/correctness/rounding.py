@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch._decomp import get_decompositions
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.records.tolerances import EPS
+from modescope.bench.steps.operator_mode import OperatorMode
 
 aten = torch.ops.aten
 
@@ -41,7 +41,7 @@ DECOMPOSED = get_decompositions(
 because such sums cancel, and their rounding is all that is left of it."""
 
 
-class Rounded(TorchDispatchMode):
+class Rounded(OperatorMode):
     """Perturbs the floating results of operators within the rounding of `dtype`.
 
     A result of n summed values is perturbed sqrt(n) times as much in fp32, in which all precisions
@@ -50,7 +50,7 @@ class Rounded(TorchDispatchMode):
     """
 
     def __init__(self, dtype: str, device: torch.device, seed: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.eps = EPS[dtype]
         self.generator = torch.Generator(device).manual_seed(seed)
 

@@ -1,46 +1,12 @@
-"""Where torch.compile breaks its graph, and the functions that it leaves to Python.
-
-Hooks in Dynamo report each break as it happens, with the exception behind it. Dynamo's counters are
-not used, because it depends on the kind of break and on torch's release which of them counts it: no
-counter named after graph breaks includes data-dependent branches.
-"""
+"""Where torch.compile broke its graph, and the functions that it left to Python, as records."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import takewhile
-from pathlib import Path
-from traceback import FrameSummary
-from types import CodeType
 from typing import Any
-from unittest import mock
-
-import torch
-from torch._dynamo import convert_frame
-from torch._dynamo.exc import UncapturedHigherOrderOpError, Unsupported, UserError
-from torch._dynamo.output_graph import GraphCompileReason
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.utils import graph_break_reasons
 
 from modescope.bench.records.ids import canonical_json
-from modescope.bench.steps.evidence import code_places
-from modescope.bench.steps.evidence.code_places import Columns, SourceLine, Spot
-
-STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
-"""Raised by Dynamo where it cannot continue; up to torch 2.12 the second derives from the first."""
-
-UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
-"""The same within code that must be one graph, such as a branch of torch.cond."""
-
-REASON_MAX_LENGTH = 160
-
-_RESUMED = re.compile(
-    r"torch_dynamo_resume_in_(.+)_at_\d+"
-)  # Dynamo's name for the rest of a function
 
 
 @dataclass(frozen=True)
@@ -68,162 +34,9 @@ class GraphBreaks:
         }
 
 
-def site(error: Exception) -> Site:
-    """The place where Dynamo stopped, and why, from the exception that it raised."""
-    stack = code_places.without_dynamo(_stack(error) or ())
-    line = code_places.line_of((code_places.models_own(stack) or stack)[-1]) if stack else None
-    return Site(_place(line), _reason(str(error)))
-
-
 def summary(sites: Sequence[Site]) -> str:
     """`Data-dependent branching at net.py:12 and 1 more`, for `sites` that are not empty."""
     first = sites[0]
     at = f" at {first.place}" if first.place else ""
     more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
     return f"{first.reason}{at}{more}"
-
-
-def count(watch: GraphBreakWatch) -> int:
-    """The number of places. Raises RuntimeError where this torch reports no breaks."""
-    if watch.breaks is None:
-        raise RuntimeError(f"torch {torch.__version__} does not report graph breaks as expected")
-    return len(watch.breaks.sites)
-
-
-class GraphBreakWatch:
-    """Collects graph breaks while it is open."""
-
-    def __init__(self) -> None:
-        self.breaks: GraphBreaks | None = None  # set at the end; None if torch lacks the hooks
-        self._sites: dict[Spot | None, Site] = {}
-        self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, even in a library
-        self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
-        self._in_eager: dict[str, None] = {}
-
-    def stopped(
-        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[SourceLine, Columns] = {}
-    ) -> None:
-        """Dynamo stopped at the innermost frame of `stack`; `columns`: for frames without them."""
-        stack, spot = code_places.without_dynamo(stack), None
-        if stack:
-            spot = innermost = code_places.spot_of(stack[-1], columns)
-            if own := code_places.models_own(stack):
-                spot = code_places.spot_of(own[-1], columns)
-            elif innermost in self._site_of:
-                spot = self._site_of[innermost]
-            self._site_of.setdefault(innermost, spot)
-        if not self._knows(spot):
-            self._sites[spot] = Site(_place(spot[0] if spot else None), _reason(reason))
-        self._broken |= {_function(frame) for frame in stack}
-
-    def _knows(self, spot: Spot | None) -> bool:
-        """Whether it is a known site; without columns, it may be any site of its line."""
-        if spot is None:
-            return None in self._sites
-        line, columns = spot
-        of_line = [known[1] for known in self._sites if known and known[0] == line]
-        return bool(of_line) and (columns is None or columns in of_line or None in of_line)
-
-    def raised(self, error: Exception) -> None:
-        """Dynamo stopped with `error`; no place if it refused a function before its first line.
-
-        Such a function is one of those left to Python.
-        """
-        stack = _stack(error)
-        if stack is None or stack:
-            self.stopped(str(error), stack or (), code_places.columns_of(error))
-
-    def split(self, reason: GraphCompileReason) -> None:
-        """Dynamo ended a graph; a new site only where no break of the function is known."""
-        functions = {_function(frame) for frame in reason.user_stack}
-        if not functions & self._broken:
-            self.stopped(reason.reason, reason.user_stack)
-
-    def reported(self, translator: object, *args: Any, **kwargs: Any) -> None:
-        """Dynamo reports a break, after which it continues or gives up the function."""
-        for each in (*args, *kwargs.values()):
-            if isinstance(each, Exception):
-                self.raised(each)
-
-    def left_from(self, translator: Any, *args: Any, **kwargs: Any) -> None:
-        """Dynamo compiles a function up to a line and leaves the rest to Python."""
-        self.left(translator.f_code)
-
-    def left(self, code: CodeType) -> None:
-        """Dynamo leaves a function to Python; those of libraries are ignored."""
-        if not code_places.is_library(code.co_filename):
-            self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
-
-    def close(self) -> None:
-        """Ends the watch."""
-        self.breaks = GraphBreaks(tuple(self._sites.values()), tuple(self._in_eager))
-
-
-@contextmanager
-def watch() -> Iterator[GraphBreakWatch]:
-    """Watches what is compiled inside; the result is in `breaks` afterwards.
-
-    The hooked functions are not torch's public interface. Where one is missing, the result is None,
-    which means unknown, not zero breaks.
-    """
-    watched = GraphBreakWatch()
-    hooks = (
-        (InstructionTranslatorBase, "log_graph_break", partial(_observed, watched.reported)),
-        (InstructionTranslatorBase, "step_graph_break", partial(_observed, watched.left_from)),
-        (convert_frame, "_compile", partial(_giving_up, watched)),
-    )
-    if not all(hasattr(owner, name) for owner, name, _ in hooks):
-        yield watched
-        return
-    splits = len(graph_break_reasons)
-    with ExitStack() as stack:
-        for owner, name, wrapped in hooks:
-            patch = mock.patch.object(owner, name, wrapped(getattr(owner, name)))
-            stack.enter_context(patch)
-        yield watched
-    for reason in graph_break_reasons[splits:]:
-        watched.split(reason)
-    watched.close()
-
-
-def _observed(observe: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
-    def observed(*args: Any, **kwargs: Any) -> Any:
-        observe(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return observed
-
-
-def _giving_up(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
-    """Notes functions that Dynamo leaves to Python as a whole."""
-
-    def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return compile_frame(code, *args, **kwargs)
-        except STOPS as error:
-            watched.left(code)
-            watched.raised(error)
-            raise
-
-    return compiling
-
-
-def _stack(error: Exception) -> Sequence[FrameSummary] | None:
-    """The frames that Dynamo was tracing, innermost last; None where the exception has none."""
-    return getattr(error, "real_stack", None)
-
-
-def _function(frame: FrameSummary) -> tuple[str, str]:
-    return frame.filename, _RESUMED.sub(r"\1", frame.name)
-
-
-def _place(line: SourceLine | None) -> str | None:
-    return f"{Path(line[0]).name}:{line[1]}" if line else None
-
-
-def _reason(text: str) -> str:
-    """The first line that names a break, with heading lines such as `Got graph break/error:`."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    leading = list(takewhile(lambda line: line.endswith(":"), lines))
-    named = " ".join(lines[: len(leading) + 1])
-    return named[:REASON_MAX_LENGTH] or "torch gave no reason"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode
-from modescope.bench.steps import backends
+from modescope.bench.steps import backends, compiler
 from modescope.bench.steps.backends import Compilation, Compiled
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import graph_breaks
@@ -38,7 +38,10 @@ class Observed:
 
 
 def compiled_so_far() -> Compiled:
-    """Reads the compiler's counters."""
+    """Reads the compiler's counters, without importing it."""
+    if not compiler.is_imported():
+        return Compiled(0, 0, 0, 0)
+    counters = sys.modules["torch._dynamo.utils"].counters
     return Compiled(
         frames=counters["frames"]["total"],
         graphs=counters["stats"]["unique_graphs"],

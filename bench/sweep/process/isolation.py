@@ -1,8 +1,9 @@
 """Calls a function in a fresh process and reports how it ended. Imports no torch.
 
-Children come from a forkserver that has imported torch and its compiler once, so that a fresh
-process costs milliseconds. Each child leads its own process group, compilers and workers included,
-which is killed as a whole when the child ends, runs out of time, or loses its parent.
+Children come from a forkserver that has imported torch, and its compiler if anything compiles, so
+that a fresh process costs milliseconds. Each child leads its own process group, compilers and
+workers included, which is killed as a whole when the child ends, runs out of time, or loses its
+parent.
 """
 
 from __future__ import annotations
@@ -36,9 +37,17 @@ STARTED = "MODESCOPE_FORKSERVER"
 """Environment variable of the forkserver, JSON: the process that started it, and the values of the
 variables that were changed for it. `forkserver_first` reads and removes it."""
 
+COMPILER = (
+    *("torch._dynamo", "torch._inductor.compile_fx"),
+    "modescope.bench.steps.evidence.generated_code",
+    "modescope.bench.steps.evidence.graph_break_watch",
+)
+"""torch's compiler and what watches it, which take seconds to import."""
+
 PRELOAD = [
     "modescope.bench.sweep.process.forkserver_first",  # first: ends the imports with the parent
-    *("torch", "torch._dynamo", "torch._inductor.compile_fx", "numpy", "hydra", "pyarrow"),
+    *("torch", "numpy", "hydra", "pyarrow"),
+    *COMPILER,
     "modescope.bench.case.runner",  # saves each child 0.07 s
     "modescope.bench.sweep.process.forkserver_last",  # last, so that errors of imports are shown
 ]
@@ -97,6 +106,11 @@ def call(
     finally:
         _end_group(child)
         ours.close()
+
+
+def leave_out_compiler() -> None:
+    """Imports no compiler in the forkserver, unless that runs already; children may still do so."""
+    PRELOAD[:] = [name for name in PRELOAD if name not in COMPILER]
 
 
 def _context(method: str) -> BaseContext:

@@ -18,6 +18,7 @@ class PhaseSettings:
     synonyms: str = ""  # other common names of the phase
     section: str | None = None  # prefix of the keys that set its options, as in train.lr
     model_keys: tuple[str, ...] = ()  # options that are set by keys of the model, such as loss
+    imports_compiler: bool = False  # whether its steps do so in eager, as torch's optimizers do
     other_phases: str = ""  # why its keys have no effect in other phases, after `phase=<name>`
     variant_rules: tuple[VariantRule, ...] = ()
     case_rules: tuple[CaseRule, ...] = ()
@@ -31,6 +32,7 @@ PHASE_SETTINGS = {
         synonyms="training",
         section="train",
         model_keys=("loss",),
+        imports_compiler=True,
         other_phases="trains nothing",
         variant_rules=training_refusals.VARIANT_RULES,
         case_rules=training_refusals.CASE_RULES,

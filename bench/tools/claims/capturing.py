@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from modescope.bench.steps.evidence import graph_breaks
+from modescope.bench.steps.evidence import graph_break_watch
 
 Function = Callable[..., Tensor]
 Context = Callable[[], AbstractContextManager[Any]]
@@ -58,9 +58,9 @@ def captured(
     breaks, counts, calls, rights = [], [], [], []
     for position, each in enumerate(arguments):
         context = contexts[position]() if contexts else nullcontext()
-        with context, graph_breaks.watch() as broken:
+        with context, graph_break_watch.watch() as broken:
             rights.append(torch.equal(compiled(each), function(each)))
-        breaks.append(graph_breaks.count(broken))
+        breaks.append(graph_break_watch.count(broken))
         counts.append(backend.compiled)
         calls.append(backend.called)
     torch.compiler.reset()

@@ -16,7 +16,7 @@ from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.devices.allocators import Allocations
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.steps.evidence import generated_code, graph_breaks, mode_effect
+from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.timing.timers import latency
@@ -128,7 +128,7 @@ def compiler_work(call: Step) -> CompilerWork:
     before = mode_effect.compiled_so_far()
     with (
         generated_code.watch() as code,
-        graph_breaks.watch() as broken,
+        graph_break_watch.watch() as broken,
         inductor.patch(fx_graph_cache=False),
         aot_autograd.patch(enable_autograd_cache=False),
     ):
@@ -139,7 +139,7 @@ def compiler_work(call: Step) -> CompilerWork:
     return CompilerWork(
         compilations=done.compilations,
         graphs=done.graphs,
-        breaks=graph_breaks.count(broken),
+        breaks=graph_break_watch.count(broken),
         kernels=generated.columns.generated_kernels or 0,
         externs=generated.columns.extern_calls or 0,
     )

@@ -18,8 +18,9 @@ def _more_than_a_percent(statistic: rules.TimeStatistic, plural: str, source: st
 
 MODESCOPE = Harness(
     name="modescope",
-    reports="median of the slopes between blocks of n and 2n calls back to back; warm cache; "
-    "waits for the device at both ends of a block; includes the loop's cost per call",
+    reports="median of the means of blocks of n calls back to back; with a queue, of the slopes "
+    "between blocks of n and 2n; warm cache; waits for the device at both ends of a block; "
+    "includes the loop's cost per call",
     clock="pipelined",
     differs="the same measurement twice: the noise floor of this table",
     measure=ours.pipelined,
@@ -46,7 +47,8 @@ TORCH = Harness(
     reports="median of the means of blocks (blocked_autorange); warm cache; waits for the device "
     "at both ends of a block; includes the loop's cost per call",
     clock="pipelined",
-    differs="its mean includes the start and the end of a block, which cancel in a slope",
+    differs="with a queue, its mean includes the start and the end of a block, which cancel in a "
+    "slope",
     measure=theirs.by_torch_timer,
     figure=median,
     criteria=(

@@ -13,6 +13,7 @@ from modescope.bench.tools.testbed.sides import Side
 
 BLOCK_S = 1e-3  # as in budget=standard
 PIPELINE_BLOCK_S = 5e-3  # longer, because a slope is a difference of blocks
+LEAST_TIMINGS = 3  # for a median
 WARM_UP_SHARE = 0.2
 READING_S = 0.25
 MAX_ROUNDS = 100_000  # never reached: the time limit ends the rounds
@@ -23,12 +24,13 @@ SideClock = Callable[[Side, float | None], CallTimes]
 
 
 def pipelined(of: Side, seconds: float | None = None) -> CallTimes:
-    """Slopes between blocks of calls back to back; the reading is their median."""
-    block_s = min(PIPELINE_BLOCK_S, (seconds or READING_S) / 9)  # three blocks make a slope
+    """Blocks of calls back to back, or slopes between them; the reading is their median."""
+    limit_s, blocks = seconds or READING_S, timers.pipelined_blocks(of.device)
+    block_s = min(PIPELINE_BLOCK_S, limit_s / (LEAST_TIMINGS * blocks))
     calls = timers.calls_for(block_s, of.call_s, 0.0)
-    slopes = max(3, int((seconds or READING_S) / (3 * calls * of.call_s)))
+    many = max(LEAST_TIMINGS, int(limit_s / (blocks * calls * of.call_s)))
     with quiet_gc():
-        timings = [timers.pipelined(of.step, of.device, calls) for _ in range(slopes)]
+        timings = [timers.pipelined(of.step, of.device, calls) for _ in range(many)]
     return tuple(sample for timing in timings for sample in timing.samples_s)
 
 

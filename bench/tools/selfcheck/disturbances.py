@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Budget
-from modescope.bench.timing import memory_layout, rounds
+from modescope.bench.timing import memory_layout
+from modescope.bench.timing.paired import paired
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, percent
-from modescope.bench.tools.selfcheck.races import AT_CONSTANT, DETECTED, LEAST, STEP, flag_row
+from modescope.bench.tools.selfcheck.races import DETECTED, STEP, flag_row
 from modescope.bench.tools.selfcheck.trials import FIXED, FIXED_ROUNDS, Trial, race, seeds, trial_of
 from modescope.bench.tools.testbed import simulated
 from modescope.bench.tools.testbed.corunners import CORES, Condition, co_runners
-from modescope.bench.tools.testbed.workloads import built, lengthened, planted
+from modescope.bench.tools.testbed.workloads import built, lengthened
 
 OFF = 0.01
 FALSE_FLAGS = 0.05
@@ -22,40 +24,45 @@ CALL_S, NOISE = 250e-6, 0.02  # of the simulated step; a round's median has half
 
 @dataclass(frozen=True)
 class Disturbance:
-    """A disturbance injected while equal steps are compared, and the flag that it should raise.
+    """A disturbance injected while equal steps are compared.
 
     `slowdown(round, second)` is the relative slowdown of calls in that round; `second` is true in
-    the round's second block. If `witnessed`, an undisturbed third copy detects changes of the
-    machine's own speed; this does not work for a load, which slows the third copy as well.
+    the round's second block. It slows both steps, and the ratio must stay right; with `case_alone`
+    it slows one, and the flag must say that the ratio changes. `flag`: what it should raise; None
+    where nothing that is reported is wrong.
     """
 
     name: str
-    flag: str
+    flag: str | None
     slowdown: Callable[[int, bool], float] = lambda round_, second: 0.0
     condition: Condition = nullcontext
     budget: Budget = FIXED
-    witnessed: bool = True
+    case_alone: bool = False
+
+
+def _ramp(round_: int, second: bool) -> float:
+    return 0.03 * round_ / FIXED_ROUNDS
+
+
+def _step(round_: int, second: bool) -> float:
+    return 0.02 * (round_ >= FIXED_ROUNDS // 2)
 
 
 DISTURBANCES = (
-    Disturbance("3 % ramp", "drift", lambda round_, second: 0.03 * round_ / FIXED_ROUNDS),
-    Disturbance("2 % step", "drift", lambda round_, second: 0.02 * (round_ >= FIXED_ROUNDS // 2)),
+    Disturbance("3 % ramp", None, _ramp),
+    Disturbance("2 % step", None, _step),
+    Disturbance("3 % ramp of the case alone", "drift", _ramp, case_alone=True),
+    Disturbance("2 % step of the case alone", "drift", _step, case_alone=True),
     Disturbance("2 % more in every second block", "order_effect", lambda _, second: 0.02 * second),
     Disturbance(
         "co-runners busy 20 % of the time",  # on each core, as the scheduler uses free cores
         "contended",
         condition=lambda: co_runners(CORES, share=0.2),
         budget=replace(FIXED, warmup_min_s=0.5),  # contention is observed as long as in quick
-        witnessed=False,
     ),
 )
 
-
-CALM = Disturbance("nothing", "")
-
-TRIES = (2, 10)
-"""Upper limit of trials, quick and thorough, as a multiple of the required number at constant
-machine speed: changes of the machine's own speed can hide the disturbance or look like it."""
+CALM = Disturbance("no disturbance", None)
 
 
 def disturbances(setting: Setting) -> Iterator[CheckRow]:
@@ -63,51 +70,26 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
     n = setting.count(15, 100)
     for each in DISTURBANCES:
         with each.condition():
-            every = list(_disturbed_races(each, setting, n))
-        trials = [trial for trial in every if trial.constant_speed is not False]
-        others = [trial for trial in every if trial.constant_speed is False]
-        title = f"{each.name}{AT_CONSTANT if each.witnessed else ''}"
-        yield _ratio_row(title, trials, others)
-        row = flag_row(title, each.flag, trials, "injected")
-        flagged = sum(each.flag in trial.flags for trial in others)
-        yield replace(row, found=row.found + _at_changing_speed(flagged, others))
+            trials = [_disturbed_race(each, setting, seed) for seed in seeds(setting, n, each.name)]
+        if not each.case_alone:
+            yield _ratio_row(each.name, trials)
+        if each.flag:
+            yield flag_row(each.name, each.flag, trials, "injected")
 
 
-def _ratio_row(title: str, trials: list[Trial], others: list[Trial]) -> CheckRow:
-    n, (right, worst) = len(trials), _right(trials)
-    changing = _at_changing_speed(_right(others)[0], others)
+def _ratio_row(title: str, trials: list[Trial]) -> CheckRow:
+    errors = [abs(trial.ratio.value - 1) for trial in trials]
+    n, right = len(trials), sum(error <= OFF for error in errors)
     needed = n - most(n, 1 - DETECTED)
     return CheckRow(
         check=f"{title}: ratio within {percent(OFF)}",
         condition="injected",
-        found=f"{right} of {n}, largest error {percent(worst)}{changing}",
+        found=f"{right} of {n}, largest error {percent(max(errors))}",
         accepted=f"at least {needed}",
-        holds=right >= needed if n >= LEAST else None,
+        holds=right >= needed,
         trials=n,
-        value=worst,
+        value=max(errors),
     )
-
-
-def _right(trials: list[Trial]) -> tuple[int, float | None]:
-    """The number of ratios within OFF of 1, and the largest error."""
-    errors = [abs(trial.ratio.value - 1) for trial in trials]
-    return sum(error <= OFF for error in errors), max(errors, default=None)
-
-
-def _at_changing_speed(count: int, others: list[Trial]) -> str:
-    """The count among the trials in which the machine's speed changed."""
-    return f"; at changing machine speed {count} of {len(others)}" if others else ""
-
-
-def _disturbed_races(each: Disturbance, setting: Setting, n: int) -> Iterator[Trial]:
-    """Trials until `n` had constant machine speed, or until the limit by TRIES."""
-    left, tries = n, setting.count(*TRIES) if each.witnessed else 1
-    for seed in seeds(setting, tries * n, each.name):
-        trial = _disturbed_race(each, setting, seed)
-        yield trial
-        left -= trial.constant_speed is not False
-        if not left:
-            return
 
 
 def simulated_disturbances(setting: Setting) -> Iterator[CheckRow]:
@@ -116,19 +98,18 @@ def simulated_disturbances(setting: Setting) -> Iterator[CheckRow]:
     for each in (CALM, *DISTURBANCES):
         if each.flag == "contended":
             continue
-        title = f"{each.name}, simulated"
-        trials = [_simulated_race(each, seed) for seed in setting.seeds(n, title)]
-        if each is CALM:
-            yield _calm_row(trials)
+        trials = [_simulated_race(each, seed) for seed in setting.seeds(n, each.name)]
+        if each.flag is None:
+            yield _calm_row(each.name, trials)
         else:
             yield flag_row(each.name, each.flag, trials, "simulated clock")
 
 
-def _calm_row(trials: list[Trial]) -> CheckRow:
+def _calm_row(name: str, trials: list[Trial]) -> CheckRow:
     n, flagged = len(trials), sum(bool(trial.flags) for trial in trials)
     allowed = most(n, FALSE_FLAGS)
     return CheckRow(
-        check="no disturbance: any flag",
+        check=f"{name}: any flag",
         condition="simulated clock",
         found=f"{flagged} of {n}",
         accepted=f"at most {allowed}",
@@ -159,9 +140,13 @@ def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
     device = setting.device
     work, other = built(STEP, device), built(STEP, device)
     blocks = _Blocks(each, memory_layout.anew([*work.tensors, *other.tensors], device, seed))
-    case, baseline = (lengthened(step, blocks.slowdown, device) for step in (work, other))
-    witness = planted(built(STEP, device), 0.0, device) if each.witnessed else None
-    return race(case, baseline, device, each.budget, seed, blocks.redraw, witness)
+    case = lengthened(work, blocks.slowdown, device)
+    baseline = lengthened(other, _nothing if each.case_alone else blocks.slowdown, device)
+    return race(case, baseline, device, each.budget, seed, blocks.redraw)
+
+
+def _nothing() -> float:
+    return 0.0
 
 
 def _simulated_race(each: Disturbance, seed: int) -> Trial:
@@ -169,10 +154,11 @@ def _simulated_race(each: Disturbance, seed: int) -> Trial:
     blocks = _Blocks(each, lambda: None)
     noise = simulated.normal_noise(seed, NOISE)
 
-    def scale() -> float:
-        return noise() * (1 + blocks.slowdown())
+    def scaled(slowdown: Callable[[], float]) -> Step:
+        return simulated.step(device, (CALL_S, 0.0), scale=lambda: noise() * (1 + slowdown()))
 
-    case, baseline = (simulated.step(device, (CALL_S, 0.0), scale=scale) for _ in range(2))
+    case = scaled(blocks.slowdown)
+    baseline = scaled(_nothing if each.case_alone else blocks.slowdown)
     expected_s = (CALL_S, CALL_S)
-    timed = rounds.paired(case, baseline, device, each.budget, seed, expected_s, blocks.redraw)
+    timed = paired(case, baseline, device, each.budget, seed, expected_s, blocks.redraw)
     return trial_of(timed)

@@ -11,8 +11,12 @@ from statistics import median
 
 import numpy as np
 import torch
+from torch.utils import benchmark
 
 from modescope.bench.devices.devices import Device, Step
+from modescope.bench.stats import estimates
+from modescope.bench.timing import rounds
+from modescope.bench.timing.rounds import SETTLING_CALLS, quiet_gc
 from modescope.bench.timing.timers import (
     Timing,
     calls_for,
@@ -20,10 +24,11 @@ from modescope.bench.timing.timers import (
     host,
     latency,
     pipelined,
+    pipelined_blocks,
     reading_cost,
 )
 from modescope.bench.tools.peers.harnesses import DO_BENCH
-from modescope.bench.tools.peers.theirs import by_torch_timer, by_triton
+from modescope.bench.tools.peers.theirs import by_triton
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, percent
 from modescope.bench.tools.testbed import simulated
 from modescope.bench.tools.testbed.corunners import CONDITIONS
@@ -44,8 +49,8 @@ SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
 MORE_S = 200e-6
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
-TURNS = 6, 30  # readings of each harness, quick and thorough
-SLOPES = 9  # in a reading of pipelined time; makes blocks of some ms, as in torch's timer
+TURNS = 200, 1000  # readings of each harness, quick and thorough
+TURN_S = 1e-3  # of each
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
 NEEDS_GPU = "needs a CUDA GPU"
 
@@ -195,12 +200,11 @@ def _median_of(timer: Timer, step: Step, device: Device) -> float:
 
 
 def torch_timer(setting: Setting) -> Iterator[CheckRow]:
-    """The same callable measured by torch.utils.benchmark, alternating, with equal threads."""
+    """The same callable timed by torch.utils.benchmark in turns, with equal threads."""
     device, turns = setting.device, setting.count(*TURNS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
         of = side(Recipe(name, str(device.torch_device), torch.get_num_threads()), device)
-        shuffle = random.Random(f"{setting.seed} {name}")
-        ratio = median(_ours_over_theirs(of, device, shuffle) for _ in range(turns))
+        ratio = ours_over_theirs(of, device, turns, f"{setting.seed} {name}")
         what = f"pipelined_s ÷ torch.utils.benchmark, {name}"
         yield _agreement(what, "quiet", ratio, AGREES, turns)
 
@@ -218,19 +222,32 @@ def _agreement(check: str, condition: str, ratio: float, within: float, trials: 
     )
 
 
-def _ours_over_theirs(of: Side, device: Device, shuffle: random.Random) -> float:
-    """One reading of each in random order, so that drift of the machine favours neither."""
-    calls = calls_for(READING_S / 3 / SLOPES, of.call_s, reading_cost(device.clock))
-    read: dict[str, Callable[[], float]] = {
-        "ours": lambda: median(
-            slope_s
-            for _ in range(SLOPES)
-            for slope_s in pipelined(of.step, device, calls).samples_s
-        ),
-        "theirs": lambda: median(by_torch_timer(of, READING_S)),
-    }
-    seconds = {name: read[name]() for name in shuffle.sample(list(read), len(read))}
-    return seconds["ours"] / seconds["theirs"]
+def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
+    """The median of the ratios of two readings of a millisecond each, taken in turns.
+
+    Ratios within a turn withstand a machine that changes its pace, unlike two longer readings.
+    """
+    threads = torch.get_num_threads()
+    timer = benchmark.Timer("step()", globals={"step": of.step}, num_threads=threads)
+
+    def theirs(step: Step, device: Device, calls: int) -> Timing:
+        """As many blocks as ours, equally long: the mean of a longer one has more interruptions."""
+        blocks = pipelined_blocks(device)
+        if device.queues:
+            return Timing((timer.timeit(blocks * calls).mean,))
+        return Timing(tuple(timer.timeit(calls).mean for _ in range(blocks)))
+
+    block_s = TURN_S / pipelined_blocks(device)
+    calls = calls_for(block_s, of.call_s, reading_cost(device.clock))
+    sides = (rounds.Side(of.step, each, calls, SETTLING_CALLS) for each in (pipelined, theirs))
+    clock = rounds.Clock("pipelined", tuple(sides))
+    with quiet_gc():
+        planned = rounds.orders([clock], turns, random.Random(seed))
+        played = rounds.play([clock], planned, device, deadline=math.inf)
+    ours, others = (rounds.medians(played, 0, side) for side in (0, 1))
+    ratio = estimates.ratio(ours, others)
+    assert ratio is not None
+    return ratio.value
 
 
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modescope.bench.stats import estimates as stats
-from modescope.bench.timing import rounds
+from modescope.bench.timing.paired import paired
 from modescope.bench.tools.selfcheck.outcomes import CHANCE, CheckRow, Setting, percent, quantile
 from modescope.bench.tools.selfcheck.trials import FIXED, FIXED_ROUNDS, trial_of
 from modescope.bench.tools.testbed import simulated
@@ -72,7 +72,7 @@ def _covered(samples: NDArray[np.float64], truth: float) -> float:
 
 def planted_ratio(setting: Setting) -> Iterator[CheckRow]:
     """How often the interval contains a ratio planted on a simulated clock with drift."""
-    seeds = setting.seeds(setting.count(200, 2000), "planted ratio")
+    seeds = setting.seeds(setting.count(400, 2000), "planted ratio")
     n, inside = len(seeds), 0
     for seed in seeds:
         estimate = _simulated_speedup(seed)
@@ -100,5 +100,5 @@ def _simulated_speedup(seed: int) -> stats.Estimate:
     noise = simulated.normal_noise(of_noise, 0.05)
     case = simulated.step(device, (CALL_S * PLANTED, 0.0), scale=noise)
     baseline = simulated.step(device, (CALL_S, 0.0), scale=noise)
-    timed = rounds.paired(case, baseline, device, FIXED, of_order, (CALL_S, CALL_S))
+    timed = paired(case, baseline, device, FIXED, of_order, (CALL_S, CALL_S))
     return trial_of(timed).ratio

@@ -16,7 +16,6 @@ from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import contention, memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.tools.selfcheck.outcomes import Setting
-from modescope.bench.tools.selfcheck.witness import Witness
 from modescope.bench.tools.testbed.workloads import Workload
 
 BLOCK_S = 0.001
@@ -58,7 +57,6 @@ class Trial:
     flags: tuple[str, ...]
     timed_s: float
     watched: bool = True  # whether the system reports the load of other processes
-    constant_speed: bool | None = None  # of the machine; None without a witness
 
     @property
     def sign(self) -> int:
@@ -80,24 +78,17 @@ def race(
     budget: Budget,
     seed: int,
     redraw: memory_layout.Redraw | None = None,
-    witness: Workload | None = None,
 ) -> Trial:
-    """Warm-up and paired rounds of two steps, with a new memory layout per block by default.
-
-    A `witness` is timed in blocks of half their length between theirs.
-    """
+    """Warm-up and paired rounds of two steps, with a new memory layout per block by default."""
     before = contention.read()
     elsewhere = redraw or memory_layout.anew([*case.tensors, *baseline.tensors], device, seed)
-    watch = None if witness is None else Witness(witness, device, budget.block_s / 2, seed)
-    between = elsewhere if watch is None else watch.before(elsewhere)
-    compared = compare(case, baseline, device, budget, seed, between)
+    compared = compare(case, baseline, device, budget, seed, elsewhere)
     load = contention.between(before, contention.read())
     trial = trial_of(compared.rounds)
     flags = {"no_steady_state": not compared.steady, "contended": contended(load)}
     up = tuple(name for name, is_up in flags.items() if is_up)
     watched = load.cpu_wait_s is not None or load.others_cpu_s is not None
-    constant = None if watch is None else watch.constant_speed()
-    return replace(trial, flags=(*trial.flags, *up), watched=watched, constant_speed=constant)
+    return replace(trial, flags=(*trial.flags, *up), watched=watched)
 
 
 def trial_of(rounds: Rounds) -> Trial:

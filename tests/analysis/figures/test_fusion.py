@@ -15,7 +15,6 @@ from tests.helpers.pass_columns import cuda_passes, profiled
 from tests.helpers.studies import cpu_clocks, cuda_clocks, record
 
 EAGER = 100e-6  # the baseline's latency
-CAUTION = "Intervals hold within the measured processes"
 
 
 def test_a_dumbbell_spans_the_work_of_eager_and_of_the_mode(tmp_path: Path) -> None:
@@ -41,10 +40,6 @@ def _cpu(mode: str, latency_s: float, dispatch_s: float, **columns: Any) -> Reco
     )
 
 
-def _cuda(mode: str, device_s: float, **columns: Any) -> Record:
-    return record(mode, 202e-6, 1.2, **(cuda_clocks(50e-6, device_s) | columns))
-
-
 def _caption(folder: Path, *records: Record) -> str | None:
     return fusion.caption(rows_of(folder, *records))
 
@@ -63,8 +58,8 @@ def test_the_caption_names_modes_with_less_work_and_their_kernels(tmp_path: Path
     gained = "], 1 kernel instead of 16, speedup 1.80× from less work, 1.00× from dispatch)"
     assert gained in fused
     assert fused.endswith("; more work than plain eager: max-autotune")
-    assert tuned.startswith("0.67× [")
-    assert last == "1.00× [0.98, 1.02], speedup 1.00× from less work, 1.00× from dispatch)."
+    assert tuned.startswith("0.667× [")
+    assert last == "1.00× [0.99, 1.02], speedup 1.00× from less work, 1.00× from dispatch)."
     assert "undecided" in caption
 
 
@@ -74,62 +69,6 @@ def test_on_cuda_the_caption_states_the_launch_gain(tmp_path: Path) -> None:
     gained = "9 kernels instead of 42, speedup 1.08× from less work, 3.06× from launching"
     assert gained in caption
     assert _caption(tmp_path / "none", _cpu("inference_mode", 90e-6, 30e-6)) is None
-
-
-@pytest.mark.parametrize(("count", "cautious"), [(1, True), (4, True), (5, False)])
-def test_device_times_of_few_processes_have_a_caution(
-    tmp_path: Path, count: int, cautious: bool
-) -> None:
-    records = [
-        _cuda(mode, device_s * (1 + number / 1000), replicate=number)
-        for mode, device_s in (("inference_mode", 200e-6), ("compile", 100e-6))
-        for number in range(count)
-    ]
-    caption = _caption(tmp_path, *records)
-    assert caption is not None
-    assert caption.startswith("Less work than plain eager: compile fp32 (2.0")
-    assert (CAUTION in caption) is cautious
-
-
-def test_one_row_of_few_processes_is_enough_for_the_caution(tmp_path: Path) -> None:
-    many = [_cuda("compile", 100e-6, replicate=number) for number in range(5)]
-    caption = _caption(tmp_path, _cuda("inference_mode", 200e-6), *many)
-    assert caption is not None
-    assert caption.endswith("which replicates=5 shows.")
-
-
-def test_paired_latencies_of_a_cpu_have_no_caution(tmp_path: Path) -> None:
-    caption = _caption(
-        tmp_path, _cpu("inference_mode", 90e-6, 10e-6), _cpu("compile", 50e-6, 10e-6)
-    )
-    assert caption is not None
-    assert CAUTION not in caption
-
-
-@pytest.mark.parametrize(
-    ("clock_hz", "is_open"),
-    [
-        ((0.3e9, 1.98e9, 1.98e9), False),
-        ((0.3e9, 1.965e9, 1.965e9), False),  # 0.8 % lower
-        ((1.98e9, 1.95e9, 1.95e9), True),  # 1.5 % lower while device time was read
-        ((1.98e9, 1.98e9, 1.93e9), True),  # 1.3 % lower between the two moments around it
-        (None, False),
-        ((), False),
-    ],
-)
-def test_work_at_another_clock_rate_of_the_gpu_is_undecided(
-    tmp_path: Path, clock_hz: tuple[float, ...] | None, is_open: bool
-) -> None:
-    caption = _caption(
-        tmp_path,
-        _cuda("inference_mode", 200e-6, device_clock_hz=(1.98e9, 1.98e9, 1.98e9)),
-        _cuda("compile", 100e-6, device_clock_hz=clock_hz),
-    )
-    assert caption is not None
-    opening = (
-        "Not comparable, as the GPU clock differed from plain eager's by more than 1 %: compile"
-    )
-    assert caption.startswith(opening if is_open else "Less work than plain eager: compile")
 
 
 def test_the_table_shows_work_beside_that_of_eager(tmp_path: Path) -> None:

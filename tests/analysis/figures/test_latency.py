@@ -50,6 +50,21 @@ def test_latencies_of_fewer_than_five_processes_have_a_caution(
     assert expected in _caption(tmp_path, *replicates(count), *eager)
 
 
+@pytest.mark.parametrize(("slow_s", "expected"), [(70e-6, True), (41e-6, False)])
+def test_a_machine_that_changed_its_pace_is_stated(
+    tmp_path: Path, slow_s: float, expected: bool
+) -> None:
+    paces = (40e-6, slow_s) * 20
+    rows = rows_of(tmp_path, record(pace_rounds_s=paces), record("eager", pace_rounds_s=None))
+    caption = latency.caption(rows)
+    assert caption is not None
+    assert ("At times the machine ran at 57 % of its pace" in caption) is expected
+    compiled = cells(latency.table(rows), "compile", "fp32")
+    assert compiled["slowest pace"] == ("57 %" if expected else "98 %")
+    assert compiled["at full pace"] != "–"
+    assert cells(latency.table(rows), "eager", "fp32")["slowest pace"] == "–"
+
+
 def test_without_a_trusted_row_there_is_no_caption(tmp_path: Path) -> None:
     assert latency.caption(rows_of(tmp_path, record(in_effect=False))) is None
 

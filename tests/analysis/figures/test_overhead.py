@@ -73,7 +73,7 @@ def test_launches_pauses_and_idle_time_are_shown_on_cuda(tmp_path: Path) -> None
     assert np.round(bars(axes, US), 0).tolist() == [
         [0, 70], [70, 50], [120, 12], [0, 36], [36, 4], [40, 92],
     ]  # fmt: skip
-    assert numbers(axes) == ["host 120 µs, device 40.0 µs"]
+    assert numbers(axes) == ["132 µs, host 91 %, device 30 %"]
 
 
 def test_profiled_kernels_without_dispatch_make_no_figure(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_caption_groups_modes_by_the_larger_part(tmp_path: Path) -> None:
 def test_on_cuda_host_and_device_are_compared(tmp_path: Path) -> None:
     caption = _caption(tmp_path, *cuda_sweep())
     host, device = caption.index("The host is busy"), caption.index("The device is busy")
-    assert host < caption.index("eager fp32 (host 120 µs, device 40.0 µs)") < device
-    assert device < caption.index("cuda-graph fp32 (host 8.00 µs, device 41.0 µs)")
+    assert host < caption.index("eager fp32 (host 91 %, device 30 %)") < device
+    assert device < caption.index("cuda-graph fp32 (host 15 %, device 79 %)")
     assert "Unknown: max-autotune fp32 (the queue ran empty)." in caption
 
 
@@ -124,7 +124,7 @@ def test_the_caption_compares_profiler_and_clocks(tmp_path: Path) -> None:
     bound_by_overhead = _caption(tmp_path / "overhead", *work[2:])
     assert bound_by_overhead.endswith(f"Not checked against a profile: {why}.")
     on_cuda = _caption(tmp_path / "cuda", *cuda_passes())
-    assert "eager fp32 (host 120 µs, device 40.0 µs, idle 71 %)" in on_cuda
+    assert "eager fp32 (host 91 %, device 30 %, idle 71 %)" in on_cuda
     assert "at most 5 % less work than the clocks" in on_cuda
     assert "Not checked" not in on_cuda
 
@@ -165,6 +165,7 @@ def test_the_table_lists_the_parts_of_a_call_on_a_gpu(tmp_path: Path) -> None:
     eager = cells(overhead.table(rows_of(tmp_path, *cuda_passes())), "eager", "fp32")
     assert eager["host"] == "120 µs"
     assert eager["dispatch"] == "70.0 µs"
+    assert eager["device share"] == "30.3 % [30.1, 30.5]"  # 40 of 132 µs
     assert eager["launching"] == "50.0 µs"
     assert eager["launches"] == "42 launches"
     assert eager["device idle"] == "71 %"

@@ -90,6 +90,10 @@ def test_factors_have_two_decimals_or_as_many_as_their_interval_needs() -> None:
 def test_shares_percentages_and_multiples() -> None:
     assert numbers.share(0.81, 1) == "81 %"
     assert numbers.share(None, 1) == "–"
+    assert numbers.share_interval(0.81, 0.79, 0.82) == "81 % [79, 82]"
+    assert numbers.share_interval(0.81, 0.808, 0.812) == "81.0 % [80.8, 81.2]"
+    assert numbers.share_interval(0.81, None, None) == "81 %"
+    assert numbers.share_interval(None, None, None) == "–"
     assert numbers.percent(0.00531) == "0.53 %"
     assert numbers.percent(1.62) == "160 %"
     assert numbers.times(1.94) == "1.9×"

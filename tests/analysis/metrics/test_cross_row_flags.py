@@ -82,6 +82,16 @@ def test_steps_are_compared_where_the_optimizer_runs_the_same_kernels_in_a_graph
     assert found == ({"eager", "cuda-graph"} if contradicts else set())
 
 
+def test_a_gpu_at_another_clock_slows_the_baseline_too(tmp_path: Path) -> None:
+    slow: dict[str, Any] = {"baseline_device_rounds_s": (60e-6,) * 12}
+    graph = _eager("cuda-graph", 60e-6, **slow)
+    assert _flagged(tmp_path / "both", _eager("inference_mode"), graph) == set()
+    alone = _eager("cuda-graph", **slow)
+    assert len(_flagged(tmp_path / "alone", _eager("inference_mode"), alone)) == 2
+    unknown = _eager("cuda-graph", 60e-6, baseline_device_rounds_s=None)
+    assert _flagged(tmp_path / "unknown", _eager("inference_mode"), unknown) == set()
+
+
 def test_earlier_flags_are_kept(tmp_path: Path) -> None:
     records = [_eager("inference_mode", flags=("drift",)), _eager("cuda-graph", 60e-6)]
     rows = derived(save(records, tmp_path)).set_index("mode")

@@ -52,16 +52,42 @@ def test_the_interval_of_the_gain_is_the_worst_case_of_both_rows(tmp_path: Path)
     rows = derived(save([REFERENCE, _cpu("compile", 50e-6, 10e-6)], tmp_path)).set_index("mode")
     reference, row = rows.loc["inference_mode"], rows.loc["compile"]
 
-    def share(one: Any, dispatch: str, latency: str) -> float:
-        return float(1 - one[f"dispatch_ci_{dispatch}_s"] / one[f"latency_ci_{latency}_s"])
+    def share(one: Any, dispatch: str) -> float:
+        return float(1 - one[f"dispatch_share_ci_{dispatch}"])
 
     low = row["speedup_ci_low"] / reference["speedup_ci_high"]
     high = row["speedup_ci_high"] / reference["speedup_ci_low"]
-    low *= share(reference, "high", "low") / share(row, "low", "high")
-    high *= share(reference, "low", "high") / share(row, "high", "low")
+    low *= share(reference, "high") / share(row, "low")
+    high *= share(reference, "low") / share(row, "high")
     assert row["fusion_gain_ci_low"] == pytest.approx(low)
     assert row["fusion_gain_ci_high"] == pytest.approx(high)
     assert low < row["fusion_gain"] < high
+
+
+def test_on_cuda_the_gain_goes_through_the_baseline_of_each_row(tmp_path: Path) -> None:
+    """The GPU of the second process ran at half its clock, for its baseline as well."""
+    slow = cuda_clocks(60e-6, 50e-6) | {"baseline_device_rounds_s": (80e-6,) * 12}
+    row = _compiled(
+        tmp_path,
+        record("inference_mode", 112e-6, 1.2, **cuda_clocks(100e-6, 40e-6)),
+        record("compile", 72e-6, 1.8, **slow),
+    )
+    assert row["device_gain"] == pytest.approx(1.6)
+    assert row["fusion_gain"] == pytest.approx(1.6)
+
+
+@pytest.mark.parametrize("spoiled", ["inference_mode", "compile"])
+def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(
+    tmp_path: Path, spoiled: str
+) -> None:
+    planted = {"inference_mode": (100e-6, 40e-6), "compile": (60e-6, 25e-6)}
+    records = [
+        record(mode, 112e-6, 1.2, **cuda_clocks(*times)
+               | ({"baseline_device_rounds_s": None} if mode == spoiled else {}))
+        for mode, times in planted.items()
+    ]  # fmt: skip
+    row = _compiled(tmp_path, *records)
+    assert [name for name in GAINS if not math.isnan(row[name])] == []
 
 
 def test_a_process_slower_in_every_clock_leaves_the_gain(tmp_path: Path) -> None:
@@ -190,10 +216,7 @@ def test_plain_eager_has_no_fusion_gain(tmp_path: Path) -> None:
 
 def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) -> None:
     autocast = record("amp-compile", 60e-6, 2.2, **cuda_clocks(50e-6, 20e-6))
-    same = record(
-        "inference_mode", 100e-6, 1.2, dtype="bf16", baseline_dtype="bf16",
-        **cuda_clocks(90e-6, 30e-6),
-    )  # fmt: skip
+    same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
     rows = derived(save([autocast, same], tmp_path)).set_index("mode")
     assert rows["fusion_gain"]["amp-compile"] == pytest.approx(1.5)
     assert math.isnan(rows["launch_gain"]["amp-compile"])

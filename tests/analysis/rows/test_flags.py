@@ -34,7 +34,8 @@ BROKEN = ["broken_invariant"]
     ("host", "pipelined", "expected"),
     [
         (100e-6, 100e-6, []),
-        (104e-6, 97e-6, BROKEN),  # 7 % between host and pipelined
+        (104e-6, 97e-6, []),
+        (104e-6, 94e-6, BROKEN),
         (104e-6, 103e-6, []),
         (107e-6, 107e-6, BROKEN),  # both 7 % above the latency
         (93e-6, 93e-6, BROKEN),
@@ -107,9 +108,9 @@ def _rounds(case: float | Numbers, baseline: float | Numbers) -> dict[str, Any]:
 
 WANDERING = 0.04 * np.sin(np.arange(60) / 2)
 DISTURBED: dict[str, dict[str, Any]] = {
-    "drift": _rounds(np.linspace(0, 0.03, 60), np.linspace(0, 0.03, 60)),
+    "drift": _rounds(np.linspace(0, 0.011, 60), 0),
     "autocorrelated": _rounds(WANDERING, 0),
-    "bimodal": _rounds(0.05 * np.roll(FIRST, 1), 0.05 * np.roll(FIRST, 1)),
+    "bimodal": _rounds(0.05 * np.roll(FIRST, 1), 0),
     "order_effect": _rounds(np.where(FIRST, 0, 0.012), np.where(FIRST, 0.012, 0)),
 }
 
@@ -128,8 +129,12 @@ def test_without_a_baseline_the_durations_are_judged(tmp_path: Path) -> None:
     assert _flags(tmp_path, 1e-3, **_rounds(WANDERING, 0) | alone) == ["autocorrelated"]
 
 
-def test_drift_shared_by_case_and_baseline_is_not_flagged(tmp_path: Path) -> None:
-    assert _flags(tmp_path, 1e-3, **_rounds(WANDERING, WANDERING)) == []
+RAMP, TWO_SPEEDS = np.linspace(0, 0.3, 60), 0.56 * np.roll(FIRST, 1)
+
+
+@pytest.mark.parametrize("shared", [WANDERING, RAMP, TWO_SPEEDS], ids=["waves", "ramp", "speeds"])
+def test_what_slows_case_and_baseline_alike_is_not_flagged(tmp_path: Path, shared: Any) -> None:
+    assert _flags(tmp_path, 1e-3, **_rounds(shared, shared)) == []
 
 
 def test_flags_of_rounds_and_of_clocks_are_combined(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows import profiler_agreement
 from modescope.analysis.rows.profiler_agreement import DOUBTS
 from tests.helpers.pass_columns import profiled
-from tests.helpers.studies import cpu_clocks, cuda_clocks, record, save
+from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record, save
 
 
 def _row(folder: Path, **columns: Any) -> dict[str, Any]:
@@ -40,6 +40,24 @@ def test_a_work_bound_call_is_checked_against_its_kernels(
 ) -> None:
     columns = cpu_clocks(1e-4, dispatch_s) | {"kernels_s": kernels_s}
     assert _row(tmp_path, **columns)["flags"] == (["split_disagrees"] if expected else [])
+
+
+@pytest.mark.parametrize(("pace", "expected"), [(1.75, False), (1.0, True)])
+def test_a_profile_taken_at_another_pace_is_compared_relative_to_it(
+    tmp_path: Path, pace: float, expected: bool
+) -> None:
+    """Kernels took 1.75 times as long as work by the clocks; so did the fixed code beside them."""
+    columns = cpu_clocks(1e-4, 10e-6) | profiled(9, 90e-6 * 1.75)
+    row = _row(tmp_path, **columns | {"profiled_pace_s": PACE_S * pace})
+    assert ("split_disagrees" in row["flags"]) is expected
+    assert row["residual_s"] == pytest.approx(0 if not expected else -0.75 * 90e-6, abs=1e-7)
+
+
+def test_without_a_pace_the_split_is_not_checked(tmp_path: Path) -> None:
+    columns = cpu_clocks(1e-4, 10e-6) | profiled(9, 50e-6) | {"profiled_pace_s": None}
+    row = _row(tmp_path, **columns)
+    assert "split_disagrees" not in row["flags"]
+    assert math.isnan(row["residual_s"])
 
 
 @pytest.mark.parametrize(

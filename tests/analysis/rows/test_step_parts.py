@@ -66,7 +66,7 @@ def test_a_scaler_of_unknown_scale_has_its_part(tmp_path: Path) -> None:
         {"backward_rounds_s": None},
         {"optimizer_rounds_s": None},
         {"loss_scale": 1024.0},  # a GradScaler whose part was not read
-        {"latency_rounds_s": None, "baseline_latency_rounds_s": None},
+        {"parts_latency_rounds_s": None},
         {"status": "wrong_result", "reason": "the gradient of a weight is off"},
     ],
     ids=str,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.inference import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.timing import memory_layout, rounds
 from modescope.bench.timing.timers import Timing
 from tests.helpers.probe_models import PRESETS, WIDTH, Counts, Normalises, preset, smoke, variant
 
@@ -46,8 +47,17 @@ def _compiled_anew() -> Iterator[None]:
 def dispatch(
     module: nn.Module, *inputs: Any, asked: Variant = NO_GRAD, of: Model = MODEL
 ) -> Timing:
-    subject = Subject(module.eval(), Inputs(inputs, {}))
-    return empty.dispatch(subject, asked, of, Cpu(), BUDGET)
+    return timed(Subject(module.eval(), Inputs(inputs, {})), asked, of)
+
+
+def timed(subject: Subject, asked: Variant, of: Model = MODEL) -> Timing:
+    """The clock's values in some rounds, and the note about them."""
+    made = empty.prepare(subject, asked, of, Cpu())
+    if made.step is None:
+        return Timing((), made.note)
+    clock = empty.clock([made.step], Cpu(), BUDGET)
+    played = rounds.play([clock], [((0, 0),)] * BUDGET.clock_rounds, Cpu(), math.inf)
+    return Timing(rounds.medians(played, 0, 0), made.note)
 
 
 def watched(subject: Subject, grad: str = "no_grad") -> empty._Operators:
@@ -83,7 +93,7 @@ def test_a_transformer_has_dispatch_with_the_known_error(grad: str) -> None:
     full, none = watched(subject, grad), watched(empty._emptied(subject, 0), grad)
     lost = Counter(full.names) - Counter(none.names)
     assert all("attention" in name or name == "aten.detach" for name in lost)
-    timing = empty.dispatch(subject, variant(grad=grad), of, Cpu(), BUDGET)
+    timing = timed(subject, variant(grad=grad), of)
     assert len(timing.samples_s) == 5
     if lost:
         assert timing.reason == (
@@ -260,14 +270,15 @@ def test_a_call_whose_operators_cannot_be_listed_gives_no_dispatch(
 
 
 class Rows(nn.Module):
-    """Works 1 ms per row; records the shapes of its inputs."""
+    """Works 1 ms per row; records the shapes of its inputs, and those of its copies."""
 
     def __init__(self, dim: int = 0) -> None:
         super().__init__()
         self.dim, self.shapes = dim, list[tuple[int, ...]]()
+        self.note = self.shapes.append  # a copy of the module keeps this method of this list
 
     def forward(self, x: Tensor) -> Tensor:
-        self.shapes.append(tuple(x.shape))
+        self.note(tuple(x.shape))
         time.sleep(1e-3 * x.shape[self.dim])
         return x
 
@@ -279,10 +290,19 @@ def test_dispatch_excludes_work_that_grows_with_the_batch() -> None:
     assert 0 < timing.median_s < 0.01  # of 0.05 s
 
 
-def test_the_heap_settles_before_dispatch_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = count()  # call 0 sets the length of blocks, 1 to 5 are discarded
-    monkeypatch.setattr(empty, "host", lambda *_: Timing((float(next(readings)),)))
-    assert dispatch(Rows(), torch.ones(2, WIDTH)).samples_s == (6.0, 7.0, 8.0, 9.0, 10.0)
+def test_every_block_of_dispatch_has_a_state_of_the_heap_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[object] = []
+    heap = memory_layout.heap
+
+    def watched(draw: random.Random) -> object:
+        drawn.append(draw.getstate())
+        return heap(draw)
+
+    monkeypatch.setattr(memory_layout, "heap", watched)
+    assert dispatch(Rows(), torch.ones(2, WIDTH)).samples_s
+    assert len(set(drawn)) == BUDGET.clock_rounds
 
 
 @pytest.mark.parametrize(("dim", "shape"), [(0, (0, 7, 5)), (1, (3, 0, 5)), (2, (3, 7, 0))])
@@ -377,6 +397,17 @@ def test_measuring_dispatch_restores_state_and_inputs(asked: Variant, module: An
     assert all(math.isfinite(value) for value in made(x).flatten().tolist())
 
 
+def test_the_empty_batch_shares_parameters_and_has_buffers_of_its_own() -> None:
+    module = nn.Sequential(nn.Linear(WIDTH, WIDTH), Normalises())
+    emptied = empty._emptied(Subject(module, Inputs((torch.randn(8, WIDTH),), {})), 0).module
+    pairs = list(zip(module.parameters(), emptied.parameters(), strict=True))
+    assert pairs
+    assert all(one is other for one, other in pairs)
+    kept = {buffer.data_ptr() for buffer in module.buffers()}
+    assert kept
+    assert not kept & {buffer.data_ptr() for buffer in emptied.buffers()}
+
+
 def test_state_is_restored_where_the_model_fails() -> None:
     class Fails(Counts):
         def forward(self, x: Tensor) -> Tensor:
@@ -395,7 +426,7 @@ def test_a_compiled_mode_compiles_once_more_and_keeps_its_code() -> None:
     candidate = modes.build(subject, COMPILE, True, Cpu(), ONE_CALL)
     first = torch.as_tensor(candidate.step())
     before = mode_effect.compiled_so_far()
-    timing = empty.dispatch(subject, COMPILE, MODEL, Cpu(), BUDGET)
+    timing = timed(subject, COMPILE, MODEL)
     assert len(timing.samples_s) == 5
     once_more = mode_effect.compiled_so_far().since(before)
     assert once_more.graphs == once_more.compilations == 1
@@ -407,9 +438,7 @@ def test_compiled_code_has_less_dispatch() -> None:
     """Sixty single operators against one compiled call on an empty batch."""
     of = Model("pointwise", "modescope.models.pointwise:build")
     subject = build(of, {"batch": 4, "width": 4, "ops": 60})
-    eager, compiled = (
-        empty.dispatch(subject, asked, of, Cpu(), BUDGET).median_s for asked in (NO_GRAD, COMPILE)
-    )
+    eager, compiled = (timed(subject, asked, of).median_s for asked in (NO_GRAD, COMPILE))
     assert compiled < 0.7 * eager
 
 

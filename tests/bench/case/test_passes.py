@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import dispatch, memory, passes, runner
+from modescope.bench.case import memory, passes, runner
 from modescope.bench.case.profiler import capture, events, facts, files
 from modescope.bench.case.profiler.capture import STEPS, columns
 from modescope.bench.case.profiler.steps import STEP
@@ -22,6 +22,7 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
     CeilingRates,
+    Clocks,
     GeneratedCode,
     Memory,
     Profiled,
@@ -32,6 +33,7 @@ from modescope.bench.records.columns import (
 from modescope.bench.records.results import Findings
 from modescope.bench.stats import conditions
 from modescope.bench.stats.roofline import Ceilings
+from modescope.bench.timing import clock_rounds
 from tests.helpers import probe_models
 from tests.helpers.child_runs import findings_in_child
 from tests.helpers.probe_models import case, model, silent, smoke, variant
@@ -54,7 +56,10 @@ NULL_ON_A_CPU = {
 }
 COLUMNS: dict[type, set[str]] = {
     part: {column.name for column in fields(part)}
-    for part in (GeneratedCode, Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates)
+    for part in (
+        *(GeneratedCode, Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates),
+        Clocks,
+    )
 }
 
 
@@ -195,7 +200,9 @@ def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> capture.Profile:
     step = facts.StepFacts(
         *(2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
-    return capture.Profile(facts.TraceFacts((step, step), Counter()), 1.5, None, ("one", "two"))
+    return capture.Profile(
+        facts.TraceFacts((step, step), Counter()), (2e-5, 3e-5), 1.5, None, ("one", "two")
+    )
 
 
 def test_launches_are_counted_on_a_gpu_only() -> None:
@@ -303,7 +310,7 @@ def raising(*arguments: Any, **options: Any) -> None:
 
 
 FAILURES = {
-    "dispatch": (dispatch, "dispatch", "dispatch_note", {"dispatch_rounds_s"}),
+    "clocks": (clock_rounds, "read", "dispatch_note", COLUMNS[Clocks]),
     "memory": (memory, "read", "memory_note", COLUMNS[Memory]),
     "work": (
         *(counting, "count", "work_note"),
@@ -330,9 +337,9 @@ def test_a_failed_pass_leaves_only_its_columns_null(
     found = asdict(result.findings)
     reason = f"the {name} pass failed (RuntimeError: this is not supported)"
     assert found[note] == reason
-    may_be_noise = {"pipelined_rounds_s"}  # a slope over blocks of 0.1 ms
-    lost = {key for key in whole if found[key] is None and whole[key] is not None} - may_be_noise
-    assert lost == (its_own - {note}) & {key for key in whole if whole[key] is not None}
+    lost = {key for key in whole if found[key] is None and whole[key] is not None}
+    notes = {key for key in its_own if key.endswith("_note")}
+    assert lost == (its_own - notes) & {key for key in whole if whole[key] is not None}
 
 
 def test_partial_results_are_sent_before_each_pass(plan: Plan) -> None:
@@ -346,10 +353,13 @@ def test_partial_results_are_sent_before_each_pass(plan: Plan) -> None:
     names = [each.name for each in passes.PASSES if each.name not in others]
     assert [phase for phase in kept if phase in names] == names
     assert all(kept[name].status == "ok" for name in names)
-    notes = ("dispatch_note", "memory_note", "work_note", "profile_note")
-    assert kept["dispatch"].lost == notes
+    of_passes = ("memory_note", "work_note", "profile_note")
+    of_clocks = ("device_note", "dispatch_note", "in_effect_note")
+    assert kept["clocks"].lost == of_clocks + of_passes
+    assert kept["memory"].lost == of_passes
     assert kept["profile"].lost == ("profile_note",)
-    assert kept["dispatch"].findings.dispatch_rounds_s is None
+    assert kept["clocks"].findings.latency_rounds_s is not None
+    assert kept["clocks"].findings.dispatch_rounds_s is None
     assert kept["memory"].findings.dispatch_rounds_s is not None
     assert kept["ceilings"].findings.flops is not None
     assert kept["profile"].findings.ceiling_flops_per_s is not None, "measured before a profiler is"

@@ -95,14 +95,16 @@ def simulated(
     return Built(of, of.module, trainer.step, trainer.step, trainer), device, times.seen
 
 
-@pytest.mark.parametrize("queues", [True, False])
-def test_the_device_is_synchronised_after_every_part(queues: bool) -> None:
+@pytest.mark.parametrize(("queues", "latency_s"), [(True, 8.125), (False, 8.875)])
+def test_the_device_is_synchronised_after_every_part(queues: bool, latency_s: float) -> None:
+    """The whole step launches forward's 2 s of work, and the rest while the device works."""
     made, device, seen = simulated(queues)
     found = step_parts.read(made, device, BUDGET, seed=0, latency_s=5.0)
     assert found == StepParts(
         forward_rounds_s=(3.0,) * 4,
         backward_rounds_s=(4.5,) * 4,
         optimizer_rounds_s=(1.375,) * 4,
+        parts_latency_rounds_s=(latency_s,) * 4,
         scaler_rounds_s=None,
         parts_note=None,
     )
@@ -116,8 +118,10 @@ def test_a_scaler_has_its_own_part() -> None:
     assert found.optimizer_rounds_s == (1.375,) * 4
     assert found.parts_note is None
     calls = ["zero_grad", "forward", "scale", "backward", "unscale", "step", "update"]
-    assert seen[1:8] == calls, "after it was restored"
-    assert seen.count("restored") == 4 + 1, "before each block, and once at the end"
+    assert seen.count("unscale") == 4 * 2, "in each timed step of the parts, not in whole steps"
+    for place in (i for i, name in enumerate(seen) if name == "unscale"):
+        assert seen[place - 4 : place + 3] == calls
+    assert seen.count("restored") == 2 * 4 + 1, "before each block, and once at the end"
 
 
 def test_unscaling_by_a_fused_optimizer_counts_as_optimizer_time() -> None:
@@ -128,6 +132,19 @@ def test_unscaling_by_a_fused_optimizer_counts_as_optimizer_time() -> None:
     assert found.parts_note == FUSED_UNSCALES
 
 
+def test_whole_steps_and_parts_take_turns_in_random_order() -> None:
+    """Only the parts unscale by themselves; a block has one settling and two timed steps."""
+    orders = []
+    for seed in (0, 0, 1):
+        made, device, seen = simulated(queues=True, scaled=True)
+        step_parts.read(made, device, replace(BUDGET, clock_rounds=20), seed, latency_s=5.0)
+        blocks = "".join(name[0] for name in seen if name in ("unscale", "restored")).split("r")
+        rounds = list(zip(blocks[1:-1:2], blocks[2:-1:2], strict=True))
+        assert set(rounds) == {("uu", ""), ("", "uu")}
+        orders.append(rounds)
+    assert orders[0] == orders[1] != orders[2]
+
+
 def test_a_captured_step_has_no_parts() -> None:
     made, device, seen = simulated(queues=True)
     found = step_parts.read(replace(made, step=lambda: None), device, BUDGET, seed=0, latency_s=5.0)
@@ -135,13 +152,13 @@ def test_a_captured_step_has_no_parts() -> None:
     assert seen == []
 
 
-@pytest.mark.parametrize(("timed_max_s", "blocks"), [(30.0, 2), (1.0, 1), (1e9, 4)])
-def test_slow_steps_get_fewer_blocks(timed_max_s: float, blocks: int) -> None:
-    """A block is a settling step and two timed ones: 27 s."""
+@pytest.mark.parametrize(("timed_max_s", "rounds"), [(60.0, 2), (30.0, 1), (1.0, 1), (1e9, 4)])
+def test_slow_steps_get_fewer_rounds(timed_max_s: float, rounds: int) -> None:
+    """A round of whole steps and of parts has a settling step and two timed ones of each: 53 s."""
     made, device, _ = simulated(queues=False)
     budget = replace(BUDGET, timed_max_s=timed_max_s)
     found = step_parts.read(made, device, budget, seed=0, latency_s=9.0)
-    assert len(found.forward_rounds_s) == blocks
+    assert len(found.forward_rounds_s) == len(found.parts_latency_rounds_s) == rounds
 
 
 class CpuTime(Cpu):
@@ -181,7 +198,7 @@ def test_planted_waits_are_found_in_their_part(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(trainer.scaler, "update", slow_update)
     before = everything(made)
-    budget = replace(smoke().budget, timed_max_s=60.0)
+    budget = replace(smoke().budget, timed_max_s=60.0, clock_rounds=6)  # some may be interrupted
     found = step_parts.read(made, CpuTime(), budget, seed=0, latency_s=0.015)
     assert equal(before, everything(made))
     for rounds, planted_s in (

@@ -24,9 +24,9 @@ from modescope.bench.steps.training import phase as training_phase
 from modescope.bench.steps.training import trainer, training_check
 from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
-from modescope.bench.timing import comparison, rounds
+from modescope.bench.timing import comparison, paired
 from tests.helpers import trained_models
-from tests.helpers.null_columns import MAY_BE_NOISE, NULL_ON_A_CPU, nulls
+from tests.helpers.null_columns import NULL_ON_A_CPU, nulls
 from tests.helpers.probe_models import random, silent, smoke, variant
 from tests.helpers.trained_models import (
     EAGER,
@@ -52,8 +52,9 @@ def run(asked: Case, phases: list[str] | None = None) -> Result:
     return runner.run(report, asked, smoke())
 
 
+NO_DISPATCH = {"dispatch_rounds_s", "baseline_dispatch_rounds_s"}
 OF_TRAINING = {
-    "dispatch_rounds_s",
+    *NO_DISPATCH,
     *("loss_scale", "overflow_skipped", "scaler_rounds_s", "parts_note"),
 }
 
@@ -65,11 +66,11 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
     missing = {name for name, value in asdict(found).items() if value is None}
-    expected = OF_TRAINING if asked is not HALF_AMP else {"dispatch_rounds_s", "parts_note"}
+    expected = OF_TRAINING if asked is not HALF_AMP else NO_DISPATCH | {"parts_note"}
     of_trained = {each.name for group in (LossScaling, StepParts) for each in fields(group)}
-    assert missing & (of_trained | {"dispatch_rounds_s"}) == expected
+    assert missing & (of_trained | NO_DISPATCH) == expected
     with_them = replace(found, **dict.fromkeys(of_trained))
-    assert nulls(with_them) - MAY_BE_NOISE - expected <= NULL_ON_A_CPU
+    assert nulls(with_them) - expected <= NULL_ON_A_CPU
     assert found.dispatch_note == TrainingPhase.no_dispatch
     assert found.in_effect is True
     assert found.seen_grad == "enabled"
@@ -77,8 +78,8 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert found.error_place.split()[0] in ("loss", "gradient", "update")
     assert found.recompiles == 0
     assert len(found.forward_rounds_s) == smoke().budget.clock_rounds
-    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "evidence"]
-    order += ["dispatch", "parts"]
+    order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "check again"]
+    order += ["clocks", "evidence", "parts"]
     assert [phase for phase in phases if phase in order] == order
 
 
@@ -90,7 +91,7 @@ class Watch:
         self.examined: list[Built] = []
         self.timed: tuple[Step, Step | None] | None = None
         self.before_timing: Callable[[], None] = lambda: None
-        build, examine, paired = modes.build, training_check.TrainingCheck.examine, rounds.paired
+        build, examine = modes.build, training_check.TrainingCheck.examine
 
         def watched_build(*arguments: Any) -> Built:
             self.built.append(build(*arguments))
@@ -103,7 +104,7 @@ class Watch:
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline
             self.before_timing()
-            return paired(case, baseline, *others)
+            return paired.paired(case, baseline, *others)
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(training_check.TrainingCheck, "examine", watched_examine)

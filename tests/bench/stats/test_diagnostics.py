@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.diagnostics import DIAGNOSTICS, MODE_DISTANCE, SEPARATION
-from modescope.bench.timing import rounds
+from modescope.bench.timing.paired import paired
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, normal_noise, step
 from tests.helpers import made_up_records
 
@@ -247,17 +247,16 @@ def autoregressive(source: np.random.Generator, n: int, rho: float, sigma: float
 # name -> (flag, logarithms that are added to the case's and to the baseline's durations)
 Disturbance = Callable[[np.random.Generator, NDArray[np.bool_]], tuple[Numbers, Numbers]]
 DISTURBANCES: dict[str, tuple[str, Disturbance]] = {
-    "ramp of 3 %": (
-        "drift",
-        lambda source, first: (np.linspace(0, 0.03, len(first)),) * 2,
-    ),
-    "step of 2 % in the middle": (
-        "drift",
-        lambda source, first: (np.where(np.arange(len(first)) < len(first) // 2, 0, 0.02),) * 2,
-    ),
     "ramp of 3 % of the case alone": (
         "drift",
         lambda source, first: (np.linspace(0, 0.03, len(first)), np.zeros(len(first))),
+    ),
+    "step of 2 % of the case alone": (
+        "drift",
+        lambda source, first: (
+            np.where(np.arange(len(first)) < len(first) // 2, 0, 0.02),
+            np.zeros(len(first)),
+        ),
     ),
     "two modes 5 % apart": (
         "bimodal",
@@ -290,6 +289,22 @@ def share_raised(flag: str, disturb: Disturbance, n: int) -> float:
 def test_a_planted_disturbance_is_flagged(name: str, n: int) -> None:
     flag, disturb = DISTURBANCES[name]
     assert share_raised(flag, disturb, n) >= 0.95
+
+
+@pytest.mark.parametrize("n", [30, 60, 120])
+@pytest.mark.parametrize(
+    "course",
+    [
+        lambda at: 0.3 * at,
+        lambda at: np.where(at < 0.5, 0, 0.2),
+        lambda at: np.where(np.sin(60 * at) > 0, 0, 0.56),
+    ],
+    ids=["ramp", "step", "two speeds"],
+)
+def test_what_slows_both_sides_is_not_flagged(course: Callable[[Numbers], Numbers], n: int) -> None:
+    shared = course(np.arange(n) / n)
+    for flag in DIAGNOSTICS:
+        assert share_raised(flag, lambda source, first: (shared, shared), n) <= 0.02
 
 
 def test_planted_autocorrelation_is_flagged() -> None:
@@ -327,14 +342,31 @@ BUDGET = replace(made_up_records.BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_rounds_under_a_ramp_are_flagged(seed: int) -> None:
-    device = SimulatedDevice(slowdown=lambda now_s: 1 + 0.6 * now_s)  # rounds take about 0.05 s
-    steps = [step(device, (1e-5, 4e-5), scale=normal_noise(2 * seed + i, 0.005)) for i in range(2)]
-    played = rounds.paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
+@pytest.mark.parametrize("case_alone", [True, False])
+def test_a_ramp_is_flagged_where_it_changes_the_ratio(seed: int, case_alone: bool) -> None:
+    machine = constant if case_alone else _ramp
+    device = SimulatedDevice(slowdown=machine)
+    noises = [normal_noise(2 * seed + i, 0.005) for i in range(2)]
+
+    def of_case() -> float:
+        return noises[0]() * (_ramp(device.now_s) if case_alone else 1.0)
+
+    steps = [step(device, (1e-5, 4e-5), scale=scale) for scale in (of_case, noises[1])]
+    played = paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
     flags = diagnostics.raised(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )
-    assert flags == ("drift",)
+    assert ("drift" in flags) == case_alone
+    assert case_alone or flags == ()
+
+
+def _ramp(now_s: float) -> float:
+    """3 % in all, as the rounds take about 0.05 s."""
+    return 1 + 0.6 * now_s
+
+
+def constant(now_s: float) -> float:
+    return 1.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -347,7 +379,7 @@ def test_rounds_with_load_in_every_second_block_are_flagged(seed: int) -> None:
         return noise() * (1.03 if next(calls) % 10 >= 5 else 1.0)
 
     steps = [step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2)]
-    played = rounds.paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
+    played = paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
     flags = diagnostics.raised(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )

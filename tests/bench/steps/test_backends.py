@@ -53,7 +53,7 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     entry = Backend(
         wrapped,
         modes=("third", "third-captured"),
-        capturing=("third-captured",),
+        capturing={"third-captured": "third"},
         options=frozenset(),
         trains=False,
         doubts=((lambda f: f.compiled.graphs == 0, "{f.mode.compile} made nothing"),),

@@ -123,6 +123,38 @@ def as_given() -> list[tuple[str, int]]:
     return [(mode, ops) for mode in ("eager", "no_grad") for ops in (1, 2, 3)]
 
 
+def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
+    command: Command, world: World, results: Path
+) -> None:
+    pair = ["budget=smoke", "model=pointwise", "shape=small"]
+    command("-m", *pair, "mode=compile,reduce-overhead")
+    assert [case.variant.mode.name for case, _ in world.measured] == ["compile"]
+    skipped = next(row for row in rows(results) if row["mode"] == "reduce-overhead")
+    assert skipped["status"] == "skipped"
+    assert "the kernels of mode=compile again" in skipped["reason"]
+    command("-m", *pair, "mode=reduce-overhead")
+    assert [case.variant.mode.name for case, _ in world.measured] == ["reduce-overhead"]
+
+
+@pytest.mark.parametrize(
+    ("words", "left_out"),
+    [
+        (["mode=eager,no_grad"], True),
+        (["mode=eager,compile"], False),
+        (["mode=eager", "baseline.mode=compile"], False),
+        (["mode=eager", "baseline.mode=none"], True),
+        (["mode=eager", "phase=train", "model=mlp"], False),
+    ],
+)
+def test_the_compiler_is_imported_only_where_something_compiles(
+    words: list[str], left_out: bool, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(isolation, "leave_out_compiler", lambda: seen.append(True))
+    command("-m", "budget=smoke", "model=pointwise", "shape=small", *words)
+    assert bool(seen) == left_out
+
+
 def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
     orders = []
     for seed in (0, 0, 1):

@@ -8,7 +8,7 @@ import pytest
 
 from modescope.bench.records.cases import CompileOptions, Mode, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.sweep.refusals import refusal
+from modescope.bench.sweep.refusals import refusal, same_kernels
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -119,3 +119,47 @@ def test_a_baseline_can_be_refused(
 def test_the_case_itself_is_refused_before_its_baseline() -> None:
     both = Variant(EAGER, "tf32")
     assert refusal(case(variant=both, baseline=both), CPU).startswith("tf32 needs")
+
+
+TUNED = replace(REDUCED, name="max-autotune", compile="max-autotune")
+TUNED_ALONE = replace(TUNED, name="tuned", compile="max-autotune-no-cudagraphs")
+
+
+@pytest.mark.parametrize(
+    ("mode", "present", "device", "repeated"),
+    [
+        (REDUCED, COMPILE, CPU, True),
+        (TUNED, TUNED_ALONE, CPU, True),
+        (REDUCED, COMPILE, H100, False),
+        (REDUCED, TUNED_ALONE, CPU, False),
+        (TUNED, COMPILE, CPU, False),
+        (COMPILE, COMPILE, CPU, False),
+        (REDUCED, REDUCED, CPU, False),
+        (REDUCED, replace(COMPILE, grad="no_grad"), CPU, False),
+        (replace(REDUCED, options=DYNAMIC.options), COMPILE, CPU, False),
+        (replace(REDUCED, options=DYNAMIC.options), DYNAMIC, CPU, True),
+    ],
+)
+def test_the_same_kernels_are_measured_once_in_a_sweep(
+    mode: Mode, present: Mode, device: DeviceFacts, repeated: bool
+) -> None:
+    grad = mode.grad
+    asked, other = (
+        case(variant=Variant(replace(each, grad=of), "fp32"))
+        for each, of in ((mode, grad), (present, grad if present.grad != "no_grad" else "no_grad"))
+    )
+    reason = same_kernels(asked, device, {asked.case_id: "asked", other.case_id: "the other"})
+    assert (reason is not None) == repeated
+    if repeated:
+        assert reason == (
+            "there are no CUDA graphs on Some CPU, so this would measure the kernels of "
+            "mode=the other again, which is part of this sweep; measured alone it gets its own row"
+        )
+
+
+def test_another_size_or_baseline_does_not_repeat_a_case() -> None:
+    asked = case(variant=Variant(REDUCED, "fp32"))
+    for changes in ({"shape_json": '{"batch":3}'}, {"baseline": None}, {"threads": 7}):
+        other = case(variant=Variant(replace(REDUCED, compile="default"), "fp32"))
+        assert same_kernels(asked, CPU, {other.case_id: "compile"})
+        assert not same_kernels(asked, CPU, {replace(other, **changes).case_id: "compile"})

@@ -64,8 +64,9 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
     return parquet.write(record(run_id, **fitting | columns), runs)
 
 
-def found(runs: Path, retry: bool = True, **planned: Any) -> Reuse:
-    return Earlier(runs).find(replace(JOB, plan=replace(PLAN, **planned)), retry)
+def found(runs: Path, retry: bool = True, refusal: str | None = None, **planned: Any) -> Reuse:
+    job = replace(JOB, plan=replace(PLAN, **planned), refusal=refusal)
+    return Earlier(runs).find(job, retry)
 
 
 def test_a_row_of_the_same_work_in_the_same_environment_is_reused(tmp_path: Path) -> None:
@@ -121,7 +122,6 @@ def test_rows_that_are_not_reused_have_a_reason(
         {"host": "other"},
         {"git_commit": "other"},
         {"load_1min": 9.0},
-        {"status": "skipped"},
     ],
     ids=str,
 )
@@ -143,7 +143,6 @@ def test_columns_that_do_not_prevent_reuse(tmp_path: Path, columns: dict[str, An
         (None, 0.1, {"status": "wrong_result"}, False),
         (None, None, {"status": "wrong_result"}, True),
         (None, 0.1, {"status": "timeout"}, True),
-        (0.1, None, {"status": "skipped"}, True),
     ],
 )
 def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
@@ -157,6 +156,15 @@ def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
     why = None if stands_in else f"max_error was {was or 'null'}"
     answer = found(tmp_path, retry=False, max_error=asked)
     assert answer == Reuse("20260301" if stands_in else None, why)
+
+
+@pytest.mark.parametrize("refusal", [None, "a CUDA graph needs an NVIDIA GPU"])
+def test_a_skipped_row_is_reused_while_the_case_is_refused(
+    tmp_path: Path, refusal: str | None
+) -> None:
+    measured(tmp_path, status="skipped", max_error=0.1)
+    why = None if refusal else "it was skipped beside another case of its sweep"
+    assert found(tmp_path, refusal=refusal) == Reuse("20260301" if refusal else None, why)
 
 
 def test_a_failed_row_is_reused_with_retry_off(tmp_path: Path) -> None:
@@ -190,7 +198,8 @@ def test_an_additional_pass_does_not_prevent_reuse(tmp_path: Path, name: str) ->
     measured(tmp_path, "20260301")
     measured(tmp_path, "20260302", **{name: False})
     assert found(tmp_path) == Reuse("20260301")
-    assert found(tmp_path, **{name: False}) == Reuse("20260302")
+    without: dict[str, Any] = {name: False}
+    assert found(tmp_path, **without) == Reuse("20260302")
 
 
 def test_a_row_is_reused_only_once(tmp_path: Path) -> None:

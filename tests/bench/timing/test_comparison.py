@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.records.columns import Clocks, Contention, DeviceState
 from modescope.bench.timing import comparison
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, decaying, step
 from tests.helpers.probe_models import smoke
@@ -91,23 +90,35 @@ def measure(compiler: Compiler) -> comparison.Measurement:
     )
 
 
-@pytest.mark.parametrize("phase", ["warm-up", "clocks"])
-def test_compilations_outside_the_rounds_are_not_counted(phase: str) -> None:
-    compiler = Compiler(phase)
+def test_compilations_in_warm_up_are_not_counted() -> None:
+    compiler = Compiler("warm-up")
     found = measure(compiler)
     assert compiler.compiled > 0
-    assert compiler.phases == ["warm-up", "timing", "clocks"]
-    assert found.comparison.compilations == 0
-    assert found.clocks.host_rounds_s == pytest.approx([CASE_S] * BUDGET.clock_rounds)
-    assert found.clocks.clocks_s > sum(found.clocks.host_rounds_s)
-    assert found.contention.watched_s > 0
-    assert found.device_state.device_clock_hz == (SimulatedDevice.CLOCK_HZ,) * 3
-
-
-def test_clocks_are_skipped_after_a_compilation_in_the_rounds() -> None:
-    compiler = Compiler("timing")
-    found = measure(compiler)
     assert compiler.phases == ["warm-up", "timing"]
-    assert found.comparison.compilations == compiler.compiled > 0
-    nothing = Clocks(), Contention(), DeviceState()
-    assert (found.clocks, found.contention, found.device_state) == nothing
+    assert found.comparison.compilations == 0
+
+
+def test_compilations_in_the_rounds_are_counted() -> None:
+    compiler = Compiler("timing")
+    assert measure(compiler).comparison.compilations == compiler.compiled > 0
+
+
+def test_a_measurement_has_the_conditions_of_its_comparison() -> None:
+    found = measure(Compiler("timing"))
+    assert found.contention.watched_s > 0
+    assert found.device_state.device_clock_hz == (SimulatedDevice.CLOCK_HZ,) * 2
+
+
+def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
+    """The device is slower from its first call on."""
+    device: Any = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s == 0 else 2.0)
+    found = comparison.measure(*pair(device), device, BUDGET, 0, stay)
+    clock_hz = SimulatedDevice.CLOCK_HZ
+    assert found.device_state.device_clock_hz == (clock_hz, clock_hz / 2)
+
+
+def test_the_pace_of_the_machine_is_read_in_every_round() -> None:
+    """Its work takes no simulated time."""
+    device = SimulatedDevice(queues=False)
+    found = comparison.compare(*pair(device), device, BUDGET, 0, stay)
+    assert found.rounds.pace_rounds_s == (0.0,) * ROUNDS

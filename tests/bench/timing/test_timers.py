@@ -141,6 +141,30 @@ def test_negative_slopes_are_kept() -> None:
     assert timing.samples_s == pytest.approx((-7.0,))
 
 
+def test_without_a_queue_pipelined_blocks_are_short_ones() -> None:
+    device = SimulatedDevice(queues=False)
+    call = step(device, (1.0, 0.0), scale=settling(CALLS, 9.0))
+    assert timers.pipelined(call, device, CALLS).samples_s == pytest.approx(
+        (9.0, 1.0, 1.0, 1.0, 1.0)
+    )
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_the_length_of_a_pipelined_timing_is_known(queues: bool) -> None:
+    device = SimulatedDevice(queues)
+    timers.pipelined(step(device, (1.0, 0.0)), device, CALLS)
+    assert device.now_s == CALLS * timers.pipelined_blocks(device)
+
+
+def test_the_pipelined_time_withstands_an_interrupted_block() -> None:
+    """The first call of the first block takes 90 s."""
+    device = SimulatedDevice(queues=False)
+    timing = timers.pipelined(step(device, (1.0, 0.0), scale=settling(1, 90.0)), device, CALLS)
+    assert len(timing.samples_s) == timers.SHORT_BLOCKS == 5
+    assert max(timing.samples_s) == pytest.approx((90.0 + 3.0) / CALLS)
+    assert timing.median_s == pytest.approx(1.0)
+
+
 def coarse_clock(tick_s: float, cost_s: float) -> timers.Clock:
     device = SimulatedDevice(read_cost_s=cost_s)
     return lambda: device.clock() // tick_s * tick_s

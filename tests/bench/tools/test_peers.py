@@ -166,10 +166,20 @@ def test_a_failed_process_gives_its_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "seconds"), [("pipelined", 3e-5), ("latency", 3.5e-5), ("device", 3e-5)]
 )
-def test_each_of_our_clocks_reads_its_planted_time(name: str, seconds: float) -> None:
+def test_each_of_our_clocks_reads_its_planted_time_on_a_queue(name: str, seconds: float) -> None:
     device = SimulatedDevice()
     of = Side(Workload(simulated(device, (5e-6, 3e-5))), device, 3.5e-5, LOOP)
     assert median(ours.CLOCKS[name](of, 0.1)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("queues", "seconds"), [(True, 3e-5), (False, 3.5e-5)])
+def test_our_pipelined_time_is_read_within_its_time(queues: bool, seconds: float) -> None:
+    device = SimulatedDevice(queues)
+    of = Side(Workload(simulated(device, (5e-6, 3e-5))), device, seconds, LOOP)
+    samples = ours.pipelined(of, 1.0)
+    assert len(samples) > 50
+    assert median(samples) == pytest.approx(seconds)
+    assert 0.9 < device.now_s < 1.05
 
 
 @pytest.mark.parametrize(("change", "decision"), [(0.0, SAME), (0.02, SLOWER), (-0.02, FASTER)])

@@ -15,6 +15,7 @@ import torch
 from torch._inductor import metrics
 from torch._inductor.scheduler import BaseSchedulerNode
 
+from modescope.bench.case.profiler import capture as capturing
 from modescope.bench.case.profiler import facts
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
 from modescope.bench.case.profiler.capture import (
@@ -22,6 +23,7 @@ from modescope.bench.case.profiler.capture import (
     STEPS,
     Profile,
     capture,
+    columns,
     contradictions,
     with_kernel_events,
 )
@@ -234,6 +236,29 @@ class Ticking(Cpu):
 
 def test_overhead_is_relative_to_the_step_without_the_profiler() -> None:
     assert capture(chain(4), Ticking(), None, 0.25).overhead == 4
+
+
+def test_overhead_is_that_at_equal_pace() -> None:
+    """Steps of 4 s, and of 8 s while the machine is half as fast, against 2 s at twice the pace."""
+    assert capturing._overhead([4.0, 8.0, 8.0], [1.0, 2.0, 2.0], 2.0, 0.5) == 1.0
+    assert capturing._overhead([4.0, 8.0, 8.0], [1.0, 2.0, 2.0], 2.0, None) == 4.0
+
+
+def test_every_profiled_step_has_the_pace_around_it() -> None:
+    seen = profile(chain(4))
+    assert len(seen.paces_s) == len(seen.trace.steps) == STEPS
+    assert min(seen.paces_s) > 0
+    assert seen.typical_pace_s in seen.paces_s
+    assert columns(seen, launches=False).profiled_pace_s == seen.typical_pace_s
+
+
+def test_the_pace_is_that_beside_the_typical_step(sane: Profile) -> None:
+    first = sane.trace.steps[0]
+    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.0, 2.0))
+    of_three = replace(sane, trace=replace(sane.trace, steps=steps), paces_s=(0.3, 0.1, 0.2))
+    assert of_three.typical.span_s == 2.0
+    assert of_three.typical_pace_s == 0.2
+    assert replace(of_three, paces_s=(0.3, 0.1)).typical_pace_s is None, "a step was lost"
 
 
 def test_steps_that_do_different_things_are_noted() -> None:

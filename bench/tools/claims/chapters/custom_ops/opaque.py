@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps.evidence import graph_breaks
+from modescope.bench.steps.evidence import graph_break_watch
 from modescope.bench.tools.claims import lab
 from modescope.bench.tools.claims.measuring import CompilerWork
 
@@ -105,12 +105,12 @@ def custom_op_no_fake(device: lab.Hardware) -> lab.Values:
             torch.compiler.reset()
             compiled = torch.compile(lambda x, op=op: op(x * 2) * 2, backend="eager")
             try:
-                with graph_breaks.watch() as broken:
+                with graph_break_watch.watch() as broken:
                     result = compiled(torch.ones(2))
             except Exception as error:
                 errors[how] = one_line(_origin(error))
             else:
-                breaks[how] = graph_breaks.count(broken)
+                breaks[how] = graph_break_watch.count(broken)
                 right[how] = torch.equal(result, torch.full((2,), 6.0))
     torch.compiler.reset()
     return errors, breaks, right

@@ -12,8 +12,9 @@ from torch._dynamo.exc import Unsupported
 from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from modescope.bench.steps.evidence import code_places, graph_breaks
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, GraphBreakWatch, Site
+from modescope.bench.steps.evidence import code_places, graph_break_watch
+from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
+from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site, summary
 from tests.helpers.breaking_models import BY_HAND, Counted, build
 from tests.helpers.paths import HELPERS
 
@@ -50,7 +51,7 @@ def called(name: str, compile_it: Callable[[torch.nn.Module], Any]) -> Any:
 
 
 def watched(name: str) -> GraphBreaks:
-    with graph_breaks.watch() as watch:
+    with graph_break_watch.watch() as watch:
         called(name, lambda module: torch.compile(module, backend="eager"))
     return watch.breaks
 
@@ -85,7 +86,7 @@ def test_graph_breaks_are_the_same_without_columns_in_stacks(
             for frame in error.real_stack
         ]
 
-    monkeypatch.setattr(graph_breaks, "_stack", without_columns)
+    monkeypatch.setattr(graph_break_watch, "_stack", without_columns)
     assert len(watched(name).sites) == BY_HAND[name].sites
     monkeypatch.setattr(code_places, "columns_of", lambda error: {})
     torch.compiler.reset()
@@ -111,7 +112,7 @@ def test_cases_where_torch_explain_counts_wrongly(name: str) -> None:
 def test_a_second_call_and_a_recompilation_add_no_site() -> None:
     module, _ = build("Nested")
     compiled = torch.compile(module.eval(), backend="eager", dynamic=False)
-    with graph_breaks.watch() as watch:
+    with graph_break_watch.watch() as watch:
         for rows in (3, 3, 4, 5):
             compiled(torch.ones(rows, 4))
     assert len(watch.breaks.sites) == 1
@@ -123,7 +124,7 @@ def test_breaks_of_an_earlier_watch_are_not_counted_again() -> None:
 
 
 def test_code_that_is_not_compiled_has_no_breaks() -> None:
-    with graph_breaks.watch() as watch:
+    with graph_break_watch.watch() as watch:
         called("Two", lambda module: module)
     assert watch.breaks == GraphBreaks((), ())
 
@@ -155,11 +156,11 @@ def test_a_function_skipped_by_dynamo_is_a_site_without_a_report(
 
 def test_without_the_hooks_in_torch_breaks_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(InstructionTranslatorBase, "step_graph_break")
-    with graph_breaks.watch() as watch:
+    with graph_break_watch.watch() as watch:
         called("Plain", lambda module: torch.compile(module, backend="eager"))
     assert watch.breaks is None
     with pytest.raises(RuntimeError, match="does not report graph breaks"):
-        graph_breaks.count(watch)
+        graph_break_watch.count(watch)
 
 
 # Places
@@ -255,18 +256,18 @@ def test_the_end_of_a_graph_is_a_site_only_in_functions_without_one() -> None:
         ("It failed. Got error:\n\nPrinting\n  Hint: …", "It failed. Got error: Printing"),
         ("Only a lead:", "Only a lead:"),
         ("", "torch gave no reason"),
-        ("x" * 1000, "x" * graph_breaks.REASON_MAX_LENGTH),
+        ("x" * 1000, "x" * graph_break_watch.REASON_MAX_LENGTH),
     ],
 )
 def test_the_reason_is_the_line_with_the_kind_of_break(text: str, reason: str) -> None:
-    assert graph_breaks._reason(text) == reason
+    assert graph_break_watch._reason(text) == reason
 
 
 def test_the_summary_names_the_first_break_and_the_number_of_others() -> None:
     first, second = Site("net.py:12", "a print"), Site(None, "another")
-    assert graph_breaks.summary([first]) == "a print at net.py:12"
-    assert graph_breaks.summary([first, second]) == "a print at net.py:12 and 1 more"
-    assert graph_breaks.summary([second]) == "another"
+    assert summary([first]) == "a print at net.py:12"
+    assert summary([first, second]) == "a print at net.py:12 and 1 more"
+    assert summary([second]) == "another"
 
 
 def test_columns_are_canonical_json() -> None:

@@ -1,0 +1,68 @@
+"""Ratios of two clocks within a round, and the machine's pace over the rounds.
+
+Each ratio relates two times of the same round, so the machine's pace cancels in it, as it does in
+the speedup. Medians of clocks that were taken separately would compare times at different paces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from modescope.analysis.format.phrases import Row
+from modescope.bench.stats import estimates
+from modescope.bench.stats.estimates import Estimate
+
+# statistic -> the clocks above and below the line; their columns are <clock>_rounds_s
+RATIOS = {
+    "_host_share": ("host", "clocks_latency"),
+    "_device_share": ("device", "clocks_latency"),
+    "_pipelined_share": ("pipelined", "clocks_latency"),
+    "_dispatch_share": ("dispatch", "clocks_latency"),
+    "_host_per_device": ("host", "device"),
+    "_device_gain": ("baseline_device", "device"),
+    "_dispatch_gain": ("baseline_dispatch", "dispatch"),
+    "_forward_share": ("forward", "parts_latency"),
+    "_backward_share": ("backward", "parts_latency"),
+    "_optimizer_share": ("optimizer", "parts_latency"),
+    "_scaler_share": ("scaler", "parts_latency"),
+    "_paced_latency": ("latency", "pace"),
+}
+
+PACE_ENDS = (0.05, 0.95)
+"""Quantiles of the paces of a run that count as its fastest and slowest: single rounds may be
+interrupted, or read too short."""
+
+
+def _ratio(run: Row, top: str, bottom: str) -> Estimate | None:
+    return estimates.ratio(run[f"{top}_rounds_s"], run[f"{bottom}_rounds_s"])
+
+
+def _pace_fastest(run: Row) -> Estimate | None:
+    """The time of the fixed code in the fastest rounds, seconds."""
+    ends = _pace_ends_s(run)
+    return None if ends is None else Estimate(ends[0], None, None)
+
+
+def _pace_slowest(run: Row) -> Estimate | None:
+    """The machine's speed in its slowest rounds as a share of that in its fastest."""
+    ends = _pace_ends_s(run)
+    return None if ends is None else Estimate(ends[0] / ends[1], None, None)
+
+
+def _pace_ends_s(run: Row) -> tuple[float, float] | None:
+    paces_s = estimates.finite(run["pace_rounds_s"])
+    if paces_s is None or paces_s.min() <= 0:
+        return None
+    fast_s, slow_s = np.quantile(paces_s, PACE_ENDS)
+    return float(fast_s), float(slow_s)
+
+
+STATISTICS: dict[str, Callable[[Row], Estimate | None]] = {
+    **{name: partial(_ratio, top=top, bottom=bottom) for name, (top, bottom) in RATIOS.items()},
+    "_pace_fastest": _pace_fastest,
+    "_pace_slowest": _pace_slowest,
+}
+"""Statistics of a process, from the rounds that it stores."""

@@ -1,0 +1,68 @@
+"""Reads all clocks of case and baseline (`bench.timing.clock_rounds`) into the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from modescope.bench.case import dispatch
+from modescope.bench.case.first_call import Contender
+from modescope.bench.case.paired_timing import redraw
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.results import Findings, joined
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.timing import clock_rounds, pace
+from modescope.bench.timing.rounds import Clock
+
+NOTES = ("device_note", "dispatch_note")
+"""The columns that explain why others are null."""
+
+
+def run(
+    candidate: Contender,
+    baseline: Contender | None,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    """`findings` with all clocks of the candidate, and those of the baseline that are compared.
+
+    To be called after the paired rounds, because a compiled mode compiles once more for an empty
+    batch.
+    """
+    start = device.clock()
+    contenders = [each for each in (candidate, baseline) if each]
+    empty, note = _dispatch(contenders, case, device, plan)
+    seed = plan.seed + plan.replicate
+    assert findings.latency_rounds_s
+    of_baseline = findings.baseline_latency_rounds_s
+    read = clock_rounds.read(
+        [each.built.step for each in contenders],
+        device,
+        plan.budget,
+        seed,
+        [median(each) for each in (findings.latency_rounds_s, of_baseline) if each],
+        redraw(contenders, device, seed),
+        [*empty, pace.clock("clocks_pace")],
+    )
+    return joined(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
+
+
+def _dispatch(
+    contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
+) -> tuple[list[Clock], str | None]:
+    """The clock of dispatch, if the candidate has any, and the note about it."""
+    if reason := phase_of(case.options).no_dispatch:
+        return [], reason
+    calls = (
+        dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
+        for each in contenders
+    )
+    of_case = next(calls)
+    if of_case.step is None:
+        return [], of_case.note
+    steps = [of_case.step, *(each.step for each in calls if each.step is not None)]
+    return [dispatch.clock(steps, device, plan.budget)], of_case.note

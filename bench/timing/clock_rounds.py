@@ -1,0 +1,155 @@
+"""Reads all clocks of a warm call in rounds, so that they can be related to each other.
+
+Clocks that are read one after the other cannot: on a machine whose pace changes by half, host time
+and latency of one call differ by as much. In a round each clock stands beside the others.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from modescope.bench.devices.devices import Device, Step
+from modescope.bench.records.cases import Budget
+from modescope.bench.records.columns import Clocks
+from modescope.bench.timing import timers
+from modescope.bench.timing.memory_layout import Redraw
+from modescope.bench.timing.paired import latency_clock
+from modescope.bench.timing.rounds import (
+    Clock,
+    Round,
+    Seconds,
+    Side,
+    medians,
+    orders,
+    play,
+    quiet_gc,
+    settling,
+)
+
+EVENT_BLOCK_S = 500e-6
+"""Length of a block between two device marks, as CUDA events resolve only about 0.5 µs."""
+
+SLOPE_BLOCKS = 5  # a slope is a difference: the same certainty needs longer blocks
+
+SHORTEST_S = 1e-6  # no kernel is shorter: limits the calls of a step without work
+
+FEWER = 4  # a block that overfills the queue is repeated with a quarter of the calls
+
+TOO_SHORT = "its device time is too short for the device's clock"
+
+PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
+
+
+@dataclass(frozen=True)
+class _Block:
+    """How many calls can be queued on a held device; None, and the reason, if not even one."""
+
+    calls: int | None
+    wanted: int
+    reason: str | None = None
+
+
+def read(
+    steps: Sequence[Step],
+    device: Device,
+    budget: Budget,
+    seed: int,
+    per_call_s: Sequence[float],
+    redraw: Redraw = lambda: None,
+    others: Sequence[Clock] = (),
+) -> Clocks:
+    """All clocks of warm steps: of the case, and of the baseline where it is the second step.
+
+    `per_call_s`: about how long a call of each takes; `redraw`: see `bench.timing.memory_layout`;
+    `others`: further clocks of these rounds, named as their columns. There are
+    `budget.clock_rounds` rounds, fewer if they do not fit in `budget.timed_max_s`.
+    """
+    start = device.clock()
+    with quiet_gc():
+        clocks = [*_of_case(steps[0], device, budget, per_call_s[0], redraw), *others]
+        blocks = [
+            _calls_that_fit(step, device, expected_s)
+            for step, expected_s in zip(steps, per_call_s, strict=True)
+        ]
+        if blocks[0].calls is not None:
+            clocks.append(_device_clock(steps, blocks, per_call_s, redraw))
+        planned = orders(clocks, budget.clock_rounds, random.Random(seed))
+        played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
+    columns: dict[str, Any] = dict(_columns(clocks, played))
+    isolated = columns.get("device_rounds_s") is not None
+    return Clocks(
+        **columns,
+        device_note=None if isolated else _why_no_device_time(blocks[0], played[0]),
+        device_calls=blocks[0].calls if isolated else None,
+        device_calls_wanted=blocks[0].wanted if isolated else None,
+        clocks_s=device.clock() - start,
+    )
+
+
+def _of_case(
+    step: Step, device: Device, budget: Budget, expected_s: float, redraw: Redraw
+) -> Iterator[Clock]:
+    yield latency_clock("clocks_latency", [step], device, budget, [expected_s], redraw)
+    cost_s = timers.reading_cost(device.clock)
+    pipelined = SLOPE_BLOCKS if device.queues else 1 / timers.SHORT_BLOCKS
+    for name, timer, blocks in (
+        ("host", timers.host, 1),
+        ("pipelined", timers.pipelined, pipelined),
+    ):
+        calls = timers.calls_for(blocks * budget.block_s, expected_s, cost_s)
+        yield Clock(name, (Side(step, timer, calls, settling(expected_s)),), redraw)
+
+
+def _device_clock(
+    steps: Sequence[Step], blocks: Sequence[_Block], per_call_s: Sequence[float], redraw: Redraw
+) -> Clock:
+    sides = tuple(
+        Side(step, timers.device_time, block.calls, settling(expected_s))
+        for step, block, expected_s in zip(steps, blocks, per_call_s, strict=True)
+        if block.calls is not None
+    )
+    return Clock("device", sides, redraw)
+
+
+def _columns(
+    clocks: Sequence[Clock], played: Sequence[Round]
+) -> Iterator[tuple[str, Seconds | None]]:
+    """Each column and its values, paired by position; None without a value."""
+    for place, clock in enumerate(clocks):
+        for side, prefix in zip(range(len(clock.sides)), PREFIXES, strict=False):
+            values_s = medians(played, place, side)
+            # A slope may be noise, or 0 by a coarse clock.
+            meaningful = values_s and median(values_s) > 0
+            yield f"{prefix}{clock.name}_rounds_s", values_s if meaningful else None
+
+
+def _why_no_device_time(block: _Block, first: Round) -> str:
+    """The reason: `block` is of the case; the device clock, if there is one, is the last."""
+    return block.reason or first.timings[-1][0].reason or TOO_SHORT
+
+
+def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:
+    """As many calls as a block needs, or the most that can be queued on a held device."""
+    calls = wanted = timers.calls_for(EVENT_BLOCK_S, latency_s, 0.0) if device.queues else 1
+    while True:
+        timing = timers.device_time(step, device, calls)
+        if timing.samples_s and calls == wanted:
+            return _long_enough(step, device, calls, timing.samples_s[0])
+        if timing.samples_s:
+            return _Block(calls, wanted)
+        if calls == 1:
+            return _Block(None, wanted, timing.reason)
+        calls = max(1, calls // FEWER)
+
+
+def _long_enough(step: Step, device: Device, calls: int, device_s: float) -> _Block:
+    """More calls, if they can be queued, where `calls` of them make too short a block."""
+    wanted = max(calls, math.ceil(EVENT_BLOCK_S / max(device_s, SHORTEST_S)))
+    if wanted > calls and timers.device_time(step, device, wanted).samples_s:
+        return _Block(wanted, wanted)
+    return _Block(calls, wanted)

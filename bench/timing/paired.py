@@ -1,0 +1,102 @@
+"""Paired rounds of case and baseline, from which the speedup and its interval come."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from modescope.bench.devices.devices import Device, Step
+from modescope.bench.records.cases import Budget
+from modescope.bench.records.columns import Rounds
+from modescope.bench.stats import estimates
+from modescope.bench.timing.memory_layout import Redraw
+from modescope.bench.timing.rounds import (
+    Clock,
+    Round,
+    Seconds,
+    Side,
+    medians,
+    orders,
+    play,
+    quiet_gc,
+    settling,
+    thinned,
+)
+from modescope.bench.timing.timers import calls_for, latency, reading_cost
+
+PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
+
+
+def paired(
+    case: Step,
+    baseline: Step | None,
+    device: Device,
+    budget: Budget,
+    seed: int,
+    per_call_s: Sequence[float],
+    redraw: Redraw = lambda: None,
+    pace: Clock | None = None,
+) -> Rounds:
+    """Paired rounds of case and baseline; without a baseline, rounds of the case alone.
+
+    A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
+    the budget's rounds and time, whether or not the difference is significant: stopping at
+    significance gives 20 % false alarms. `per_call_s`: expected duration of each step, as from
+    `warm_up`; `seed`: of the order within rounds; `redraw`: see `bench.timing.memory_layout`;
+    `pace`: a clock to read in every round, see `bench.timing.pace`.
+    """
+    steps = (case,) if baseline is None else (case, baseline)
+    compared = latency_clock("latency", steps, device, budget, per_call_s, redraw)
+    clocks = [compared, *([pace] if pace else [])]
+    shuffle = random.Random(seed)
+    with quiet_gc():
+        start = device.clock()
+        pilot = orders(clocks, budget.pilot_rounds, shuffle)
+        patience = start + PILOT_PATIENCE * budget.timed_max_s
+        played = play(clocks, pilot, device, patience)
+        goal = _goal(played, device.clock() - start, budget)
+        rest = orders(clocks, max(0, goal - len(played)), shuffle)
+        played += play(clocks, rest, device, start + budget.timed_max_s)
+        seconds = device.clock() - start
+    case_s, baseline_s = _durations(played)
+    return Rounds(
+        timed_s=seconds,
+        calls_per_round=compared.sides[0].calls,
+        latency_rounds_s=case_s,
+        baseline_latency_rounds_s=baseline_s,
+        case_ran_first=None if baseline is None else tuple(each.case_first for each in played),
+        pace_rounds_s=medians(played, 1, 0) if pace else None,
+        latency_calls_s=thinned([call_s for each in played for call_s in each.case_calls_s]),
+    )
+
+
+def latency_clock(
+    name: str,
+    steps: Sequence[Step],
+    device: Device,
+    budget: Budget,
+    per_call_s: Sequence[float],
+    redraw: Redraw,
+) -> Clock:
+    """Times blocks of `budget.block_s` of calls that are waited for."""
+    cost_s = reading_cost(device.clock)
+    sides = (
+        Side(step, latency, calls_for(budget.block_s, expected_s, cost_s), settling(expected_s))
+        for step, expected_s in zip(steps, per_call_s, strict=True)
+    )
+    return Clock(name, tuple(sides), redraw)
+
+
+def _goal(played: Sequence[Round], seconds: float, budget: Budget) -> int:
+    """The number of rounds, estimated from the pilot; even if the budget allows, for balance."""
+    needed = estimates.rounds_needed(
+        *_durations(played), budget.half_width, budget.min_rounds, budget.max_rounds
+    )
+    affordable = int(budget.timed_max_s * len(played) / seconds)
+    return min(needed + needed % 2, budget.max_rounds, affordable)
+
+
+def _durations(played: Sequence[Round]) -> tuple[Seconds, Seconds | None]:
+    """Per round: the case's duration and the baseline's, None where there is no baseline."""
+    has_baseline = len(played[0].timings[0]) > 1
+    return medians(played, 0, 0), medians(played, 0, 1) if has_baseline else None

@@ -1,0 +1,44 @@
+"""The pace of the machine, beside what is timed."""
+
+from __future__ import annotations
+
+import pytest
+
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.timing import pace, rounds
+from modescope.bench.tools.testbed.simulated import SimulatedDevice, spikes, step
+
+
+def test_the_pace_is_the_time_of_its_work_at_the_machine_s_speed() -> None:
+    device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1.0 if now_s < 1.0 else 1.75)
+    work = step(device, (0.1, 0.0))
+    assert pace.time_of(work, device, 4).samples_s == pytest.approx((0.1,) * 4)
+    device.launch(1.0, 0.0)
+    assert pace.time_of(work, device, 4).samples_s == pytest.approx((0.175,) * 4)
+
+
+def test_the_pace_does_not_wait_for_the_device() -> None:
+    device = SimulatedDevice()
+    device.launch(0.0, 100.0)
+    assert pace.time_of(step(device, (0.1, 0.0)), device, 4).samples_s == pytest.approx((0.1,) * 4)
+
+
+def test_one_value_of_a_round_is_the_median_of_several_calls() -> None:
+    device = SimulatedDevice(queues=False)
+    work = step(device, (0.1, 0.0), scale=spikes(0, share=0.2, factor=50))
+    order = ((0, 0),)
+    played = rounds.play([pace.clock(step=work)], [order] * 50, device, deadline=1e9)
+    assert rounds.medians(played, 0, 0).count(pytest.approx(0.1)) >= 40
+    assert len(played[0].case_calls_s) == pace.CALLS
+
+
+def test_the_clock_has_the_name_of_its_column() -> None:
+    assert pace.clock().name == "pace"
+    assert pace.clock("clocks_pace").name == "clocks_pace"
+
+
+def test_the_work_is_short_but_long_for_the_clock() -> None:
+    """About 20 us; a reading of the clock takes less than 0.1 us."""
+    timing = pace.time_of(pace.work, Cpu(), 101)
+    assert timing.median_s is not None
+    assert 2e-6 < timing.median_s < 5e-4
