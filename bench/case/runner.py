@@ -116,6 +116,7 @@ def _timed(
     findings = judge.judge(candidate.built, findings)
     replays = [each for each in (candidate, baseline) if each and each.replays_graphs(device)]
     if not replays:
+        progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
     notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
     unproven = ("in_effect_note",) if replays else ()
