@@ -71,7 +71,8 @@ def _caution(rows: Iterable[Row]) -> str:
 
 def _pace(rows: Iterable[Row]) -> str:
     """How slow the machine was at times; empty where it kept its pace, or where that is unknown."""
-    slowest = min((row["pace_slowest"] or 1.0 for row in rows), default=1.0)
+    on_cpu = (row for row in rows if not phrases.on_cuda(row))
+    slowest = min((row["pace_slowest"] or 1.0 for row in on_cpu), default=1.0)
     if slowest >= STEADY:
         return ""
     return (

@@ -130,10 +130,14 @@ def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
 
 
 def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """The latency if each round had run at the fastest pace of the row's environment."""
+    """The latency if each round had run at the fastest pace of the row's environment.
+
+    Null on CUDA: the pace is the host's, and the time of a call may be the device's.
+    """
     paces_s = part("_pace_fastest", "value")(rows)
     fastest_s: pd.Series = paces_s.groupby(rows["environment_id"]).transform("min")
-    return part("_paced_latency", "value")(rows) * fastest_s
+    latency_s: pd.Series = part("_paced_latency", "value")(rows) * fastest_s
+    return latency_s.where(~_on_cuda(rows))
 
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:

@@ -135,11 +135,10 @@ METRICS = (
              "above 1 is less work of the device; null on a CPU, and where either is unknown"),
     *_paired("dispatch_gain", "higher",
              "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
-             "1 is less dispatch; null where either is unknown"),
+             "1 is less dispatch; null where either is unknown, and where one of the two compiles"),
     Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
-           "how fast the machine was in the slowest rounds of the speedup, relative to the fastest "
-           "(0.57: a fixed piece of Python code took 1 ÷ 0.57 times as long): 5th ÷ 95th "
-           "percentile of its times, so that single rounds do not count; null where no pace was "
+           "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
+           "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "
            "measured. Ratios within rounds do not depend on it, times in seconds do"),
     Metric("latency_at_full_pace_s", formulas.latency_at_full_pace_s, "s", "lower",
            "median over rounds of latency ÷ time of the fixed Python code in the same round, × the "

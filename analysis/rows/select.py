@@ -37,15 +37,16 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
     """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
 
     The newest run is used even if it failed and an older one did not; a smoke run never replaces
-    one of a real budget. `among`: considers only runs with these ids.
+    one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
     """
     runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
     runs = runs.assign(environment=_environment_letter(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
     process = [*CASE, "replicate"]
-    runs = runs.assign(_real=runs["budget_rank"] != 0)
-    has_real = runs.groupby(process, dropna=False)["_real"].transform("any")
-    runs = runs[runs["_real"] | ~has_real].drop(columns="_real")
+    for preferred in (runs["status"] != "skipped", runs["budget_rank"] != 0):
+        wanted = preferred[runs.index]
+        keys = [runs[name] for name in process]
+        runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
     times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
     runs = runs.assign(measured_times=times)
     return runs.drop_duplicates(process, keep="last").reset_index(drop=True)

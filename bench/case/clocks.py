@@ -34,17 +34,19 @@ def run(
     batch.
     """
     start = device.clock()
-    contenders = [each for each in (candidate, baseline) if each]
+    contenders = [candidate]
+    call_s = [median(findings.latency_rounds_s or ())]
+    if baseline is not None and findings.baseline_latency_rounds_s is not None:
+        contenders.append(baseline)
+        call_s.append(median(findings.baseline_latency_rounds_s))
     empty, note = _dispatch(contenders, case, device, plan)
     seed = plan.seed + plan.replicate
-    assert findings.latency_rounds_s
-    of_baseline = findings.baseline_latency_rounds_s
     read = clock_rounds.read(
         [each.built.step for each in contenders],
         device,
         plan.budget,
         seed,
-        [median(each) for each in (findings.latency_rounds_s, of_baseline) if each],
+        call_s,
         redraw(contenders, device, seed),
         [*empty, pace.clock("clocks_pace")],
     )
@@ -54,12 +56,18 @@ def run(
 def _dispatch(
     contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
 ) -> tuple[list[Clock], str | None]:
-    """The clock of dispatch, if the candidate has any, and the note about it."""
+    """The clock of dispatch, if the candidate has any, and the note about it.
+
+    The baseline's is read beside it if both compile or none does: compiled code for an empty batch
+    has no launches, so the two would not be the same thing.
+    """
     if reason := phase_of(case.options).no_dispatch:
         return [], reason
+    compiles = case.variant.mode.compiles
     calls = (
         dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
         for each in contenders
+        if each.facts.mode.compiles == compiles
     )
     of_case = next(calls)
     if of_case.step is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from modescope.bench.steps.evidence.generated_code import CodeWatch
     from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
 
-Watched = TypeVar("Watched")
-Maybe = AbstractContextManager[Watched | None]
-
 
 @dataclass(frozen=True)
 class Contender:
@@ -35,6 +32,10 @@ class Contender:
     facts: mode_effect.Facts
     generated: GeneratedCode  # code of the first call's compilation; null without `profile`
     setup: Peak | None  # peak memory of the first call; None without `memory`
+
+    def replays_graphs(self, device: Hardware) -> bool:
+        """Whether its calls should replay CUDA graphs, of which only a profile is the proof."""
+        return device.type == "cuda" and backends.replays_graphs(self.facts.mode)
 
     def effect(self, device: Hardware) -> mode_effect.ModeEffect:
         """Whether the mode took effect. To be called after all timing, because it may profile."""

@@ -73,10 +73,14 @@ def _settle(case: Case, plan: Plan) -> None:
         case.variant.dtype == "tf32"
     )  # convolutions have their own switch
     torch.manual_seed(plan.seed)
+    phase_of(case.options).apply_settings()
+
+
+def _settle_compiler(case: Case) -> None:
+    """The same for the compiler, which the model may have imported when it was built and called."""
     if case.compiles or compiler.is_imported():
         compiler.import_it()  # not in the first call, whose time is measured
         torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
-    phase_of(case.options).apply_settings()
 
 
 def _timed(
@@ -94,6 +98,7 @@ def _timed(
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
+    _settle_compiler(case)
     progress("first call")
     subject = replace(subject, random=check.random)
     judge = judge_of(check, subject, case, plan, device)
@@ -109,14 +114,21 @@ def _timed(
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
+    replays = [each for each in (candidate, baseline) if each and each.replays_graphs(device)]
+    if not replays:
+        progress("evidence")
+        findings = _prove(candidate, baseline, device, findings)
     notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
-    partial_result = Result("ok", None, findings, (*clocks.NOTES, "in_effect_note", *notes))
+    unproven = ("in_effect_note",) if replays else ()
+    partial_result = Result("ok", None, findings, (*clocks.NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     with candidate.built.kept():
         read = partial(clocks.run, candidate, baseline, case, device, plan)
         findings = passes.guarded("clocks", clocks.NOTES, read, findings)
-    progress("evidence")
-    return candidate, judge.last_check, _prove(candidate, baseline, device, findings)
+    if replays:  # proved last, because that profiles, which may slow down what is timed later
+        progress("evidence")
+        findings = _prove(candidate, baseline, device, findings)
+    return candidate, judge.last_check, findings
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
@@ -170,5 +182,11 @@ def _prove(
     findings = joined(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings
-    without = replace(findings, baseline_latency_rounds_s=None, case_ran_first=None)
+    without = replace(
+        findings,
+        baseline_latency_rounds_s=None,
+        case_ran_first=None,
+        baseline_device_rounds_s=None,
+        baseline_dispatch_rounds_s=None,
+    )
     return flagged(without, "baseline_not_in_effect")

@@ -167,7 +167,8 @@ class Clocks:
         "per round of the clocks: host time of the same call on an empty batch, which does no work"
     )
     baseline_dispatch_rounds_s: tuple[float, ...] | None = nullable(
-        "the same for the baseline's call; null also where the baseline has no dispatch"
+        "the same for the baseline's call; null also where the baseline has no dispatch, and where "
+        "one of the two compiles and the other does not"
     )
     dispatch_note: str | None = nullable("why dispatch_rounds_s is null, or what to know about it")
     clocks_s: float | None = nullable(
@@ -257,12 +258,12 @@ class StepParts:
     optimizer_rounds_s: tuple[float, ...] | None = nullable(
         "the same for the optimizer's step, and for dropping the gradients before the next"
     )
-    parts_latency_rounds_s: tuple[float, ...] | None = nullable(
-        "per block of this pass: latency of the whole step, to which its parts are related"
-    )
     scaler_rounds_s: tuple[float, ...] | None = nullable(
         "the same for scaling the loss, unscaling the gradients (unless a fused optimizer does it) "
         "and updating the scale; null without GradScaler"
+    )
+    parts_latency_rounds_s: tuple[float, ...] | None = nullable(
+        "per block of this pass: latency of the whole step, to which its parts are related"
     )
     parts_note: str | None = nullable("why these are null, or what to know about them")
 

@@ -61,15 +61,15 @@ class Earlier:
     def find(self, job: Job, retry: bool) -> Reuse:
         """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
         rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
-        newest_first = sorted(rows, key=lambda row: str(row["run_id"]), reverse=True)
+        skipped_too = bool(job.refusal)  # else it was skipped beside another case of its sweep
+        fitting = [row for row in rows if skipped_too or row["status"] != "skipped"]
+        newest_first = sorted(fitting, key=lambda row: str(row["run_id"]), reverse=True)
         differences = [_difference(row, job.plan, job.environment) for row in newest_first]
         if None not in differences:
             return Reuse(None, differences[0] if differences else None)
         row = newest_first[differences.index(None)]
         if row["status"] not in FINAL and retry:
             return Reuse(None, f"status was {row['status']}")
-        if row["status"] == "skipped" and not job.refusal:
-            return Reuse(None, "it was skipped beside another case of its sweep")
         rows.remove(row)
         return Reuse(row["run_id"])
 

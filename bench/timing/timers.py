@@ -122,22 +122,23 @@ def _held_block(step: Step, device: Device, calls: int, hold_s: float) -> float 
 def pipelined(step: Step, device: Device, calls: int) -> Timing:
     """The time that a further call adds if calls follow each other without waiting.
 
-    Without a queue: SHORT_BLOCKS samples, each the mean of `calls` calls. With a queue: one sample,
-    the slope between a block of `calls` and one of twice as many. A single block would give
-    (host + calls x device) / calls: up to 10 % too much for ten calls on a busy device. An
-    interruption of the shorter block can make a slope negative. Such slopes are kept, because
+    Without a queue: means of up to SHORT_BLOCKS blocks, which have `calls` calls together. With a
+    queue: one sample, the slope between a block of `calls` and one of twice as many. A single block
+    would give (host + calls x device) / calls: up to 10 % too much for ten calls on a busy device.
+    An interruption of the shorter block can make a slope negative. Such slopes are kept, because
     without them the median of many would be too high.
     """
     if not device.queues:
-        blocks = repeat(None, SHORT_BLOCKS)
-        return Timing(tuple(_block(step, device, calls) / calls for _ in blocks))
+        blocks = min(SHORT_BLOCKS, calls)
+        each = calls // blocks
+        return Timing(tuple(_block(step, device, each) / each for _ in range(blocks)))
     single_s, double_s = _block(step, device, calls), _block(step, device, 2 * calls)
     return Timing(((double_s - single_s) / calls,))
 
 
 def pipelined_blocks(device: Device) -> int:
     """How many times as long as a block of its calls `pipelined` takes."""
-    return 3 if device.queues else SHORT_BLOCKS
+    return 3 if device.queues else 1
 
 
 def _block(step: Step, device: Device, calls: int) -> float:

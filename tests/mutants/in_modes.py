@@ -18,8 +18,8 @@ MODE = (
     Fault(
         "a case skipped beside another stays skipped alone",
         "bench/sweep/resume.py",
-        'if row["status"] == "skipped" and not job.refusal:',
-        "if False:",
+        "skipped_too = bool(job.refusal)",
+        "skipped_too = True",
         ("tests/bench/sweep/test_resume.py",),
     ),
     Fault(

@@ -42,7 +42,10 @@ ROUNDS = (
     Fault(
         "clocks read one after the other",
         "bench/timing/clock_rounds.py",
-        "        played = play(clocks, planned, device, device.clock() + budget.timed_max_s)\n",
+        "        played = play(clocks, planned[: budget.pilot_rounds], "
+        "device, begun + patience_s)\n"
+        "        rest = planned[budget.pilot_rounds :]\n"
+        "        played += play(clocks, rest, device, begun + budget.timed_max_s)\n",
         "        each_alone = [\n"
         "            play([clock], orders([clock], len(planned), random), device, math.inf)\n"
         "            for clock in clocks\n"

@@ -58,7 +58,7 @@ class Profile:
 
     @property
     def typical(self) -> StepFacts | None:
-        """The step with the median span; all facts are of this step, so they are consistent."""
+        """The step with the median span at equal pace; all facts are of this one step."""
         return None if self._typical is None else self.trace.steps[self._typical]
 
     @property
@@ -70,8 +70,13 @@ class Profile:
     @property
     def _typical(self) -> int | None:
         steps = self.trace.steps
-        by_span = sorted(range(len(steps)), key=lambda place: steps[place].span_s)
-        return by_span[(len(by_span) - 1) // 2] if by_span else None
+        known = len(self.paces_s) == len(steps)
+        spans = [
+            step.span_s / (self.paces_s[place] if known else 1.0)
+            for place, step in enumerate(steps)
+        ]
+        in_order = sorted(range(len(steps)), key=spans.__getitem__)
+        return in_order[(len(in_order) - 1) // 2] if in_order else None
 
 
 def capture(

@@ -21,7 +21,7 @@ from modescope.bench.case.roofline.traffic import Traffic
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps import trees
+from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.operator_mode import OperatorMode
 
@@ -91,7 +91,9 @@ def _counting_without_compiler() -> AbstractContextManager[object]:
     """Undoes the decorator by which torch's counter would import the compiler (OperatorMode)."""
     mode = getattr(flop_counter, "_FlopCounterMode", None)
     plain = getattr(getattr(mode, "__torch_dispatch__", None), "__wrapped__", None)
-    return mock.patch.object(mode, "__torch_dispatch__", plain) if plain else nullcontext()
+    if plain is None or compiler.is_imported():
+        return nullcontext()
+    return mock.patch.object(mode, "__torch_dispatch__", plain)
 
 
 class _UnknownWork(OperatorMode):

@@ -18,6 +18,7 @@ from modescope.bench.stats import estimates
 from modescope.bench.timing import rounds
 from modescope.bench.timing.rounds import SETTLING_CALLS, quiet_gc
 from modescope.bench.timing.timers import (
+    SHORT_BLOCKS,
     Timing,
     calls_for,
     device_time,
@@ -232,10 +233,10 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
 
     def theirs(step: Step, device: Device, calls: int) -> Timing:
         """As many blocks as ours, equally long: the mean of a longer one has more interruptions."""
-        blocks = pipelined_blocks(device)
         if device.queues:
-            return Timing((timer.timeit(blocks * calls).mean,))
-        return Timing(tuple(timer.timeit(calls).mean for _ in range(blocks)))
+            return Timing((timer.timeit(pipelined_blocks(device) * calls).mean,))
+        blocks = min(SHORT_BLOCKS, calls)
+        return Timing(tuple(timer.timeit(calls // blocks).mean for _ in range(blocks)))
 
     block_s = TURN_S / pipelined_blocks(device)
     calls = calls_for(block_s, of.call_s, reading_cost(device.clock))

@@ -189,7 +189,8 @@ def test_the_direction_of_each_metric_matches_slow_and_fast_rows(
     slow_and_fast: list[Any], metric: Metric
 ) -> None:
     slow, fast = slow_and_fast
-    if metric.name == "latency_process_spread":  # both of the same latency in this study
+    # the one is of the same latency in both, the other null on a GPU
+    if metric.name in ("latency_process_spread", "latency_at_full_pace_s"):
         assert metric.better == "lower"
     elif metric.better == "lower":
         assert fast[metric.name] < slow[metric.name]

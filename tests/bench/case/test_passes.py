@@ -354,7 +354,7 @@ def test_partial_results_are_sent_before_each_pass(plan: Plan) -> None:
     assert [phase for phase in kept if phase in names] == names
     assert all(kept[name].status == "ok" for name in names)
     of_passes = ("memory_note", "work_note", "profile_note")
-    of_clocks = ("device_note", "dispatch_note", "in_effect_note")
+    of_clocks = ("device_note", "dispatch_note")
     assert kept["clocks"].lost == of_clocks + of_passes
     assert kept["memory"].lost == of_passes
     assert kept["profile"].lost == ("profile_note",)

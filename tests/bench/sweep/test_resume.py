@@ -163,8 +163,13 @@ def test_a_skipped_row_is_reused_while_the_case_is_refused(
     tmp_path: Path, refusal: str | None
 ) -> None:
     measured(tmp_path, status="skipped", max_error=0.1)
-    why = None if refusal else "it was skipped beside another case of its sweep"
-    assert found(tmp_path, refusal=refusal) == Reuse("20260301" if refusal else None, why)
+    assert found(tmp_path, refusal=refusal) == Reuse("20260301" if refusal else None)
+
+
+def test_a_row_that_ran_is_found_behind_a_skipped_one(tmp_path: Path) -> None:
+    measured(tmp_path, "20260301")
+    measured(tmp_path, "20260302", status="skipped")
+    assert found(tmp_path) == Reuse("20260301")
 
 
 def test_a_failed_row_is_reused_with_retry_off(tmp_path: Path) -> None:

@@ -131,11 +131,11 @@ def test_a_queue_too_short_for_one_call_gives_no_device_time() -> None:
 
 
 def test_blocks_are_long_enough_for_the_cost_of_reading_the_clock() -> None:
-    """The two readings around a block take 1e-4 of it at most."""
+    """Two readings take 1e-4 of a block at most, and 5e-4 of a short one of pipelined time."""
     device = SimulatedDevice(queues=False, read_cost_s=1e-6)
     found = read(step(device, (1e-4, 0.0)), device, 1e-4)
     assert found.host_rounds_s == pytest.approx([1.01e-4] * 6)  # a sample has one reading in it
-    assert found.pipelined_rounds_s == pytest.approx([1e-4] * 6, rel=1.01e-4)
+    assert found.pipelined_rounds_s == pytest.approx([1e-4] * 6, rel=5.1e-4)
 
 
 @pytest.mark.parametrize(("queues", "calls"), [(True, 5 * 20 * 3), (False, 20)])
@@ -176,7 +176,7 @@ def test_other_clocks_are_read_in_the_same_rounds() -> None:
 
 def test_position_i_of_each_column_is_round_i() -> None:
     """The machine becomes slower by about a tenth per round, and by less within a round."""
-    device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + 0.1 * now_s / 40)
+    device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + 0.1 * now_s / 20)
     others = [waits(device, "clocks_pace", 1.0)]
     found = read(step(device, (1.0, 0.0)), device, 1.0, others=others)
     latency_s, pace_s = found.clocks_latency_rounds_s, found.clocks_pace_rounds_s
@@ -200,15 +200,19 @@ def test_every_clock_has_the_rounds_of_the_budget(rounds: int) -> None:
     assert [len(each) for each in columns] == [rounds] * 5
 
 
-@pytest.mark.parametrize(("cap_s", "rounds"), [(1.0, 1), (120.0, 1), (130.0, 2), (1e4, 6)])
-def test_a_slow_step_gets_fewer_rounds(cap_s: float, rounds: int) -> None:
-    """Whether a call fits takes 21.25 s: five calls, then one behind a hold of 0.75 s.
+@pytest.mark.parametrize(
+    ("cap_s", "pilot", "rounds"),
+    [(1.0, 6, 1), (12.0, 6, 1), (13.0, 6, 2), (1e4, 6, 6), (100.0, 2, 2), (200.0, 2, 3)],
+)
+def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) -> None:
+    """A pilot may take ten times the cap.
 
+    Whether a call fits takes 21.25 s: five calls, then one behind a hold of 0.75 s.
     Each block follows two untimed calls, 6.5 s together. Then latency takes 3.5 s, the host 3.5 s,
     the slope 3.5 and 6.5 s, and device time 21.25 s again: 64.25 s in a round.
     """
     device = SimulatedDevice()
-    found = read(device_bound(device), device, 3.5, timed_max_s=cap_s)
+    found = read(device_bound(device), device, 3.5, timed_max_s=cap_s, pilot_rounds=pilot)
     assert (
         len(found.clocks_latency_rounds_s)
         == len(found.host_rounds_s)

@@ -144,9 +144,14 @@ def test_negative_slopes_are_kept() -> None:
 def test_without_a_queue_pipelined_blocks_are_short_ones() -> None:
     device = SimulatedDevice(queues=False)
     call = step(device, (1.0, 0.0), scale=settling(CALLS, 9.0))
-    assert timers.pipelined(call, device, CALLS).samples_s == pytest.approx(
-        (9.0, 1.0, 1.0, 1.0, 1.0)
-    )
+    samples_s = timers.pipelined(call, device, timers.SHORT_BLOCKS * CALLS).samples_s
+    assert samples_s == pytest.approx((9.0, 1.0, 1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(("calls", "blocks"), [(1, 1), (3, 3), (5, 5), (9, 5)])
+def test_few_calls_make_fewer_pipelined_blocks(calls: int, blocks: int) -> None:
+    device = SimulatedDevice(queues=False)
+    assert timers.pipelined(step(device, (1.0, 0.0)), device, calls).samples_s == (1.0,) * blocks
 
 
 @pytest.mark.parametrize("queues", [True, False])
@@ -159,7 +164,8 @@ def test_the_length_of_a_pipelined_timing_is_known(queues: bool) -> None:
 def test_the_pipelined_time_withstands_an_interrupted_block() -> None:
     """The first call of the first block takes 90 s."""
     device = SimulatedDevice(queues=False)
-    timing = timers.pipelined(step(device, (1.0, 0.0), scale=settling(1, 90.0)), device, CALLS)
+    call = step(device, (1.0, 0.0), scale=settling(1, 90.0))
+    timing = timers.pipelined(call, device, timers.SHORT_BLOCKS * CALLS)
     assert len(timing.samples_s) == timers.SHORT_BLOCKS == 5
     assert max(timing.samples_s) == pytest.approx((90.0 + 3.0) / CALLS)
     assert timing.median_s == pytest.approx(1.0)

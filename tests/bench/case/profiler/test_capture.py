@@ -252,13 +252,14 @@ def test_every_profiled_step_has_the_pace_around_it() -> None:
     assert columns(seen, launches=False).profiled_pace_s == seen.typical_pace_s
 
 
-def test_the_pace_is_that_beside_the_typical_step(sane: Profile) -> None:
+def test_the_typical_step_has_the_median_span_at_equal_pace(sane: Profile) -> None:
     first = sane.trace.steps[0]
-    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.0, 2.0))
-    of_three = replace(sane, trace=replace(sane.trace, steps=steps), paces_s=(0.3, 0.1, 0.2))
-    assert of_three.typical.span_s == 2.0
-    assert of_three.typical_pace_s == 0.2
-    assert replace(of_three, paces_s=(0.3, 0.1)).typical_pace_s is None, "a step was lost"
+    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
+    of_three = replace(sane, trace=replace(sane.trace, steps=steps), paces_s=(0.3, 0.1, 0.1))
+    assert of_three.typical.span_s == 1.1, "10, 11 and 20 times the pace"
+    assert of_three.typical_pace_s == 0.1
+    one_lost = replace(of_three, paces_s=(0.3, 0.1))
+    assert (one_lost.typical.span_s, one_lost.typical_pace_s) == (2.0, None)
 
 
 def test_steps_that_do_different_things_are_noted() -> None:
