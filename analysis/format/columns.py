@@ -93,7 +93,6 @@ REPORTED = (
     SPEEDUP,
     SAME_GRAD,
     Column("latency [95 %]", cells.latency, key="latency_s"),
-    SLOWEST_PACE,
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
     ),
@@ -108,6 +107,7 @@ _HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "n
 FURTHER = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
+    SLOWEST_PACE,
     AT_FULL_PACE,
     _HOST,
     *(_clock(name) for name in ("device", "pipelined", "dispatch")),
