@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from modescope.analysis.figures import speedup
@@ -58,7 +57,7 @@ def test_ticks_are_plain_numbers_that_include_one(
 def test_labels_of_ticks_do_not_touch(tmp_path: Path, low: float, high: float) -> None:
     records = [record("inference_mode", speedup=low), record("compile", speedup=high)]
     figure = _drawn(records, tmp_path)
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     (axes,) = figure.axes
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
