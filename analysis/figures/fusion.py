@@ -101,15 +101,16 @@ def _gain(pair: Pair) -> str:
         parts.append(f"{own} instead of {numbers.count(counts[1])}")
     if (beyond := pair.row["launch_gain"]) is not None:
         overhead = "launching" if phrases.on_cuda(pair.row) else "dispatch"
-        alone = numbers.factor(pair.row["fusion_speedup"])
-        parts.append(f"speedup {alone} from less work, {numbers.factor(beyond)} from {overhead}")
+        alone = pair.row["fusion_speedup"]
+        work = f"{numbers.factor(alone)} from {'more' if alone < 1 else 'less'} work"
+        parts.append(f"speedup {work}, {numbers.factor(beyond)} from {overhead}")
     return ", ".join(parts)
 
 
 def table(section: pd.DataFrame) -> Table:
     """The work of each mode and of eager."""
     titles = (*(c.title for c in NAMING), "work", "eager's work", "kernels", "eager's kernels",
-              "fusion gain [95 %]", "speedup from less work", "launch gain")  # fmt: skip
+              "fusion gain [95 %]", "speedup from work", "launch gain")  # fmt: skip
     return Table("Work", titles, len(NAMING), tuple(_cells(pair) for pair in pairs(section)))
 
 

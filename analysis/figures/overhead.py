@@ -18,6 +18,7 @@ from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 from modescope.analysis.rows import profiler_agreement
+from modescope.analysis.rows.flags import TOLERANCE
 from modescope.analysis.rows.select import trusted
 
 # Overhead has a strong colour, work a pale one, waiting none.
@@ -89,8 +90,14 @@ def _lanes(row: Row) -> list[Lane]:
         lanes = [_host(row), _device(row)]
     else:
         clocks = _known(("dispatch", _of_latency(row, "dispatch")), ("work", row["work_s"]))
-        lanes = [clocks, _kernels(row)]
+        lanes = [] if _exceeds_call(row) else [clocks, _kernels(row)]
     return [lane for lane in lanes if lane] or [[("unsplit", row["latency_s"])]]
+
+
+def _exceeds_call(row: Row) -> bool:
+    """Whether an empty batch took longer than the whole call on a CPU, which cannot be split."""
+    low = row["dispatch_share_ci_low"]
+    return low is not None and low > 1 + TOLERANCE
 
 
 def _kernels(row: Row) -> Lane:
@@ -132,6 +139,8 @@ def _numbers(row: Row) -> str:
         return f"{numbers.duration(row['latency_s'])}, {_host_and_device(row)}"
     if row["dispatch_share"] is None:
         return f"{numbers.duration(row['latency_s'])}, split unknown"
+    if not phrases.on_cuda(row) and _exceeds_call(row):
+        return f"{numbers.duration(row['latency_s'])}, dispatch contradicts it"
     part = numbers.share(row["dispatch_share"], 1)
     dispatch = f"dispatch {numbers.duration(_of_latency(row, 'dispatch'))}, {part}"
     unchecked = row["residual_s"] is not None and not profiler_agreement.checked(row)
@@ -146,18 +155,23 @@ def caption(section: pd.DataFrame) -> str | None:
     sentences = [
         f"{title}: {', '.join(modes)}"
         for side, title in _titles(rows[0]).items()
-        if (modes := [_split(row) for row in rows if row["bound_by"] == side])
+        if (modes := [_split(row) for row in rows if _bound_by(row) == side])
     ]
-    unknown = [row for row in rows if row["bound_by"] is None]
+    unknown = [row for row in rows if _bound_by(row) is None]
     reasons = phrases.with_reasons(unknown, _why_unknown)
     if not sentences:
         return f"Where the time goes is unknown: {reasons}."
     sentences += [f"Unknown: {reasons}"] if unknown else []
     checked = [row for row in rows if profiler_agreement.checked(row)]
-    split = [row for row in rows if row["bound_by"] is not None]
+    split = [row for row in rows if _bound_by(row) is not None]
     unchecked = [row for row in split if not profiler_agreement.checked(row)]
     profiled = _worst(checked) + _unchecked(unchecked, alone=not checked)
     return f"{'. '.join(sentences)}.{profiled}"
+
+
+def _bound_by(row: Row) -> str | None:
+    side: str | None = row["bound_by"]
+    return None if not phrases.on_cuda(row) and _exceeds_call(row) else side
 
 
 def _worst(checked: Sequence[Row]) -> str:
@@ -218,6 +232,9 @@ def _host_and_device(row: Row) -> str:
 
 def _why_unknown(row: Row) -> str:
     clock = "device" if phrases.on_cuda(row) else "dispatch"
+    if not phrases.on_cuda(row) and _exceeds_call(row):
+        share = numbers.share(row["dispatch_share"], 1)
+        return f"dispatch was measured at {share} of the call, so the clocks contradict each other"
     if row[f"{clock}_s"]:
         return f"no interval of the {clock} time"
     return row[f"{clock}_note"] or "not measured"

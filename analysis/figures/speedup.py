@@ -22,7 +22,7 @@ from modescope.analysis.format.tables import Table
 from modescope.analysis.rows.select import GROUP, parts, trusted
 from modescope.bench.stats.estimates import MARGIN
 
-_LABEL = 0.08  # width of a tick's label, as a share of the axis
+_LETTER, _GAP = 0.02, 0.03  # of a tick's label, and between two: as shares of the axis
 _STEPS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01)
 _DECIDED = ("faster", "slower")
 _FOOT = "right of 1× is faster; dark band: ±1 %; filled markers: faster or slower"
@@ -106,7 +106,7 @@ def _scale(axes: Axes, limits: tuple[float, float]) -> None:
     axes.set_xlim(*limits)
     axes.xaxis.set_major_locator(FixedLocator(_ticks(*limits)))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _label(value)))
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -124,9 +124,19 @@ def _spaced(ticks: Sequence[float], span: float) -> list[float]:
     """The first tick and all whose labels do not touch, on a logarithmic axis over `span`."""
     kept = list(ticks[:1])
     for tick in ticks[1:]:
-        if abs(math.log(tick / kept[-1])) >= _LABEL * math.log(span):
+        if abs(math.log(tick / kept[-1])) >= _room(tick, kept[-1]) * math.log(span):
             kept.append(tick)
     return kept
+
+
+def _room(*neighbours: float) -> float:
+    """The least distance of two labels, from centre to centre, as a share of the axis."""
+    letters = sum(len(_label(tick)) for tick in neighbours) / 2
+    return _LETTER * letters + _GAP
+
+
+def _label(tick: float) -> str:
+    return f"{tick:g}×"
 
 
 def caption(section: pd.DataFrame) -> str | None:

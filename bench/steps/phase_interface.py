@@ -20,6 +20,9 @@ class Phase:
 
     options: PhaseOptions
 
+    trains: ClassVar[bool] = False
+    """Whether steps call the model in `train()`."""
+
     no_dispatch: ClassVar[str | None] = None
     """Why an empty batch cannot show dispatch in this phase; None where it can."""
 

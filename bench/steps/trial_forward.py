@@ -1,10 +1,13 @@
-"""Calls a model once on described inputs, so that a mistake shows before anything is measured."""
+"""Calls a model once, so that a mistake in sizes or inputs shows before anything is measured."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 
 from modescope.bench.devices.out_of_memory import is_out_of_memory
+from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.input_descriptions import KEY
 from modescope.bench.records.progress import one_line
@@ -13,8 +16,32 @@ from modescope.bench.steps.subject import Subject, state_kept
 LONGEST_ERROR = 200  # characters of torch's message
 
 
-def try_forward(subject: Subject, device: torch.device) -> None:
-    """Raises UsageError where forward fails on `device`, except for lack of memory.
+def try_described_inputs(subject: Subject, device: torch.device) -> None:
+    """Raises UsageError where forward fails on `device` with the inputs of `model.inputs`."""
+    if failure := _failure(subject, device):
+        raise UsageError(
+            f"{KEY} does not fit {type(subject.module).__name__}: "
+            f"{failure}; change the description, or model.kwargs"
+        )
+
+
+def try_sizes(
+    subject: Subject, device: torch.device, model: Model, shape: Mapping[str, int]
+) -> None:
+    """Raises UsageError where forward of a library's architecture fails on `device`.
+
+    The text in the module's attribute `allowed_sizes`, if it has one, says what to choose.
+    """
+    if failure := _failure(subject, device):
+        sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
+        allowed = getattr(subject.module, "allowed_sizes", None)
+        advice = f"choose other sizes ({allowed})" if allowed else "choose other sizes"
+        mode = "train()" if subject.module.training else "eval()"
+        raise UsageError(f"{model.name} fails in {mode} with {sizes}: {failure}; {advice}")
+
+
+def _failure(subject: Subject, device: torch.device) -> str | None:
+    """What forward raises on `device`, on one line; None where it works or lacks memory.
 
     A case that needs too much memory is measured all the same, and recorded as such.
     """
@@ -23,9 +50,5 @@ def try_forward(subject: Subject, device: torch.device) -> None:
         with torch.no_grad(), state_kept(moved.module):
             moved.module(*moved.inputs.args, **moved.inputs.kwargs)
     except Exception as error:
-        if is_out_of_memory(error):
-            return
-        raise UsageError(
-            f"{KEY} does not fit {type(subject.module).__name__}: "
-            f"{one_line(error, LONGEST_ERROR)}; change the description, or model.kwargs"
-        ) from error
+        return None if is_out_of_memory(error) else one_line(error, LONGEST_ERROR)
+    return None

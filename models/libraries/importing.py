@@ -13,8 +13,8 @@ from types import ModuleType
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "USE_HUB_KERNELS": "0"}
 """Variables that libraries read when they are imported; with these they ask no hub."""
 
-REFUSALS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What libraries raise for sizes that do not fit; a lack of memory is a RuntimeError."""
+UNRELATED = (ImportError, MemoryError, OSError, RuntimeError)
+"""What a library raises for reasons other than sizes; torch's lack of memory is a RuntimeError."""
 
 OTHER_BUILD = "operator torchvision::nms does not exist"
 
@@ -79,12 +79,25 @@ def check_name(library: str, name: str, known: Collection[str], kind: str = "arc
     raise ValueError(f"model.name={name}: {library} has no such {kind}{hint} {known_are}")
 
 
-def check_heads(width: int, heads: int) -> None:
-    """Raises ValueError unless `width` can be split evenly over `heads`."""
-    if width % heads:
+def check_heads(width: int, heads: int, rotary: bool = False) -> None:
+    """Raises ValueError unless `width` can be split evenly over `heads`.
+
+    Heads with `rotary` positions, which turn pairs of numbers, need an even width.
+    """
+    multiple = 2 * heads if rotary else heads
+    if width % multiple:
+        split = "into heads of an even width by" if rotary else "evenly over"
         raise ValueError(
-            f"shape.width={width} cannot be split evenly over shape.heads={heads}: "
-            f"choose a width that is a multiple of {heads}, or another number of heads"
+            f"shape.width={width} cannot be split {split} shape.heads={heads}: "
+            f"choose a width that is a multiple of {multiple}, or another number of heads"
+        )
+
+
+def check_pixels(name: str, pixels: int, multiple: int) -> None:
+    """Raises ValueError unless an image of `pixels` can be cut as the architecture does it."""
+    if pixels % multiple:
+        raise ValueError(
+            f"shape.pixels={pixels} does not fit {name}: choose a multiple of {multiple}"
         )
 
 
@@ -111,7 +124,9 @@ def refusals(library: str, name: str, sizes: dict[str, int]) -> Iterator[None]:
     """Turns what a library raises for sizes that do not fit into a ValueError with one sentence."""
     try:
         yield
-    except REFUSALS as error:
+    except UNRELATED:
+        raise
+    except Exception as error:
         words = " ".join(f"shape.{key}={value}" for key, value in sizes.items())
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(

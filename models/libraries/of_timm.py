@@ -22,8 +22,10 @@ def build(name: str, batch: int, pixels: int) -> tuple[nn.Module, tuple[Tensor]]
     timm = library("timm", extra="vision")
     check_name("timm", name, timm.list_models())
     with refusals("timm", name, {"batch": batch, "pixels": pixels}):
-        module = _created(timm.create_model, name, pixels)
-    channels = getattr(module, "pretrained_cfg", {}).get("input_size", (3,))[0]
+        module: Any = _created(timm.create_model, name, pixels)
+    channels, *published = getattr(module, "pretrained_cfg", {}).get("input_size", (3,))
+    if published:
+        module.allowed_sizes = f"it was published with shape.pixels={published[-1]}"
     return module.train(), (torch.randn(batch, channels, pixels, pixels),)
 
 

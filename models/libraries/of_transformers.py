@@ -38,6 +38,7 @@ class Architecture:
     config: str
     numbers: Callable[[Sizes], dict[str, Any]]
     inputs: tuple[str, ...] = ("input_ids",)
+    rotary: bool = False
 
 
 def _common(sizes: Sizes) -> dict[str, Any]:
@@ -84,8 +85,8 @@ def _t5(sizes: Sizes) -> dict[str, Any]:
 ARCHITECTURES = {
     "bert": Architecture("BertForMaskedLM", "BertConfig", _bert),
     "gpt2": Architecture("GPT2LMHeadModel", "GPT2Config", _gpt2),
-    "llama": Architecture("LlamaForCausalLM", "LlamaConfig", _gated),
-    "qwen3": Architecture("Qwen3ForCausalLM", "Qwen3Config", _gated),
+    "llama": Architecture("LlamaForCausalLM", "LlamaConfig", _gated, rotary=True),
+    "qwen3": Architecture("Qwen3ForCausalLM", "Qwen3Config", _gated, rotary=True),
     "t5": Architecture(
         "T5ForConditionalGeneration", "T5Config", _t5, ("input_ids", "decoder_input_ids")
     ),
@@ -103,9 +104,9 @@ def build(
         ValueError: no such architecture, transformers is missing, or sizes do not fit.
     """
     check_name("transformers", name, ARCHITECTURES)
-    check_heads(width, heads)
-    sizes = Sizes(batch, seq, depth, width, heads, vocab)
     architecture = ARCHITECTURES[name]
+    check_heads(width, heads, architecture.rotary)
+    sizes = Sizes(batch, seq, depth, width, heads, vocab)
     transformers = library("transformers", extra="hf")
     with refusals("transformers", name, asdict(sizes)):
         numbers = {**_common(sizes), **architecture.numbers(sizes)}

@@ -267,6 +267,25 @@ EAGER = Mode("eager", "enabled", autocast=False, compile="none", graph=False)
 PRESETS = tuple(sorted(file.stem for file in (CONF / "mode").glob("*.yaml")))
 
 
+class Fails(nn.Module):
+    """A scale that works in one mode of the module only."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+        self.mode = mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training is (self.mode == "train"):
+            raise ValueError(f"only {self.mode} fails")
+        return x * self.weight
+
+
+def fails_in(name: str, batch: int) -> Built:
+    """`name` is the mode, "train" or "eval", in which forward fails."""
+    return Fails(name), (torch.ones(batch, WIDTH),)
+
+
 def silent(phase: str, keep: object = None) -> None:
     """A `Progress` that is discarded."""
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,7 +104,11 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     class Vision(ModuleType):
         def list_models(self, module: object = None) -> list[str]:
-            return ["fcn_resnet50"] if module is self.segmentation else ["resnet50", "vit_b_16"]
+            images = ["maxvit_t", "resnet50", "vit_b_16"]
+            return ["fcn_resnet50"] if module is self.segmentation else images
+
+        def get_model_weights(self, name: str) -> list[SimpleNamespace]:
+            return [SimpleNamespace(meta={"min_size": (30, 33)})]
 
     vision, models, timm = ModuleType("torchvision"), Vision("models"), ModuleType("timm")
     vars(models).update(segmentation=ModuleType("segmentation"), get_model=get_model)
@@ -206,14 +210,78 @@ def test_sizes_that_do_not_fit_are_named(library: str) -> None:
     assert message.startswith("shape.width=30 cannot be split evenly over shape.heads=4: choose a")
 
 
-def test_what_a_library_refuses_is_one_sentence() -> None:
+@pytest.mark.parametrize("name", ["llama", "qwen3"])
+@pytest.mark.parametrize(("width", "heads"), [(28, 4), (32, 3), (12, 4)])
+def test_rotary_positions_need_heads_of_an_even_width(name: str, width: int, heads: int) -> None:
+    assert refusal("transformers", name, width=width, heads=heads) == (
+        f"shape.width={width} cannot be split into heads of an even width by shape.heads={heads}: "
+        f"choose a width that is a multiple of {2 * heads}, or another number of heads"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels", "multiple"), [("maxvit_t", 64, 224), ("vit_b_16", 50, 16)]
+)
+def test_images_that_an_architecture_cannot_cut_are_refused(
+    stand_ins: list[Any], name: str, pixels: int, multiple: int
+) -> None:
+    assert refusal("torchvision", name, pixels=pixels) == (
+        f"shape.pixels={pixels} does not fit {name}: choose a multiple of {multiple}"
+    )
+    assert not stand_ins
+
+
+@pytest.mark.parametrize("kind", [AssertionError, type("TheirOwnError", (Exception,), {})])
+def test_what_a_library_refuses_is_one_sentence(kind: type[Exception]) -> None:
     with (
         pytest.raises(ValueError, match=r"^timm does not build net with shape.batch=2: 7\s"),
         importing.refusals("timm", "net", {"batch": 2}),
     ):
-        raise AssertionError("7\n does not fit")
-    with pytest.raises(RuntimeError, match="memory"), importing.refusals("timm", "net", {}):
-        raise RuntimeError("not enough memory")
+        raise kind("7\n does not fit")
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, MemoryError, ImportError, OSError])
+def test_what_other_sizes_do_not_mend_stays_as_it_is(kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="no memory"), importing.refusals("timm", "net", {}):
+        raise kind("no memory")
+
+
+def test_models_say_which_images_they_take(stand_ins: list[Any]) -> None:
+    module, _ = of_torchvision.build("resnet50", **IMAGE)
+    assert module.allowed_sizes == "torchvision asks for shape.pixels=33 or more"
+    module, _ = of_torchvision.build("resnet50", batch=2, pixels=33)
+    assert module.allowed_sizes is None
+    module, _ = of_timm.build("vit_tiny_patch16_224", **IMAGE)
+    assert module.allowed_sizes == "it was published with shape.pixels=224"
+
+
+NARROW = """
+import torch
+
+def list_models():
+    return ["narrow"]
+
+class Narrow(torch.nn.Linear):
+    pretrained_cfg = {"input_size": (3, 8, 8)}
+
+def create_model(name, pretrained, img_size):
+    return Narrow(8, 2)
+"""
+
+
+def test_a_size_that_a_library_cannot_compute_with_ends_the_command(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "timm.py").write_text(NARROW, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("model=timm", "model.name=narrow", "mode=inference_mode", "shape.batch=2", *QUICKLY)
+    answer = cli(*words, "shape.pixels=7")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err == (
+        "error: timm:narrow fails in eval() with shape.batch=2 shape.pixels=7: RuntimeError: mat1 "
+        "and mat2 shapes cannot be multiplied (42x7 and 8x2); choose other sizes (it was "
+        "published with shape.pixels=8)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,15 +289,17 @@ def test_what_a_library_refuses_is_one_sentence() -> None:
     [
         ("resnet50", {"weights": None}),
         ("vit_b_16", {"weights": None, "image_size": 32}),
+        ("maxvit_t", {"weights": None, "input_size": (448, 448)}),
         ("fcn_resnet50", {"weights": None, "weights_backbone": None}),
     ],
 )
 def test_torchvision_is_asked_for_no_weights(
     stand_ins: list[Any], name: str, options: dict[str, Any]
 ) -> None:
-    module, (x,) = of_torchvision.build(name, **IMAGE)
+    pixels = 448 if name == "maxvit_t" else 32
+    module, (x,) = of_torchvision.build(name, batch=2, pixels=pixels)
     assert stand_ins == [options]
-    assert x.shape == (2, 3, 32, 32)
+    assert x.shape == (2, 3, pixels, pixels)
     assert module.training
 
 

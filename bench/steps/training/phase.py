@@ -23,6 +23,7 @@ class TrainingPhase(Phase):
 
     options: Training
 
+    trains = True
     no_dispatch = (
         "in training the optimizer and the gradients of weights have work on an empty batch too"
     )

@@ -20,7 +20,7 @@ from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps.building import build, with_extreme_inputs
 from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.trial_forward import try_forward
+from modescope.bench.steps.trial_forward import try_described_inputs, try_sizes
 from modescope.bench.sweep.host.fingerprint import model_id, source_id
 
 
@@ -60,16 +60,21 @@ def try_model(
     """Builds the model once, so that a mistake shows before anything is measured.
 
     `options` choose the phase that the model has to fit. Described inputs are tried on the device,
-    because a forward may need it, with the largest
-    and least whole numbers. Returns the hash of the source of the model and of the user's
-    loss; raises UsageError.
+    because a forward may need it, with the largest and least whole numbers. So are the sizes of a
+    library's architecture, which its own limits may not fit. Returns the hash of the source of the
+    model and of the user's loss; raises UsageError.
     """
     before = set(sys.modules)
     shape = json.loads(shape_json)
     subject = build(model, shape)
-    phase_of(options).check_model(subject.module)
+    phase = phase_of(options)
+    phase.check_model(subject.module)
     if model.inputs_json is not None:
-        try_forward(with_extreme_inputs(subject, model, shape), find(device).torch_device)
+        described = with_extreme_inputs(subject, model, shape)
+        try_described_inputs(described, find(device).torch_device)
+    elif model.architecture is not None:
+        subject.module.train(phase.trains)
+        try_sizes(subject, find(device).torch_device, model, shape)
     return model_id(model.target, before)
 
 

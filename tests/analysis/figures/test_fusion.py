@@ -59,6 +59,7 @@ def test_the_caption_names_modes_with_less_work_and_their_kernels(tmp_path: Path
     assert gained in fused
     assert fused.endswith("; more work than plain eager: max-autotune")
     assert tuned.startswith("0.667× [")
+    assert "speedup 0.69× from more work, 1.00× from dispatch)" in tuned
     assert last == "1.00× [0.99, 1.02], speedup 1.00× from less work, 1.00× from dispatch)."
     assert "undecided" in caption
 

@@ -101,6 +101,22 @@ def test_the_caption_groups_modes_by_the_larger_part(tmp_path: Path) -> None:
     )
 
 
+def test_dispatch_that_exceeds_the_call_is_no_split(tmp_path: Path) -> None:
+    records = [
+        record("eager", 100e-6, 1.0, **cpu_clocks(100e-6, 130e-6)),
+        record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 102e-6)),
+        record("compile", 60e-6, 1.6, **cpu_clocks(60e-6, 12e-6)),
+    ]
+    caption = _caption(tmp_path, *records)
+    assert "so fewer operators help: no_grad fp32 (102 %). " in caption
+    why = "dispatch was measured at 130 % of the call, so the clocks contradict each other"
+    assert f"Unknown: eager fp32 ({why})." in caption
+    axes = only_axes(overhead.draw(rows_of(tmp_path / "drawn", *records)))
+    assert numbers(axes)[0] == "100 µs, dispatch contradicts it"
+    assert bars(axes, US)[0] == pytest.approx((0, 100), rel=1e-3)
+    assert opacity(axes, 0) == 0
+
+
 def test_on_cuda_host_and_device_are_compared(tmp_path: Path) -> None:
     caption = _caption(tmp_path, *cuda_sweep())
     host, device = caption.index("The host is busy"), caption.index("The device is busy")

@@ -310,9 +310,10 @@ def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> N
     markdown = (folder / "report" / "report.md").read_text()
     of_calls = [kind for kind in OF_SECTION if kind.name != "parts"]  # those are a step's
     assert len(_figures(folder)) == 2 * len(of_calls)
+    assert "From eager (468\u00a0µs)" in page, "no line ends within a quantity"
+    assert "From eager (468 µs)" in markdown
     for text in (page, markdown):
         assert "../traces/compile.json.gz" in text
-        assert "From eager (468 µs)" in text
         assert "reserved by a graph pool for its replays" in text
         assert "../traces/cuda-graph.pickle" in text
         for title in ("Heaviest kernels", "Heaviest operators", "Operators, generated code"):

@@ -18,7 +18,7 @@ from modescope.bench.records.input_descriptions import parse
 from modescope.bench.steps.building import build
 from modescope.bench.steps.described_inputs import draw, extremes
 from modescope.bench.steps.subject import Subject
-from modescope.bench.steps.trial_forward import try_forward
+from modescope.bench.steps.trial_forward import try_described_inputs
 
 CPU = torch.device("cpu")
 
@@ -127,7 +127,7 @@ def test_a_class_is_built_with_its_arguments_and_described_inputs(make: Make) ->
     assert made.inputs.args == ()
     assert made.inputs.kwargs["times"] == 2
     assert [t.shape for t in made.inputs.tensors()] == [(4,), (3, 1), (3, 4)]
-    try_forward(made, CPU)
+    try_described_inputs(made, CPU)
     assert made.module.calls == 0
 
 
@@ -145,7 +145,7 @@ def test_a_list_describes_arguments_by_position(make: Make) -> None:
     made = make(lambda: Net(4), [[2, 4], None], kwargs={})
     assert made.inputs.kwargs == {}
     assert made.inputs.args[1] is None
-    try_forward(made, CPU)
+    try_described_inputs(made, CPU)
 
 
 def test_a_size_reaches_the_class_only_as_an_argument_of_its_name(make: Make) -> None:
@@ -161,7 +161,7 @@ def test_a_size_reaches_the_class_only_as_an_argument_of_its_name(make: Make) ->
 
 
 def test_a_forward_of_any_arguments_takes_any_names(make: Make) -> None:
-    try_forward(make(Renamed, {"x": [2, 4], "times": 3}), CPU)
+    try_described_inputs(make(Renamed, {"x": [2, 4], "times": 3}), CPU)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_one_sentence(
 
 def test_a_forward_that_fails_is_refused_with_torchs_message(make: Make) -> None:
     with pytest.raises(UsageError) as refused:
-        try_forward(make(Net, {"x": [2, 5]}), CPU)
+        try_described_inputs(make(Net, {"x": [2, 5]}), CPU)
     assert str(refused.value).startswith(
         "model.inputs does not fit Net: RuntimeError: mat1 and mat2"
     )
@@ -208,7 +208,7 @@ def test_lack_of_memory_is_no_mistake_of_the_user(make: Make) -> None:
     def too_large() -> nn.Module:
         raise MemoryError
 
-    try_forward(make(Hungry, {"x": [2, 4]}, {}), CPU)
+    try_described_inputs(make(Hungry, {"x": [2, 4]}, {}), CPU)
     with pytest.raises(MemoryError):
         make(too_large, {"x": [2]}, {})
     with pytest.raises(RuntimeError, match="memory"):

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from modescope.bench.records.cases import Inference, Model
+from modescope.bench.records.cases import Inference, Model, PhaseOptions, Training
 from modescope.bench.records.environment import Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.host import environment
 from modescope.bench.sweep.host.fingerprint import model_id
-from tests.helpers.probe_models import model, scaled, silent
+from tests.helpers.probe_models import fails_in, model, scaled, silent
 
 
 def read() -> Host:
@@ -111,3 +111,20 @@ def test_described_inputs_are_tried_before_measuring() -> None:
     assert tried('[["batch",4]]')
     with pytest.raises(UsageError, match=r"model\.inputs does not fit Linear"):
         tried('[["batch",5]]')
+
+
+@pytest.mark.parametrize(("options", "mode"), [(Inference(), "eval"), (Training(), "train")])
+def test_sizes_of_a_librarys_architecture_are_tried_in_the_phase(
+    options: PhaseOptions, mode: str
+) -> None:
+    asked = replace(model(fails_in), name="library:net", architecture=mode)
+    with pytest.raises(UsageError) as refused:
+        environment.try_model(silent, asked, '{"batch":1}', options, "cpu")
+    assert str(refused.value) == (
+        f"library:net fails in {mode}() with shape.batch=1: ValueError: only {mode} fails; choose "
+        "other sizes"
+    )
+    other = replace(asked, architecture="train" if mode == "eval" else "eval")
+    assert environment.try_model(silent, other, '{"batch":1}', options, "cpu")
+    own = replace(asked, architecture=None, args_json=f'{{"name":"{mode}"}}')
+    assert environment.try_model(silent, own, '{"batch":1}', options, "cpu"), "fails in its own run"
