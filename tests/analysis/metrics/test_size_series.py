@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ def test_slopes_compare_processes_at_equal_pace(tmp_path: Path, slowdown: float)
 def _slower(slowdown: float, one: Record) -> Record:
     """The record of the same process on a machine that ran at 1 ÷ `slowdown` of its speed."""
     timed = {name: each for name, each in vars(one.findings).items() if name.endswith("_rounds_s")}
-    slower = {
+    slower: dict[str, Any] = {
         name: tuple(slowdown * second for second in seconds)
         for name, seconds in timed.items()
         if seconds is not None
