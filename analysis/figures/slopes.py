@@ -23,8 +23,9 @@ def draw(series: Series) -> Figure | None:
     if not points or not series.is_chain:
         return None
     name = series.overhead.name
+    at = " at full pace" if points[0].row["latency_at_full_pace_s"] is not None else ""
     foot = (
-        f"slope of {name} over all sizes with its 95 % interval; left is cheaper\n"
+        f"slope of {name}{at} over all sizes with its 95 % interval; left is cheaper\n"
         f"{phrases.work_at(points[0].row, series.others)}"
     )
     return dots(points, f"{name.capitalize()} per {series.unit}", foot)

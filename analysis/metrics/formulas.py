@@ -134,10 +134,19 @@ def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
 
     Null on CUDA: the pace is the host's, and the time of a call may be the device's.
     """
-    paces_s = part("_pace_fastest", "value")(rows)
-    fastest_s: pd.Series = paces_s.groupby(rows["environment_id"]).transform("min")
-    latency_s: pd.Series = part("_paced_latency", "value")(rows) * fastest_s
+    latency_s: pd.Series = part("_paced_latency", "value")(rows) * _pace_fastest_s(rows)
     return latency_s.where(~_on_cuda(rows))
+
+
+def pace(rows: pd.DataFrame) -> pd.Series:
+    """The machine's typical speed during the row ÷ its best in the row's environment."""
+    return _pace_fastest_s(rows) / part("_pace_typical", "value")(rows)
+
+
+def _pace_fastest_s(rows: pd.DataFrame) -> pd.Series:
+    """The shortest time of the fixed code in any row of the same environment."""
+    paces_s = part("_pace_fastest", "value")(rows)
+    return paces_s.groupby(rows["environment_id"]).transform("min")
 
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:

@@ -133,9 +133,13 @@ METRICS = (
     *_paired("device_gain", "higher",
              "median over rounds of the baseline's device time ÷ this row's, in the same round; "
              "above 1 is less work of the device; null on a CPU, and where either is unknown"),
-    *_paired("dispatch_gain", "higher",
+    *_paired("dispatch_ratio", "higher",
              "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
              "1 is less dispatch; null where either is unknown, and where one of the two compiles"),
+    Metric("pace", formulas.pace, "1", "neither",
+           "speed of the machine during the row ÷ its best: shortest time of a fixed piece of "
+           "Python code (5th percentile) in any row of the same environment_id in the study ÷ its "
+           "median over the rounds of the speedup; null where it was not measured"),
     Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
            "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
            "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "
@@ -256,8 +260,9 @@ CONTRACT = (
     "pipelined_s", "dispatch_s", "host_share", "host_share_ci_low", "host_share_ci_high",
     "device_share", "device_share_ci_low", "device_share_ci_high", "pipelined_share",
     "pipelined_share_ci_low", "pipelined_share_ci_high", "dispatch_share", "dispatch_share_ci_low",
-    "dispatch_share_ci_high", "device_gain", "dispatch_gain", "pace_slowest",
-    "latency_at_full_pace_s", "forward_s", "backward_s", "optimizer_s", "scaler_s",
+    "dispatch_share_ci_high", "device_gain", "dispatch_ratio", "dispatch_ratio_ci_low",
+    "dispatch_ratio_ci_high", "pace", "pace_slowest", "latency_at_full_pace_s", "forward_s",
+    "backward_s", "optimizer_s", "scaler_s",
     "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
     "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",
     "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",

@@ -42,9 +42,15 @@ def overhead(row: Row) -> Overhead:
 
 
 def overhead_s(row: Row) -> float | None:
-    """The overhead in the time of a call; None where unknown."""
-    seconds: float | None = row[f"{overhead(row).clock}_s"]
-    return seconds
+    """The overhead in the time of a call, to be compared with that of other rows; None if unknown.
+
+    On a CPU at full pace (`latency_at_full_pace_s`), because rows are separate processes. As
+    measured on CUDA, and in records without pace.
+    """
+    kind = overhead(row)
+    seconds: float | None = row[f"{kind.clock}_s"]
+    share, full_s = row[kind.ratio], row["latency_at_full_pace_s"]
+    return seconds if share is None or full_s is None else share * full_s
 
 
 def excess(row: Row) -> float | None:

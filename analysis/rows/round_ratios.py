@@ -23,7 +23,7 @@ RATIOS = {
     "_dispatch_share": ("dispatch", "clocks_latency"),
     "_host_per_device": ("host", "device"),
     "_device_gain": ("baseline_device", "device"),
-    "_dispatch_gain": ("baseline_dispatch", "dispatch"),
+    "_dispatch_ratio": ("baseline_dispatch", "dispatch"),
     "_forward_share": ("forward", "parts_latency"),
     "_backward_share": ("backward", "parts_latency"),
     "_optimizer_share": ("optimizer", "parts_latency"),
@@ -46,6 +46,11 @@ def _pace_fastest(run: Row) -> Estimate | None:
     return None if ends is None else Estimate(ends[0], None, None)
 
 
+def _pace_typical(run: Row) -> Estimate | None:
+    """The median time of the fixed code over the rounds, seconds."""
+    return estimates.median_interval(run["pace_rounds_s"])
+
+
 def _pace_slowest(run: Row) -> Estimate | None:
     """The machine's speed in its slowest rounds as a share of that in its fastest."""
     ends = _pace_ends_s(run)
@@ -63,6 +68,7 @@ def _pace_ends_s(run: Row) -> tuple[float, float] | None:
 STATISTICS: dict[str, Callable[[Row], Estimate | None]] = {
     **{name: partial(_ratio, top=top, bottom=bottom) for name, (top, bottom) in RATIOS.items()},
     "_pace_fastest": _pace_fastest,
+    "_pace_typical": _pace_typical,
     "_pace_slowest": _pace_slowest,
 }
 """Statistics of a process, from the rounds that it stores."""

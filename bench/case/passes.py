@@ -15,7 +15,7 @@ from statistics import median
 
 from modescope.bench.case import memory, snapshot, step_parts
 from modescope.bench.case.first_call import Contender
-from modescope.bench.case.profiler import capture, files
+from modescope.bench.case.profiler import capture, contradictions, files, profile
 from modescope.bench.case.roofline import ceiling_cache, counting
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Case, Mode, Plan
@@ -135,15 +135,15 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     with scene.candidate.built.kept():
         kept, calls = path if room else None, settling(expected_s)
         step = _visible(scene)
-        profile = capture.capture(step, scene.device, kept, expected_s, room, calls, pace_s)
+        captured = capture.capture(step, scene.device, kept, expected_s, room, calls, pace_s)
     name = path.name if path else None
-    findings = joined(findings, capture.columns(profile, scene.device.queues, name))
+    findings = joined(findings, profile.columns(captured, scene.device.queues, name))
     if path and not room:
         findings = noted(findings, ["profile_note"], NO_ROOM)
-    if findings.graph_launches is None and profile.typical:
-        findings = replace(findings, graph_launches=profile.typical.graph_launches)
+    if findings.graph_launches is None and captured.typical:
+        findings = replace(findings, graph_launches=captured.typical.graph_launches)
     device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
-    flags = capture.contradictions(profile, device_s)
+    flags = contradictions.flags(captured, device_s)
     return replace(findings, flags=(*findings.flags, *flags))
 
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 from statistics import median
 
-from modescope.bench.devices.devices import Device
+from modescope.bench.devices.devices import Device, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import StepParts
 from modescope.bench.steps.built_step import Built, StepPart
 from modescope.bench.timing import memory_layout
-from modescope.bench.timing.rounds import quiet_gc, settling
-from modescope.bench.timing.timers import calls_for, latency, reading_cost
+from modescope.bench.timing.rounds import (
+    Clock,
+    Side,
+    medians,
+    orders,
+    play,
+    quiet_gc,
+    settling,
+)
+from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
 
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
 
@@ -30,29 +38,26 @@ def read(built: Built, device: Device, budget: Budget, seed: int, latency_s: flo
     calls = calls_for(budget.block_s, latency_s, len(parts) * reading_cost(device.clock))
     rounds_s: dict[str, list[float]] = {}
 
-    def whole() -> dict[str, float]:
-        return {"parts_latency_rounds_s": median(latency(built.step, device, calls).samples_s)}
-
-    def in_parts() -> dict[str, float]:
+    def in_parts(step: Step, device: Device, calls: int) -> Timing:
+        """Times whole steps, and notes the median of each of their parts."""
         samples = [_step(parts, device) for _ in range(calls)]
-        return {name: median(each[name] for each in samples) for name in samples[0]}
+        for name in samples[0]:
+            rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
+        return Timing(tuple(sum(each.values()) for each in samples))
 
-    deadline = device.clock() + budget.timed_max_s
-    shuffle = random.Random(seed)
     with built.kept(), quiet_gc():
         redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
-        for _ in range(budget.clock_rounds):
-            for block in shuffle.sample((whole, in_parts), 2):
-                held = redraw()
-                for _ in range(settling(latency_s)):
-                    built.step()
-                for name, seconds in block().items():
-                    rounds_s.setdefault(name, []).append(seconds)
-                del held
-            if device.clock() > deadline:
-                break
-    columns = {name: tuple(values) for name, values in rounds_s.items()}
-    return StepParts(**columns, parts_note=built.state.parts_note())
+        clocks = [
+            Clock(name, (Side(built.step, timer, calls, settling(latency_s)),), redraw)
+            for name, timer in (("whole", latency), ("in_parts", in_parts))
+        ]
+        planned = orders(clocks, budget.clock_rounds, random.Random(seed))
+        played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
+    return StepParts(
+        **{name: tuple(values) for name, values in rounds_s.items()},
+        parts_latency_rounds_s=medians(played, 0, 0),
+        parts_note=built.state.parts_note(),
+    )
 
 
 def _step(parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:

@@ -130,7 +130,7 @@ class Rounds:
 class Clocks:
     """Several clocks in rounds of their own: position i of each column is round i.
 
-    A clock that fails in a round ends before it, so its column may be shorter than the others.
+    Rounds in which a clock failed are left out of all columns; a clock that failed in most is null.
     """
 
     clocks_latency_rounds_s: tuple[float, ...] | None = nullable(

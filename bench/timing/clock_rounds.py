@@ -42,6 +42,9 @@ FEWER = 4  # a block that overfills the queue is repeated with a quarter of the 
 
 TOO_SHORT = "its device time is too short for the device's clock"
 
+MOSTLY = 0.5
+"""Share of the rounds above which a clock that failed is left out instead of those rounds."""
+
 PREFIXES = ("", "baseline_")  # of the columns of a clock's sides
 
 
@@ -70,7 +73,6 @@ def read(
     `budget.clock_rounds` rounds, fewer if they do not fit in `budget.timed_max_s`; as many as a
     pilot has may overrun it, as in the paired rounds, because intervals need them.
     """
-    start = device.clock()
     with quiet_gc():
         clocks = [*_of_case(steps[0], device, budget, per_call_s[0], redraw), *others]
         blocks = [
@@ -88,10 +90,9 @@ def read(
     isolated = columns.get("device_rounds_s") is not None
     return Clocks(
         **columns,
-        device_note=None if isolated else _why_no_device_time(blocks[0], played[0]),
+        device_note=None if isolated else _why_no_device_time(blocks[0], played),
         device_calls=blocks[0].calls if isolated else None,
         device_calls_wanted=blocks[0].wanted if isolated else None,
-        clocks_s=device.clock() - start,
     )
 
 
@@ -122,18 +123,30 @@ def _device_clock(
 def _columns(
     clocks: Sequence[Clock], played: Sequence[Round]
 ) -> Iterator[tuple[str, Seconds | None]]:
-    """Each column and its values, paired by position; None without a value."""
-    for place, clock in enumerate(clocks):
-        for side, prefix in zip(range(len(clock.sides)), PREFIXES, strict=False):
-            values_s = medians(played, place, side)
-            # A slope may be noise, or 0 by a coarse clock.
-            meaningful = values_s and median(values_s) > 0
-            yield f"{prefix}{clock.name}_rounds_s", values_s if meaningful else None
+    """Each column and its values, paired by position; None for a clock that mostly failed.
+
+    A round in which another clock failed is left out of all columns, so that they stay paired.
+    """
+    sides = [(place, side) for place, one in enumerate(clocks) for side in range(len(one.sides))]
+    failed = {each: sum(not _read(one, each) for one in played) for each in sides}
+    kept = [each for each in sides if failed[each] <= MOSTLY * len(played)]
+    complete = [one for one in played if all(_read(one, each) for each in kept)]
+    for place, side in sides:
+        values_s = medians(complete, place, side) if (place, side) in kept else ()
+        # A slope may be noise, or 0 by a coarse clock.
+        meaningful = values_s and median(values_s) > 0
+        yield f"{PREFIXES[side]}{clocks[place].name}_rounds_s", values_s if meaningful else None
 
 
-def _why_no_device_time(block: _Block, first: Round) -> str:
+def _read(one: Round, place_and_side: tuple[int, int]) -> bool:
+    place, side = place_and_side
+    return bool(one.timings[place][side].samples_s)
+
+
+def _why_no_device_time(block: _Block, played: Sequence[Round]) -> str:
     """The reason: `block` is of the case; the device clock, if there is one, is the last."""
-    return block.reason or first.timings[-1][0].reason or TOO_SHORT
+    reasons = (each.timings[-1][0].reason for each in played)
+    return block.reason or next(filter(None, reasons), TOO_SHORT)
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

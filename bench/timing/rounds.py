@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from modescope.bench.devices.devices import Device, Step
 from modescope.bench.timing.memory_layout import Redraw
@@ -141,9 +140,9 @@ def thinned(samples: Sequence[float]) -> Seconds:
 
 
 def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
-    """Per round the median of a clock's block, up to the first round in which it has none."""
+    """Per round the median of a clock's block, which must have one."""
     timings = (each.timings[clock][side] for each in played)
-    return tuple(timing.samples_s[0] for timing in takewhile(lambda t: t.samples_s, timings))
+    return tuple(timing.samples_s[0] for timing in timings)
 
 
 def settling(expected_s: float) -> int:

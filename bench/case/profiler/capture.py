@@ -1,11 +1,9 @@
-"""Profiles a few steady steps after all timing, and checks the profile for contradictions."""
+"""Profiles a few steady steps after all timing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from unittest import mock
@@ -14,12 +12,12 @@ import torch
 
 from modescope.bench.case.profiler import events, facts, files
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
-from modescope.bench.case.profiler.facts import WORKING_OPERATORS, StepFacts, TraceFacts
+from modescope.bench.case.profiler.facts import WORKING_OPERATORS, TraceFacts
 from modescope.bench.case.profiler.operators import working
+from modescope.bench.case.profiler.profile import Profile
 from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
-from modescope.bench.records.columns import Profiled
 from modescope.bench.steps import compiler
 from modescope.bench.timing import pace
 
@@ -31,52 +29,10 @@ LOST_KERNELS = 100
 """Dummy kernels before the steps: in CUDA 12.6 to 13.0 the n-th profile of a process loses about
 the first n kernels (github.com/pytorch/pytorch/issues/192021)."""
 
-RELATIVE_TOLERANCE = 0.15
-KERNEL_GAP_S, REPLAY_GAP_S = 2e-6, 1e-6
-"""Idle time of the device between two kernels that are queued back to back, or in a replayed graph.
-Device time includes these gaps, busy time does not."""
-
-LARGEST_PAUSES = 0.5
-"""Largest share of a device time that gaps may explain, so that missing kernels are noticed even
-where kernels are as short as their gaps."""
-
 REROUTED = (
     "called through the C++ dispatcher while profiled, because torch {} may call them directly, "
     "which the profiler does not record: {}"
 )
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The profiler's record of steady steps."""
-
-    trace: TraceFacts
-    paces_s: tuple[float, ...]  # beside each of its steps (`bench.timing.pace`); or none
-    overhead: float | None  # median latency under the profiler ÷ without it, at equal pace
-    saved_steps: int | None  # in the file; None without a path
-    notes: tuple[str, ...]
-
-    @property
-    def typical(self) -> StepFacts | None:
-        """The step with the median span at equal pace; all facts are of this one step."""
-        return None if self._typical is None else self.trace.steps[self._typical]
-
-    @property
-    def typical_pace_s(self) -> float | None:
-        """The pace of the machine beside that step."""
-        known = self._typical is not None and len(self.paces_s) == len(self.trace.steps)
-        return self.paces_s[self._typical] if known and self._typical is not None else None
-
-    @property
-    def _typical(self) -> int | None:
-        steps = self.trace.steps
-        known = len(self.paces_s) == len(steps)
-        spans = [
-            step.span_s / (self.paces_s[place] if known else 1.0)
-            for place, step in enumerate(steps)
-        ]
-        in_order = sorted(range(len(steps)), key=spans.__getitem__)
-        return in_order[(len(in_order) - 1) // 2] if in_order else None
 
 
 def capture(
@@ -156,38 +112,6 @@ def _overhead(
     return median(at_pace) * expected_pace_s / expected_s
 
 
-def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
-    """The typical step of `profile` as columns; null where it has no step.
-
-    launches: whether work is launched on the device; a CPU has no launches to count.
-    trace: name of the file, if one was requested.
-    """
-    step = profile.typical
-    note = "; ".join(profile.notes) or None
-    if step is None:
-        return Profiled(profiler_overhead=profile.overhead, profile_note=note)
-    delays_s = step.launch_delays_s
-    return Profiled(
-        ops_dispatched=step.ops_top,
-        ops_leaf=step.ops_leaf,
-        leaf_ops_s=step.leaf_ops_s,
-        kernels=step.kernels,
-        kernels_s=step.kernels_s,
-        launches=step.launches if launches else None,
-        copies=step.copies if launches else None,
-        fills=step.fills if launches else None,
-        device_busy_s=step.busy_s,
-        profiled_pace_s=profile.typical_pace_s,
-        profiled_span_s=step.span_s,
-        launch_delay_s=median(delays_s) if launches and delays_s else None,
-        heaviest_kernels=json.dumps([asdict(each) for each in step.heaviest_kernels]),
-        heaviest_ops=json.dumps([asdict(each) for each in step.heaviest_ops]),
-        profiler_overhead=profile.overhead,
-        profile_note=note,
-        trace=trace if profile.saved_steps else None,
-    )
-
-
 def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     """The step of `build`, compiled once more so that a CPU's fused kernels show in a profile.
 
@@ -203,37 +127,6 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
         for _ in range(calls):
             step()
     return step
-
-
-ProfileCheck = tuple[str, Callable[[Profile, StepFacts, float | None], bool]]
-
-CHECKS: tuple[ProfileCheck, ...] = (
-    ("profile_busy_exceeds_span", lambda profile, step, device_s: step.busy_s > step.span_s),
-    ("profile_lost_events", lambda profile, step, device_s: profile.trace.left_out["lost"] > 0),
-    (
-        "profile_contradicts_device_time",
-        lambda profile, step, device_s: device_s is not None and not near(step, device_s),
-    ),
-)
-"""Flags, and when they are raised."""
-
-
-def contradictions(profile: Profile, device_s: float | None) -> tuple[str, ...]:
-    """Flags for a profile that is inconsistent or contradicts the measured device time."""
-    step = profile.typical
-    if step is None:
-        return ("profile_empty",)
-    return tuple(flag for flag, holds in CHECKS if holds(profile, step, device_s))
-
-
-def near(step: StepFacts, device_s: float) -> bool:
-    """Whether busy time agrees with a device time, which includes the gaps between kernels."""
-    work = step.kernels + step.copies + step.fills
-    replayed = max(0, work - step.launches) if step.graph_launches else 0
-    gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed
-    pauses_s = min(gaps_s, LARGEST_PAUSES * device_s)
-    slack_s = RELATIVE_TOLERANCE * device_s
-    return -slack_s <= device_s - step.busy_s <= slack_s + pauses_s
 
 
 def _ranged(step: Step, device: Hardware) -> float:

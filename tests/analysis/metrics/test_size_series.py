@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.metrics.size_series import Line, Series, series
+from modescope.bench.records.results import Record
 from tests.helpers.drawings import series_of
 from tests.helpers.studies import (
     CUDA_HOST,
@@ -162,3 +165,23 @@ def test_lines_of_one_mode_are_numbered_to_be_drawn_differently(tmp_path: Path) 
     names = {line.name for line in found.lines if line.look == 1}
     assert len(names) == 1
     assert "compile (fullgraph=" in names.pop()
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.75])
+def test_slopes_compare_processes_at_equal_pace(tmp_path: Path, slowdown: float) -> None:
+    """Every other process ran while the machine was slower."""
+    paces = itertools.cycle((1.0, slowdown))
+    chain = series_of(tmp_path, *(_slower(next(paces), each) for each in dispatch_series(noise=0)))
+    for mode, (per_op_s, _) in SERIES.items():
+        assert _line(chain, mode).slope.value == pytest.approx(per_op_s, rel=1e-3)
+
+
+def _slower(slowdown: float, one: Record) -> Record:
+    """The record of the same process on a machine that ran at 1 ÷ `slowdown` of its speed."""
+    timed = {name: each for name, each in vars(one.findings).items() if name.endswith("_rounds_s")}
+    slower: dict[str, Any] = {
+        name: tuple(slowdown * second for second in seconds)
+        for name, seconds in timed.items()
+        if seconds is not None
+    }
+    return replace(one, findings=replace(one.findings, **slower))

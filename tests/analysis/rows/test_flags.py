@@ -14,7 +14,7 @@ from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows import flags
 from modescope.analysis.rows.flags import FLAGS
 from modescope.analysis.rows.profiler_agreement import DOUBTS
-from modescope.bench.case.profiler.capture import CHECKS
+from modescope.bench.case.profiler.contradictions import CHECKS
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record, save

@@ -42,7 +42,7 @@ PLANTED = {
     "dispatch_share": 0.2,
     "host_per_device": 3.0,
     "device_gain": 2.0,
-    "dispatch_gain": 1.25,
+    "dispatch_ratio": 1.25,
 }
 
 
@@ -172,6 +172,9 @@ def test_latency_at_full_pace_compares_rows_at_the_fastest_pace_seen(tmp_path: P
     assert at_full["A", "eager"] == pytest.approx(100 * US, rel=1e-3)
     assert at_full["A", "compile"] == pytest.approx(100 * US, rel=1e-3)
     assert at_full["B", "eager"] == pytest.approx(100 * US, rel=1e-3)
+    paces = rows.set_index(["environment", "mode"])["pace"]
+    assert paces["A", "eager"] == pytest.approx(40 / 70)
+    assert paces["A", "compile"] == paces["B", "eager"] == pytest.approx(1.0)
 
 
 def _at_pace(mode: str, latency_s: float, pace_s: float, **columns: Any) -> Record:
@@ -190,6 +193,7 @@ def test_each_round_has_its_own_pace(tmp_path: Path) -> None:
 
 def test_without_a_pace_it_is_unknown(tmp_path: Path) -> None:
     row = _row(tmp_path, record(pace_rounds_s=None))
+    assert math.isnan(row["pace"])
     assert math.isnan(row["pace_slowest"])
     assert math.isnan(row["latency_at_full_pace_s"])
 

@@ -15,7 +15,8 @@ import torch
 
 from modescope.bench.case import memory, passes, runner
 from modescope.bench.case.profiler import capture, events, facts, files
-from modescope.bench.case.profiler.capture import STEPS, columns
+from modescope.bench.case.profiler.capture import STEPS
+from modescope.bench.case.profiler.profile import Profile, columns
 from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.case.roofline import ceiling_cache, counting
 from modescope.bench.devices.devices import Cpu
@@ -196,11 +197,11 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
     assert found.kernels_s == 1.0
 
 
-def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> capture.Profile:
+def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> Profile:
     step = facts.StepFacts(
         *(2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
-    return capture.Profile(
+    return Profile(
         facts.TraceFacts((step, step), Counter()), (2e-5, 3e-5), 1.5, None, ("one", "two")
     )
 

@@ -39,7 +39,8 @@ class Lists(OperatorMode):
 
 def compiling() -> nn.Module:
     layers = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(4)], nn.ReLU())
-    return nn.Sequential(torch.compile(layers, backend="eager"), nn.ReLU())
+    compiled: Any = torch.compile(layers, backend="eager")
+    return nn.Sequential(compiled, nn.ReLU())
 
 
 def test_dynamo_compiles_no_operator_mode() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -221,7 +222,6 @@ def test_a_slow_step_gets_fewer_rounds(cap_s: float, pilot: int, rounds: int) ->
         == rounds
     )
     assert device.now_s == pytest.approx(21.25 + 64.25 * rounds, abs=0.01)
-    assert found.clocks_s == device.now_s
 
 
 def test_garbage_is_not_collected_while_reading() -> None:
@@ -295,14 +295,67 @@ def test_a_queue_that_fits_only_once_has_a_reason(monkeypatch: pytest.MonkeyPatc
     assert len(script.asked) == 18
 
 
-def test_a_device_clock_that_fails_later_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def counting(fails: Sequence[int] = ()) -> Callable[..., Timing]:
+    """A timer: 1, 2, 3, ... seconds in successive calls; those numbered in `fails` have no time."""
+    numbers = itertools.count()
+
+    def timer(*arguments: Any) -> Timing:
+        number = next(numbers)
+        return Timing((), "too late") if number in fails else Timing((1.0 + number,))
+
+    return timer
+
+
+def test_a_round_in_which_a_clock_failed_is_left_out_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Scripted(monkeypatch)
-    answers = iter([Timing((1.0,))] * 4)  # the first finds whether a call fits
-    monkeypatch.setattr(timers, "device_time", lambda *_: next(answers, Timing((), "too late")))
+    monkeypatch.setattr(timers, "host", counting())
+    # its first call finds whether a call fits
+    monkeypatch.setattr(timers, "device_time", counting(fails=(2, 5)))
     found = read(lambda: None, SimulatedDevice(), 1.0)
-    assert found.device_rounds_s == (1.0,) * 3
-    assert found.host_rounds_s == (1.0,) * 6
+    assert found.host_rounds_s == (1.0, 3.0, 4.0, 6.0)
+    assert found.device_rounds_s == (2.0, 4.0, 5.0, 7.0)
+    assert found.clocks_latency_rounds_s == (1.0,) * 4
     assert (found.device_note, found.device_calls) == (None, 1)
+
+
+@pytest.mark.parametrize(("failures", "device_rounds"), [(3, 3), (4, None)])
+def test_a_clock_that_mostly_fails_is_left_out_instead(
+    monkeypatch: pytest.MonkeyPatch, failures: int, device_rounds: int | None
+) -> None:
+    Scripted(monkeypatch)
+    monkeypatch.setattr(timers, "device_time", counting(fails=range(3, 3 + failures)))
+    found = read(lambda: None, SimulatedDevice(), 1.0)
+    if device_rounds is None:
+        assert found.device_rounds_s is None
+        assert found.device_note == "too late"
+        assert found.host_rounds_s == (1.0,) * 6
+    else:
+        assert len(found.device_rounds_s) == len(found.host_rounds_s) == device_rounds
+
+
+def test_the_case_keeps_its_device_time_where_the_baseline_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Scripted(monkeypatch)
+    base = _named("baseline")
+    answer = {True: Timing((), "too late"), False: Timing((2.0,))}
+    fits = iter([False, False])
+    monkeypatch.setattr(
+        timers, "device_time", lambda call, *_: answer[call is base and next(fits, True)]
+    )
+    found = read(_named("case"), SimulatedDevice(), 1.0, baseline=base)
+    assert found.device_rounds_s == (2.0,) * 6
+    assert found.baseline_device_rounds_s is None
+
+
+def _named(name: str) -> Step:
+    def call() -> None:
+        """Does nothing."""
+
+    call.__name__ = name
+    return call
 
 
 def test_a_device_time_of_zero_is_unknown_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
