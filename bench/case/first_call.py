@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import GeneratedCode
+from modescope.bench.records.columns import Compilations, GeneratedCode
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.evidence import mode_effect, torch_warnings
 from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject, state_kept
 
 if TYPE_CHECKING:
+    from modescope.bench.steps.evidence.compilation_log import CompilationWatch
     from modescope.bench.steps.evidence.generated_code import CodeWatch
     from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
 
@@ -31,6 +32,8 @@ class Contender:
     first_call_s: float
     facts: mode_effect.Facts
     generated: GeneratedCode  # code of the first call's compilation; null without `profile`
+    compilations: Compilations  # of the first call
+    warnings: tuple[str, ...]  # torch's, in the first call
     setup: Peak | None  # peak memory of the first call; None without `memory`
 
     def replays_graphs(self, device: Hardware) -> bool:
@@ -59,9 +62,16 @@ def enter(
     before = mode_effect.compiled_so_far()
     # These watches hardly affect the time: they keep code as it is written, add up bytes per kernel
     # and read a peak at the end.
-    code, breaks = _compiler_watches(variant, plan)
+    code, breaks, compiling = _compiler_watches(variant, plan)
     memory = device.allocator.watch_setup() if plan.memory else nullcontext()
-    with state_kept(own.module), code as code_watch, memory as peak_watch, breaks as breaks_watch:
+    with (
+        state_kept(own.module),
+        torch_warnings.watch() as warnings,
+        compiling as compilation_watch,
+        code as code_watch,
+        memory as peak_watch,
+        breaks as breaks_watch,
+    ):
         device.synchronize()
         start = device.clock()
         built = modes.build(own, variant, fullgraph, device, phase, first)
@@ -84,21 +94,24 @@ def enter(
     )
     code_columns = generated.columns if generated else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
-    return Contender(built, first_call_s, facts, code_columns, peak)
+    log = compilation_watch.columns if compilation_watch else Compilations()
+    return Contender(built, first_call_s, facts, code_columns, log, tuple(warnings), peak)
 
 
 def _compiler_watches(
     variant: Variant, plan: Plan
 ) -> tuple[
-    AbstractContextManager[CodeWatch | None], AbstractContextManager[GraphBreakWatch | None]
+    AbstractContextManager[CodeWatch | None],
+    AbstractContextManager[GraphBreakWatch | None],
+    AbstractContextManager[CompilationWatch | None],
 ]:
-    """Watches of generated code and graph breaks, unless nothing can compile."""
+    """Watches of generated code, graph breaks and compilations, unless nothing can compile."""
     if not (variant.mode.compiles or compiler.is_imported()):
-        return nullcontext(), nullcontext()
-    from modescope.bench.steps.evidence import generated_code, graph_break_watch
+        return nullcontext(), nullcontext(), nullcontext()
+    from modescope.bench.steps.evidence import compilation_log, generated_code, graph_break_watch
 
     code = generated_code.watch() if plan.profile else nullcontext()
-    return code, graph_break_watch.watch()
+    return code, graph_break_watch.watch(), compilation_log.watch()
 
 
 def _known(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:

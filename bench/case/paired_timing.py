@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
+from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import comparison, memory_layout
 from modescope.bench.timing.memory_layout import Redraw
@@ -25,6 +27,7 @@ def run(
 ) -> Findings:
     """`findings` with the paired rounds; raises Ended if torch compiled during timing."""
     seed = plan.seed + plan.replicate
+    reasons = compiler.recompile_reasons()
     measured = comparison.measure(
         candidate.built.step,
         baseline.built.step if baseline else None,
@@ -41,8 +44,10 @@ def run(
     if not compared.steady:
         findings = flagged(findings, "no_steady_state")
     if recompiles:
+        why = reasons()
+        findings = replace(findings, recompile_reasons=json.dumps(why))
         reason = f"torch compiled {recompiles} more time(s) while the case was timed"
-        raise Ended("failed", reason, findings)
+        raise Ended("failed", f"{reason}: {why[0]}" if why else reason, findings)
     return findings
 
 

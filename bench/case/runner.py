@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -135,7 +136,8 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
     facts, setup = candidate.facts, candidate.setup
     breaks, observed = facts.breaks, facts.observed
     return replace(
-        joined(findings, candidate.generated),
+        joined(findings, candidate.generated, candidate.compilations),
+        torch_warnings=json.dumps(candidate.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
         **(breaks.columns if breaks else {}),

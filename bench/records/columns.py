@@ -98,8 +98,28 @@ class Checks:
         "null"
     )
     recompiles: int | None = nullable("compilations within the timed window")
+    torch_warnings: str | None = nullable(
+        "JSON: what torch warned of in the first call, printed or logged, each text once"
+    )
     autotuned: int | None = nullable("choices the compiler benchmarked while autotuning")
     graph_launches: int | None = nullable("CUDA graph launches in one steady call")
+
+
+@dataclass(frozen=True)
+class Compilations:
+    """What torch recorded of the compilations of the first call; null where there was none."""
+
+    compile_phases_s: str | None = nullable(
+        "JSON: seconds of each phase of compiling, without those inside it: dynamo (tracing), aot "
+        "(AOTAutograd), inductor, kernels (compiling generated C++ or Triton code), autotune; "
+        "loading from caches counts in the phase that asks for it"
+    )
+    recompile_reasons: str | None = nullable(
+        "JSON: torch's reasons to compile the same code again, each once"
+    )
+    cudagraph_skip_reasons: str | None = nullable(
+        "JSON: torch's reasons to run compiled code without a CUDA graph, each once"
+    )
 
 
 @dataclass(frozen=True)
@@ -276,6 +296,10 @@ class GeneratedCode:
     extern_calls: int | None = nullable(
         "calls from generated code to operators and libraries, such as matrix products"
     )
+    fallback_kernels: str | None = nullable(
+        "JSON: names of operators that generated code calls through torch's dispatcher, because "
+        "the compiler generates no kernel and calls no library for them"
+    )
     bytes_accessed: int | None = nullable(
         "bytes that all of these read and write, as counted by the compiler"
     )
@@ -317,6 +341,14 @@ class Profiled:
     )
     profiled_pace_s: float | None = nullable(
         "time of the fixed piece of Python code beside this call, as pace_rounds_s"
+    )
+    guards_s: float | None = nullable(
+        "time of looking up compiled code in that call: its guards are checked; null where no "
+        "compiled code was called"
+    )
+    compiled_wrapper_s: float | None = nullable(
+        "time of the Python around compiled graphs in that call, from the lookup to the graph and "
+        "back, under the profiler; null where no compiled code was called"
     )
     profiled_span_s: float | None = nullable(
         "from the start of the call to its end or the end of its last kernel, whichever is later"

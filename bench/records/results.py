@@ -138,6 +138,7 @@ class Findings(
     columns.Memory,
     columns.Setup,
     columns.Profiled,
+    columns.Compilations,
     columns.GeneratedCode,
     columns.StepParts,
     columns.LossScaling,

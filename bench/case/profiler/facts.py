@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -15,6 +16,13 @@ WORKING_OPERATORS = "modescope_working_operators"
 """Key in the trace of a CPU: names of its operators that do work of their own."""
 
 HEAVIEST = 10
+
+LOOKUP = "TorchDynamo Cache Lookup"
+IS_WRAPPER = re.compile(
+    r"Torch-Compiled Region|Pregraph bytecode|AOTDispatcher Runtime Wrapper|CompiledFunction"
+).match
+"""Ranges of compiled code (torch/_dynamo/eval_frame.py and convert_frame.py,
+torch/_functorch/_aot_autograd/runtime_wrappers.py). A compiled graph is a range inside them."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class StepFacts:
     """
 
     span_s: float  # from the start of the range to its end or that of its last work
+    guards_s: float | None  # lookups of compiled code; None without any
+    compiled_wrapper_s: float | None  # Python around compiled graphs; None without any lookup
     ops_top: int  # operators called by Python, autograd or compiled code
     ops_leaf: int  # operators that call no further operator
     leaf_ops_s: float  # their time, without what other operators compute themselves
@@ -76,10 +86,14 @@ def _facts(step: StepEvents) -> StepFacts:
     leaves = [each for each in step.operators if each.leaf]
     categories = Counter(each.category for each in step.work)
     launches = [launch.name for launch in step.launches.values()]
+    lookups = [each for each in step.ranges if each.event.name == LOOKUP]
+    wrappers = [each for each in step.ranges if IS_WRAPPER(each.event.name)]
     stretches = _union(step.work)
     end_ns = max([step.range.end_ns, *(end for _, end in stretches)])
     return StepFacts(
         span_s=_seconds(end_ns - step.range.start_ns),
+        guards_s=_seconds(sum(each.event.length_ns for each in lookups)) if lookups else None,
+        compiled_wrapper_s=_seconds(sum(each.self_ns for each in wrappers)) if lookups else None,
         ops_top=sum(each.top for each in step.operators),
         ops_leaf=len(leaves),
         leaf_ops_s=_seconds(sum(each.event.length_ns for each in leaves)),

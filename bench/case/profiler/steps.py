@@ -33,6 +33,7 @@ class StepEvents:
 
     range: Event
     operators: tuple[Operation, ...]  # dispatched
+    ranges: tuple[Operation, ...]  # those that torch records around some
     launches: Launches  # all calls of the CUDA API, also for copies and fills
     work: tuple[Event, ...]  # kernels, copies and fills, in order of their start
     kernels: tuple[Event, ...]
@@ -70,8 +71,9 @@ def steps(
         kernels = tuple(
             e for e in in_order if working is not None or e.category == categories.KERNELS
         )
-        operators = tuple(each for each in of_host[step] if each.dispatched)
-        result.append(StepEvents(range_, operators, launches[step], in_order, kernels))
+        dispatched = tuple(each for each in of_host[step] if each.dispatched)
+        others = tuple(each for each in of_host[step] if not each.dispatched)
+        result.append(StepEvents(range_, dispatched, others, launches[step], in_order, kernels))
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from modescope.bench.records.columns import GeneratedCode
 KERNEL_CALL = re.compile(r"^\s+(?:(?:graph_\d+_)?cpp_\w+|triton_\w+\.run)\(", re.MULTILINE)
 EXTERN_CALL = re.compile(r"^\s+(?:\w+ = )?(?:extern_kernels|torch\.ops)\.[\w.]+\(", re.MULTILINE)
 """Calls in the Python wrapper that Inductor writes (torch/_inductor/codegen/wrapper.py)."""
+
+FALLBACK = re.compile(r"^\s+(?:\w+ = )?torch\.ops\.([\w.]+)\(", re.MULTILINE)
+"""Such a call of an operator of torch's dispatcher; others are of libraries."""
 
 SYMBOLIC_SIZE = re.compile(r"^\s+s\d+ = \w+$", re.MULTILINE)
 """A size that such a wrapper takes as an argument; other sizes are constants in it."""
@@ -63,6 +67,7 @@ def watch() -> Iterator[CodeWatch]:
     columns = GeneratedCode(
         generated_kernels=len(KERNEL_CALL.findall(text)),
         extern_calls=len(EXTERN_CALL.findall(text)),
+        fallback_kernels=json.dumps(list(dict.fromkeys(FALLBACK.findall(text)))),
         bytes_accessed=metrics.num_bytes_accessed - bytes_before or None,
         compiler_cache_hits=hits_after - hits,
         compiler_cache_misses=misses_after - misses,

@@ -24,6 +24,7 @@ from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
     CeilingRates,
     Clocks,
+    Compilations,
     GeneratedCode,
     Memory,
     Profiled,
@@ -59,7 +60,7 @@ COLUMNS: dict[type, set[str]] = {
     part: {column.name for column in fields(part)}
     for part in (
         *(GeneratedCode, Profiled, Setup, Memory, Snapshot, WorkCounts, CeilingRates),
-        Clocks,
+        *(Clocks, Compilations),
     )
 }
 
@@ -101,7 +102,8 @@ def test_a_chain_is_as_many_kernels_in_eager(ops: int, plan: Plan) -> None:
     found = runner.run(silent, chain(ops, EAGER), plan).findings
     assert (found.kernels, found.ops_dispatched) == (ops, ops)
     assert found.ops_leaf >= ops  # some call others
-    assert nulls(found, Profiled) - NULL_ON_A_CPU == {"trace"}
+    assert nulls(found, Profiled) - NULL_ON_A_CPU == {"trace", "guards_s", "compiled_wrapper_s"}
+    assert nulls(found, Compilations) == COLUMNS[Compilations]
     assert nulls(found, GeneratedCode) == COLUMNS[GeneratedCode]
     assert found.device_busy_s <= found.profiled_span_s
     assert found.profiler_overhead > 0
@@ -119,6 +121,9 @@ def test_a_compiled_chain_is_one_kernel(ops: int, plan: Plan) -> None:
     assert (found.generated_kernels, found.extern_calls) == (1, 0)
     assert found.bytes_accessed == FLOAT * (2 * BATCH * WIDTH + WIDTH)
     assert found.compiler_cache_hits + found.compiler_cache_misses == 1
+    assert found.fallback_kernels == found.recompile_reasons == "[]"
+    assert 0 < sum(json.loads(found.compile_phases_s).values()) <= found.first_call_s
+    assert 0 < found.guards_s + found.compiled_wrapper_s < found.profiled_span_s
     (kernel,) = json.loads(found.heaviest_kernels)
     assert "cpp_fused" in kernel["name"]
     assert kernel["count"] == 1
@@ -199,7 +204,7 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
 
 def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> Profile:
     step = facts.StepFacts(
-        *(2.0, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
+        *(2.0, 0.5, 0.25, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
     return Profile(
         facts.TraceFacts((step, step), Counter()), (2e-5, 3e-5), 1.5, None, ("one", "two")

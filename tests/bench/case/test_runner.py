@@ -384,8 +384,13 @@ def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
     watch.before_timing = change
     result = run(case(model(remembers), COMPILE))
     assert result.status == "failed"
-    assert result.reason == "torch compiled 1 more time(s) while the case was timed"
+    assert result.reason is not None
+    counted, _, why = result.reason.partition(" timed: ")
+    assert counted == "torch compiled 1 more time(s) while the case was"
+    assert "number" in why
     assert result.findings.recompiles == 1
+    assert result.findings.recompile_reasons is not None
+    assert json.loads(result.findings.recompile_reasons) == [why]
     assert result.findings.latency_rounds_s
 
 

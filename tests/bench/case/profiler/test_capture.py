@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -38,6 +39,7 @@ from modescope.bench.steps.phases.inference import ONE_CALL
 from tests.helpers.probe_models import variant
 
 LENGTHS = (4, 16, 64)
+BATCH, WIDTH = 4, 24  # of no other test: the compiler's cache does not know bytes of all code
 EAGER = variant(grad="inference_mode")
 COMPILE = variant(grad="inference_mode", compile="default")
 MLP = {"batch": 2, "width": 8, "depth": 2}
@@ -57,7 +59,7 @@ def built(name: str, asked: Variant = EAGER, **shape: int) -> Step:
 
 
 def chain(ops: int, asked: Variant = EAGER) -> Step:
-    return built("pointwise", asked, batch=4, width=16, ops=ops)
+    return built("pointwise", asked, batch=BATCH, width=WIDTH, ops=ops)
 
 
 @lru_cache
@@ -95,8 +97,20 @@ def test_the_compiler_s_own_code_has_as_many_kernels_as_the_trace() -> None:
     _, generated = compiled(16)
     columns = generated.columns
     assert (generated.wrappers, columns.generated_kernels, columns.extern_calls) == (1, 1, 0)
-    # (4, 16) floats in, as many out, and 16 of the scale
-    assert columns.bytes_accessed == 4 * (2 * 4 * 16 + 16)
+    # floats of the input, as many of the output, and those of the scale
+    assert columns.bytes_accessed == 4 * (2 * BATCH * WIDTH + WIDTH)
+
+
+def test_operators_that_the_compiler_leaves_to_torch_are_named_once() -> None:
+    with generated_code.watch() as watch:
+        watch.code.append(
+            "    buf0 = torch.ops.aten.linalg_inv_ex.default(arg0_1)\n"
+            "    extern_kernels.mm(arg0_1, arg1_1, out=buf1)\n"
+            "    torch.ops.aten.linalg_inv_ex.default(arg1_1)\n"
+        )
+    columns = watch.generated.columns
+    assert json.loads(columns.fallback_kernels) == ["aten.linalg_inv_ex.default"]
+    assert columns.extern_calls == 3
 
 
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
@@ -105,7 +119,7 @@ def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
         with_kernel_events(lambda: chain(16, COMPILE))
     again = watch.generated.columns
     assert (again.compiler_cache_hits, again.compiler_cache_misses) == (1, 0)
-    usual = {"compiler_cache_hits": 0, "compiler_cache_misses": 1}
+    usual: dict[str, Any] = {"compiler_cache_hits": 0, "compiler_cache_misses": 1}
     assert replace(again, **usual) == replace(first.columns, **usual)
 
 
@@ -121,7 +135,7 @@ def test_of_the_compilers_nodes_only_bytes_are_read(
     with generated_code.watch() as watch:
         chain(5, COMPILE)()
     assert watch.generated.columns.compiler_cache_misses == 1, "code from the cache is not read"
-    assert watch.generated.columns.bytes_accessed == 4 * (2 * 4 * 16 + 16)
+    assert watch.generated.columns.bytes_accessed == 4 * (2 * BATCH * WIDTH + WIDTH)
     assert estimated == metrics.node_runtimes == metrics.nodes_num_elem == []
 
 

@@ -110,6 +110,31 @@ def test_nested_operators_are_counted_at_the_top_and_at_the_leaves() -> None:
     )
 
 
+def test_a_call_of_compiled_code_is_lookups_the_python_around_graphs_and_graphs() -> None:
+    """A model in two pieces: the second is looked up within the region of the first."""
+    read = facts_of(
+        step(0, 200),
+        op("TorchDynamo Cache Lookup", 1, 4),
+        op("Torch-Compiled Region: 0/0", 6, 150),
+        op("Pregraph bytecode", 8, 10),
+        op("CompiledFunction", 20, 40),
+        op("## Call CompiledFxGraph abc ##", 25, 30),
+        op("aten::relu", 70, 5),
+        op("TorchDynamo Cache Lookup", 80, 3),
+        op("Torch-Compiled Region: 1/0", 85, 60),
+        op("## Call CompiledFxGraph def ##", 90, 50),
+    )
+    one = only(read)
+    assert one.guards_s == at(4 + 3)
+    outer, inner = 150 - (10 + 40 + 5 + 3 + 60), 60 - 50
+    assert one.compiled_wrapper_s == at(outer + 10 + (40 - 30) + inner)
+
+
+def test_without_compiled_code_there_is_no_lookup() -> None:
+    one = only(facts_of(step(0, 100), op("aten::relu", 70, 5)))
+    assert (one.guards_s, one.compiled_wrapper_s) == (None, None)
+
+
 def test_kernels_of_a_cpu_are_the_outermost_operators_that_work() -> None:
     """The copy inside of addmm is part of it, the one inside of `to` is a kernel of its own."""
     read = facts_of(

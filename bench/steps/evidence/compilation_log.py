@@ -1,0 +1,101 @@
+"""What torch recorded of its compilations: the time of each phase, and reasons in its own words."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch._dynamo.utils import CompilationMetrics, get_compilation_metrics
+
+from modescope.bench.records.columns import Compilations
+from modescope.bench.records.progress import shortened
+
+LONGEST_REASON = 200
+
+TOTALS = (
+    ("dynamo", "dynamo_cumulative_compile_time_us"),
+    ("aot", "aot_autograd_cumulative_compile_time_us"),
+    ("inductor", "inductor_cumulative_compile_time_us"),
+)
+"""Phases and the times that torch records of them. Each contains those that follow."""
+
+WITHIN_INDUCTOR = (
+    ("kernels", "triton_compile_time_us"),  # on a CPU those of the C++ compiler
+    ("autotune", "compile_time_autotune_time_us"),
+)
+
+
+class CompilationWatch:
+    """The compilations while it is open."""
+
+    def __init__(self) -> None:
+        self.columns = Compilations()  # set once it is closed
+
+
+@contextmanager
+def watch() -> Iterator[CompilationWatch]:
+    """Reads afterwards what torch recorded of the compilations inside, the last 64 of them."""
+    watched, new = CompilationWatch(), record()
+    yield watched
+    watched.columns = _columns(new())
+
+
+def record() -> Callable[[], list[CompilationMetrics]]:
+    """The result returns torch's records of the compilations since now."""
+    start_us = time.time_ns() // 1000
+
+    def since() -> list[CompilationMetrics]:
+        return [each for each in get_compilation_metrics() if (each.start_time_us or 0) >= start_us]
+
+    return since
+
+
+def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
+    """Why code was compiled again, each reason once."""
+    return _distinct(each.recompile_reason for each in compilations)
+
+
+def _columns(compilations: list[CompilationMetrics]) -> Compilations:
+    if not compilations:
+        return Compilations()
+    skips = _distinct(each.cudagraph_skip_reason for each in compilations)
+    return Compilations(
+        compile_phases_s=json.dumps(_phases_s(compilations)),
+        recompile_reasons=json.dumps(recompile_reasons(compilations)),
+        cudagraph_skip_reasons=json.dumps(skips),
+    )
+
+
+def _phases_s(compilations: Iterable[CompilationMetrics]) -> dict[str, float]:
+    """Seconds of each phase without those inside it; a backward has no time of Dynamo."""
+    phases_us = dict.fromkeys((name for name, _ in (*TOTALS, *WITHIN_INDUCTOR)), 0.0)
+    for each in compilations:
+        inner_us = 0.0
+        for name, column in reversed(TOTALS):
+            total_us = _time_us(each, column)
+            phases_us[name] += max(0.0, total_us - inner_us)
+            inner_us = max(inner_us, total_us)
+        for name, column in WITHIN_INDUCTOR:
+            part_us = min(_time_us(each, column), phases_us["inductor"])
+            phases_us[name] += part_us
+            phases_us["inductor"] -= part_us
+    return {name: time_us / 1e6 for name, time_us in phases_us.items()}
+
+
+def _time_us(compilation: CompilationMetrics, column: str) -> float:
+    return float(getattr(compilation, column, None) or 0.0)
+
+
+def _distinct(reasons: Iterable[Any]) -> list[str]:
+    """Reasons in order, each once and shortened; torch puts a compilation's id before some."""
+    texts = (shortened(_unnumbered(each), LONGEST_REASON) for each in reasons if each)
+    return list(dict.fromkeys(texts))
+
+
+def _unnumbered(reason: str) -> str:
+    number, colon, rest = reason.partition(": ")
+    is_id = colon and all(part.isdigit() for part in number.split("/"))
+    return rest if is_id else reason
