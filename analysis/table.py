@@ -10,6 +10,7 @@ import pandas as pd
 
 from modescope.analysis import cli, terminal
 from modescope.analysis.format import phrases
+from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
 from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.recommend import constraints
@@ -33,8 +34,8 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Which mode to use: a sentence for each work, with remarks beneath."""
     lines = []
     for one in fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes)):
-        lines += terminal.paragraph(one.text)
-        lines += [line for note in one.remarks for line in terminal.beneath(note)]
+        lines += paragraph(one.text)
+        lines += [line for note in one.remarks for line in beneath(note)]
     return "\n".join(lines)
 
 
@@ -70,7 +71,7 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     return [
         line
         for run in phrases.as_rows(wrong)
-        for line in terminal.paragraph(
+        for line in paragraph(
             f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
             f"{run['replicate']}: {phrases.ended(run)}"
         )

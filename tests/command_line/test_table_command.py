@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.format.paragraphs import WIDTH
 from modescope.analysis.load.run_stats import SAMPLES
 from modescope.analysis.load.samples import load
 from modescope.analysis.metrics.registry import CONTRACT, derived
 from modescope.analysis.report import report
-from modescope.analysis.terminal import WIDTH
 from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.helpers.studies import (
     cpu_clocks,
