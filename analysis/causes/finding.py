@@ -54,6 +54,11 @@ def cause_text(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, texts, "object")
 
 
+def alone(one: Finding) -> str:
+    """The sentence and the remedy of a further cause, without what they explain."""
+    return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
+
+
 def _of_row(
     row: Row,
     sections: Mapping[tuple[Hashable, ...], list[Row]],

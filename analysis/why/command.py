@@ -48,12 +48,7 @@ def _paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
         yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {UNDECIDED}."
     else:
         yield f"[{causes[0].code}] {causes[0].text}"
-        yield from (f"[{one.code}] {also(one)}" for one in causes[1:])
-
-
-def also(one: Finding) -> str:
-    """A further cause of a row, as sentences of their own."""
-    return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
+        yield from (f"[{one.code}] {finding.alone(one)}" for one in causes[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

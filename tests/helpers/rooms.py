@@ -40,7 +40,7 @@ ROOMS = {
     "analysis.cli": "bench.records filters rows load metrics",
     "analysis.why": "format rows causes cli",
     "analysis.report": (
-        "bench.records bench.stats bench.text format rows metrics recommend figures cli"
+        "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
     ),
 }
 
