@@ -96,18 +96,17 @@ def overhead_share(row: Row) -> Estimate | None:
     """The part of a call in which no kernel works, with an interval; None where unknown.
 
     On CUDA the time in which the device waits for the host. On a CPU the share of dispatch by the
-    clocks; where that is unknown, or does not include the launches of compiled code, by the
-    profile. The profiler slows small operators more than kernels, so the share by the profile is
-    the upper end; the lower one is the share if it slowed operators alone.
+    clocks; where that is unknown, by the profile. Of compiled code the clocks have guards and
+    Python alone, without launches, so their share is the lower end, and the profile's the upper.
     """
     if phrases.on_cuda(row):
         busy = _within_a_call(of_columns(row, "device_share"))
         return difference(ONE, busy)
     clocked = _within_a_call(of_columns(row, "dispatch_share"))
     profiled = _profiled_overhead(row)
-    if is_compiled(row):
-        return profiled or clocked
-    return clocked or profiled
+    if not is_compiled(row) or clocked is None:
+        return clocked or profiled
+    return _of_compiled(clocked, profiled)
 
 
 def _within_a_call(share: Estimate) -> Estimate | None:
@@ -117,7 +116,19 @@ def _within_a_call(share: Estimate) -> Estimate | None:
     return Estimate(*(min(1.0, max(0.0, end)) for end in (share.value, share.low, share.high)))
 
 
+def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
+    guards = ends_of(clocked)[0]
+    if profiled is None:
+        return Estimate(clocked.value, guards, 1.0)
+    low, high = ends_of(profiled)
+    return Estimate(profiled.value, min(high, max(low, guards)), high)
+
+
 def _profiled_overhead(row: Row) -> Estimate | None:
+    """The profiler slows small operators more than kernels, so its share is the upper end.
+
+    The lower end is the share if it slowed operators alone.
+    """
     slower = row["profiler_overhead"]
     work = share_of_call(row, row["kernels_s"])
     if work is None or slower is None or not UNRELIABLE.isdisjoint(phrases.flags(row)):

@@ -58,8 +58,7 @@ def more_overhead(case: Case) -> Evidence | None:
     if not is_slower(row) or saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
         return None
     added = -saved.overhead.value
-    what = "cache lookup (guards), Python around the compiled code and launches"
-    what = what if is_compiled(row) else "Python and the dispatcher"
+    what = _parts(row) if is_compiled(row) else "Python and the dispatcher"
     return Evidence(
         added * row["speedup"],  # in parts of the row's own call
         {"added": numbers.duration(added * row["baseline_latency_s"]), "what": what,
@@ -133,6 +132,17 @@ def grad_left_on(case: Case) -> Evidence | None:
     factor = best["speedup"] / row["speedup"]
     figures = {"mode": phrases.mode(best), "gain": numbers.factor(factor), "grad": best["grad"]}
     return Evidence(1 - 1 / factor, figures)
+
+
+def _parts(row: Row) -> str:
+    """The parts of a compiled call's overhead, with their times where the profile has them."""
+    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
+    if lookup_s is None or wrapper_s is None:
+        return "cache lookup (guards), Python around the compiled code and launches"
+    return (
+        f"cache lookup (guards, {numbers.duration(lookup_s)}), Python around the compiled code "
+        f"({numbers.duration(wrapper_s)}) and launches"
+    )
 
 
 def _is_plain_itself(row: Row) -> bool:

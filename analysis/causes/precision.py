@@ -23,12 +23,14 @@ TENSOR_CORES = {"bf16": 8.0, "fp16": 7.0}
 # Casts alone: eager's operator, Inductor's kernels of nothing but casts, CUDA's copy kernels.
 _CAST = re.compile(
     r"^aten::_to_copy$|fused__to_copy(?:_(?:t|view|permute|clone))*_\d+$"
-    r"|(?:direct|bfloat16|float16)_copy_kernel"
+    r"|b?float16_copy_kernel"
 )
+_COPY = re.compile(r"direct_copy_kernel")
+"""CUDA's copies of any kind: those that plain eager does not have are casts."""
 _PRODUCT = re.compile(
     r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
 )
-_SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN|gemv", re.IGNORECASE)
+_SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
 
 
 def casts(case: Case) -> Evidence | None:
@@ -36,8 +38,10 @@ def casts(case: Case) -> Evidence | None:
     row = case.row
     if not row["autocast"] or not is_compared(row):
         return None
-    mine = [one for one in kernels(row) if _CAST.search(one.name)]
     before = {one.name: one for one in kernels(case.plain)}
+    mine = [
+        one for one in kernels(row) if _CAST.search(one.name) or (before and _COPY.search(one.name))
+    ]
     mine = [_without(one, before.get(one.name)) for one in mine]
     share = evidence.share_of_call(row, evidence.seconds(mine))
     if share is None or share < LEAST_CASTS:

@@ -54,11 +54,18 @@ def _against_eager(
 
 
 def test_less_dispatch_explains_a_gain(tmp_path: Path) -> None:
-    records = _against_eager("compile", 2.0, 20e-6, ops_dispatched=10)
+    profile = profiled(200e-6, ("aten::addmm", 4, 180e-6))
+    records = _against_eager("compile", 2.0, 20e-6, ops_dispatched=10, **profile)
     found = of_last(rows_of(records, tmp_path))
     assert codes(found)[0] == "less_overhead"
     assert found[0].share == pytest.approx(0.45, abs=0.01)  # (200 - 20) of 400
     assert "(40 operators became 10)" in found[0].sentence
+
+
+def test_without_a_profile_launches_of_compiled_code_may_be_overhead(tmp_path: Path) -> None:
+    found = of_last(rows_of(_against_eager("compile", 1.5, 20e-6), tmp_path))
+    assert codes(found)[0] == "compiled_code"
+    assert "less_overhead" not in codes(found)
 
 
 def test_a_gain_by_less_work_is_not_one_by_less_dispatch(tmp_path: Path) -> None:
@@ -71,6 +78,12 @@ def test_more_dispatch_explains_a_loss(tmp_path: Path) -> None:
     assert codes(found)[0] == "more_overhead"
     assert "cache lookup (guards)" in found[0].sentence
     assert "add 400 µs to a call" in found[0].sentence
+
+
+def test_the_parts_of_a_compiled_calls_overhead_have_their_times(tmp_path: Path) -> None:
+    rows = rows_of(_against_eager("compile", 0.5, 600e-6), tmp_path)
+    found = of_last(rows, guards_s=30e-6, compiled_wrapper_s=20e-6)
+    assert "(guards, 30.0 µs), Python around the compiled code (20.0 µs)" in found[0].sentence
 
 
 def test_a_loss_by_more_work_is_not_one_by_dispatch(tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def test_casts_of_autocast_have_a_share_and_a_count(tmp_path: Path) -> None:
     assert "dtype=bf16" in found.remedy
 
 
-@pytest.mark.parametrize("name", ["graph_1_cpp_fused__to_copy_t_1", "bfloat16_copy_kernel_cuda"])
+@pytest.mark.parametrize(
+    "name",
+    ["graph_1_cpp_fused__to_copy_t_1", "bfloat16_copy_kernel_cuda", "direct_copy_kernel_cuda"],
+)
 def test_casts_have_other_names_in_compiled_code_and_on_a_gpu(tmp_path: Path, name: str) -> None:
     study = _study(0.4, ("aten::mm", 4, 300e-6), (name, 24, 820e-6))
     assert "casts" in codes(of_last(rows_of(study, tmp_path)))
@@ -48,6 +51,11 @@ def test_casts_have_other_names_in_compiled_code_and_on_a_gpu(tmp_path: Path, na
 )
 def test_casts_are_not_named(tmp_path: Path, fp32: Kernel, bf16: Kernel) -> None:
     assert "casts" not in codes(of_last(rows_of(_study(0.4, fp32, bf16), tmp_path)))
+
+
+def test_copies_of_a_gpu_are_no_casts_if_plain_eager_is_unknown(tmp_path: Path) -> None:
+    study = _study(0.4, ("aten::mm", 4, 300e-6), ("direct_copy_kernel_cuda", 24, 820e-6))
+    assert "casts" not in codes(of_last(rows_of(study[1:], tmp_path)))
 
 
 SLOW = ("aten::mm", 4, 900e-6)
