@@ -23,6 +23,8 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     mine = runs[runs["run_id"].isin(run_ids)]
     derived = registry.derive(select.latest(runs, among=run_ids))
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
+    if why := table.why(derived, study):
+        print(why)
     if is_sweep:
         from modescope.analysis.report import report
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis import cli, terminal
+from modescope.analysis.causes.important import most_important
 from modescope.analysis.format import phrases
+from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
 from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.recommend import constraints
@@ -22,6 +24,7 @@ from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
 MOST_ROWS = 24  # in a summary; the command line prints all
+MOST_CAUSES = 3  # beneath a table; analysis.why prints all
 
 
 def text(rows: pd.DataFrame) -> str:
@@ -33,9 +36,21 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Which mode to use: a sentence for each work, with remarks beneath."""
     lines = []
     for one in fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes)):
-        lines += terminal.paragraph(one.text)
-        lines += [line for note in one.remarks for line in terminal.beneath(note)]
+        lines += paragraph(one.text)
+        lines += [line for note in one.remarks for line in beneath(note)]
     return "\n".join(lines)
+
+
+def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
+    """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
+    every = phrases.as_rows(rows)
+    several = len({phrases.work(row) for row in every}) > 1
+    lines = []
+    for row in most_important(every, MOST_CAUSES):
+        work = f"{phrases.work(row)}: " if several else ""
+        lines += paragraph(f"{work}{row['cause_text']}")
+    study = folder or f"results/{rows['study'].iloc[0]}"
+    return "\n".join([f"why ({program('analysis.why')} {study})", *lines]) if lines else ""
 
 
 def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
@@ -70,7 +85,7 @@ def not_shown(runs: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
     return [
         line
         for run in phrases.as_rows(wrong)
-        for line in terminal.paragraph(
+        for line in paragraph(
             f"{run['mode']} {run['dtype']}, {phrases.work(run)}, seed {run['seed']}, replicate "
             f"{run['replicate']}: {phrases.ended(run)}"
         )
@@ -124,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if selection is not None and rows.empty:
             print(selection.count, file=sys.stderr if options.csv else sys.stdout)
         elif not options.csv:
-            print(f"{text(rows)}\n\n{advice(rows, wanted)}")
+            parts = (text(rows), advice(rows, wanted), why(rows, options.study))
+            print("\n\n".join(filter(None, parts)))
 
     return cli.exit_status(body)
 

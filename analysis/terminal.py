@@ -10,13 +10,12 @@ import pandas as pd
 from modescope.analysis.format import phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, MEASURED, Column, distinguishing, wanted
+from modescope.analysis.format.paragraphs import WIDTH, beneath
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
 
-WIDTH = 132  # spare columns are dropped to fit; numbers are never cut
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "
-_INDENT = " " * 4
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
@@ -83,19 +82,6 @@ def _with_reason(row: Row, line: str, alone: bool) -> list[str]:
     if row["status"] == "skipped" and not alone:
         return [f"{line}{_GAP}{textwrap.shorten(reason, room, placeholder=' …')}"]
     return [f"{line}{_GAP}{row['status']}:", *beneath(reason.partition(": ")[2])]
-
-
-def paragraph(text: str) -> list[str]:
-    """`text` over lines of WIDTH, all but the first indented; paths in it are not broken."""
-    return textwrap.wrap(
-        text, WIDTH, subsequent_indent=_INDENT,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
-
-
-def beneath(text: str) -> list[str]:
-    """`paragraph` with all lines indented."""
-    return paragraph(_INDENT + text)
 
 
 def _heading(row: Row, letter: bool, shared: bool) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from modescope.analysis.causes import finding
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory
 from modescope.analysis.metrics.formulas import Formula, column, part
@@ -32,6 +33,9 @@ class Metric:
     doc: str
 
 
+_MANY = 60  # columns
+
+
 def derived(study_folder: str | Path) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
     return derive(latest(read(study_folder).table))
@@ -44,10 +48,13 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     Replicate processes of a case become one row (`replicates.combined`).
     """
     table = combined(processes)
-    table = table.copy()  # defragmented, or pandas warns when many columns are added
-    for metric in METRICS:
+    for number, metric in enumerate(METRICS):
+        if number % _MANY == 0:
+            table = table.copy()  # defragmented, or pandas warns when many columns are added
         if metric.name == "fusion_gain":
             table["_fusion"] = fusion.fusion(table)  # shared by the metrics of fusion
+        if metric.name == "cause":
+            table["_causes"] = finding.found(table)  # shared by the metrics of causes
         table[metric.name] = metric.function(table)
     public = table.drop(columns=[name for name in table if str(name).startswith("_")])
     return public.copy()  # defragmented, for callers that add columns
@@ -247,6 +254,12 @@ METRICS = (
     Metric("flags", cross_row_flags.flags, "", "neither",
            "the stored flags of all processes of the case, those raised by their rounds, clocks "
            "and counts (analysis.rows.flags), and those from a comparison with another row"),
+    Metric("cause", finding.cause, "", "neither",
+           "codes of what explains the result (see Causes), the most important first, joined by ;; "
+           "null where the columns decide none, and for budget=smoke"),
+    Metric("cause_text", finding.cause_text, "", "neither",
+           "the first of them in a sentence with figures, and what to do; "
+           "`python -m analysis.why` prints all"),
 )  # fmt: skip
 
 # Columns that other programs may rely on, in the order in which --csv prints them.
@@ -269,5 +282,5 @@ CONTRACT = (
     "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
     "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
     "unchecked_outputs", "baseline_error", "checked", "checked_note", "loss_scale",
-    "overflow_skipped", "flops", "roofline_fraction", "flags",
+    "overflow_skipped", "flops", "roofline_fraction", "flags", "cause", "cause_text",
 )  # fmt: skip

@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 
 from modescope.analysis import cli
+from modescope.analysis.causes import finding
+from modescope.analysis.causes.types import Finding
 from modescope.analysis.figures.registry import FIGURES
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import constraints
@@ -35,12 +37,13 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     `where` is invalid or keeps no row, or if the report cannot be written.
     """
     rows, unread = cli.study(study)
+    causes = finding.of_table(rows)  # of the whole study, which rows are compared with
     if where is not None:
         selection = cli.where(rows, where)
         rows = selection.rows
         if rows.empty:
             raise UsageError(f"{selection.count}, so no report of {study} is written")
-    context = _context(study, rows, unread, wanted) | {"where": where}
+    context = _context(study, rows, unread, wanted, causes) | {"where": where}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}
@@ -67,11 +70,15 @@ def _put(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _context(
-    study: Path, rows: pd.DataFrame, unread: dict[str, str], wanted: Wishes
+    study: Path,
+    rows: pd.DataFrame,
+    unread: dict[str, str],
+    wanted: Wishes,
+    causes: Mapping[str, Sequence[Finding]],
 ) -> dict[str, Any]:
     """The variables of the templates."""
     answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
-    shown = Study(study.resolve().name, _typed(study), ordered(rows), answers, unread)
+    shown = Study(study.resolve().name, _typed(study), ordered(rows), answers, unread, causes)
     counts = rows["status"].value_counts()
     return {
         "study": shown.name,

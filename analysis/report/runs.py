@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modescope.analysis.causes import finding
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.names import Name, name
@@ -14,11 +15,12 @@ from modescope.analysis.report.study import Study
 
 @dataclass(frozen=True)
 class Run:
-    """A row's command and its files."""
+    """A row's command, its files, and its causes as sentences."""
 
     name: Name
     command: str
     files: tuple[tuple[str, str], ...]  # kind, path relative to the report
+    causes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,12 @@ def _group(study: Study, rows: Sequence[Row]) -> Group:
 
 
 def _run(study: Study, row: Row) -> Run:
-    return Run(name(study, row), row["command"], tuple(_files(row)))
+    return Run(name(study, row), row["command"], tuple(_files(row)), _causes(study, row))
+
+
+def _causes(study: Study, row: Row) -> tuple[str, ...]:
+    found = study.causes.get(row["run_id"], ())
+    return (*(one.text for one in found[:1]), *(finding.alone(one) for one in found[1:]))
 
 
 def _files(row: Row) -> Sequence[tuple[str, str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
 import pandas as pd
 
+from modescope.analysis.causes.types import Finding
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
@@ -28,6 +29,7 @@ class Study:
     rows: pd.DataFrame
     answers: tuple[Recommendation, ...]
     unread: Mapping[str, str]  # unreadable files, each with the reason
+    causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
 
     @cached_property
     def has_letters(self) -> bool:

@@ -14,6 +14,7 @@ from modescope.analysis.recommend.types import Question, Recommendation
 from modescope.analysis.report.certainty import by_work, facts
 from modescope.analysis.report.glyphs import Glyph, glyph
 from modescope.analysis.report.study import Study
+from modescope.analysis.report.why_lines import NEEDED, WhyLine, lines
 from modescope.bench.records.ids import canonical_json
 
 MOST_WORKS = 8  # on the first screen; the others are folded
@@ -32,11 +33,12 @@ class AdviceLine:
 
 @dataclass(frozen=True)
 class Precision:
-    """The answers at one output precision, and the remarks about them."""
+    """The answers at one output precision, remarks about them, and causes."""
 
     name: str
     answers: tuple[AdviceLine, ...]
     remarks: tuple[str, ...]
+    why: tuple[WhyLine, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def which(study: Study) -> dict[str, Any]:
     return {"works": works[:MOST_WORKS], "others": works[MOST_WORKS:], "wishes": _wishes(study)}
 
 
-_NEEDED = ("run_id", "mode", "autocast", "compile", "graph", "baseline_error", "checked")
+_NEEDED = tuple(dict.fromkeys((*NEEDED, "autocast", "baseline_error", "checked")))
 
 
 def _wishes(study: Study) -> str:
@@ -110,7 +112,8 @@ def _precision(study: Study, advice: Advice, rows: dict[str, Row]) -> Precision:
     cache = question.compile_cache
     name = question.dtype if cache == "cold" else f"{question.dtype}, {cache} compiler cache"
     answers = tuple(_answer(study, span, rows) for span in advice.spans)
-    return Precision(name, answers, advice.remarks)
+    why = lines(_recommendations([advice]), rows, study.causes)
+    return Precision(name, answers, advice.remarks, why)
 
 
 def _answer(study: Study, span: Span, rows: dict[str, Row]) -> AdviceLine:

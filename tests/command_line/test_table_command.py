@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.format.paragraphs import WIDTH
 from modescope.analysis.load.run_stats import SAMPLES
 from modescope.analysis.load.samples import load
 from modescope.analysis.metrics.registry import CONTRACT, derived
 from modescope.analysis.report import report
-from modescope.analysis.terminal import WIDTH
+from tests.helpers.causes import profiled
 from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.helpers.studies import (
     cpu_clocks,
@@ -403,3 +404,27 @@ def test_an_expression_with_a_leading_minus_needs_an_equals_sign(
     assert table.main([folder, "--where=-speedup<-1.1"]) == 0
     assert "compile" in capsys.readouterr().out
     assert "got 2 (A, B)" in _complaint(capsys, "A", "B", "--where", "speedup > 1")
+
+
+def test_the_causes_that_matter_most_stand_beneath_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    casts = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
+    left = profiled(100e-6, ("aten::addmm", 4, 80e-6))
+    records = [
+        record("eager", speedup=1.0, spread=0.002),
+        record("inference_mode", speedup=1.25),
+        record("no_grad", speedup=1.2),
+        record("compile", speedup=1.0, spread=0.002, **left),
+        record("amp", speedup=0.2, **casts),
+    ]
+    assert table.main([str(save(records, tmp_path))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    why = lines[lines.index(f"why (python -m analysis.why {tmp_path})") + 1 :]
+    named = [line.split()[0] for line in why if not line.startswith(" ")]
+    assert named == ["amp", "compile", "inference_mode"]
+    assert max(map(len, lines)) <= WIDTH
+
+
+def test_without_causes_nothing_stands_beneath_the_table(tmp_path: Path) -> None:
+    assert table.why(derived(save([record("eager", speedup=1.0)], tmp_path))) == ""

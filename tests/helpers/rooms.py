@@ -33,12 +33,14 @@ ROOMS = {
     "analysis.filters": "bench.records",
     "analysis.rows": "bench.records bench.stats format",
     "analysis.load": "bench.records bench.stats format rows",
-    "analysis.metrics": "bench.records bench.stats format rows load",
+    "analysis.causes": "bench.records bench.stats format rows",
+    "analysis.metrics": "bench.records bench.stats format rows load causes",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
     "analysis.cli": "bench.records filters rows load metrics",
+    "analysis.why": "format rows causes cli",
     "analysis.report": (
-        "bench.records bench.stats bench.text format rows metrics recommend figures cli"
+        "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
     ),
 }
 

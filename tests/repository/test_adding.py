@@ -33,7 +33,8 @@ from modescope.bench.tools.testbed.sides import Side
 from tests.helpers.claims import autograd
 from tests.helpers.claims.examples import decide
 from tests.helpers.studies import blocks, record, save
-new = {"cpu_time_rounds_s": blocks(2e-4), "load_1min": 9.0, "machine_cores": 2}
+new = {"cpu_time_rounds_s": blocks(2e-4), "load_1min": 9.0, "machine_cores": 2, "memory_bytes": 1,
+       "resident_bytes": 2, "step_peak_bytes": 3, "graph_pool_bytes": 0, "graph_pool_live_bytes": 0}
 save([record(mode, 1e-4, 1.5, **new) for mode in ("eager", "compile")], Path("results/made-up"))
 claim = CLAIMS["item-is-python"]
 print(claim.decide(claim.observe(Cpu())).answer)
@@ -169,6 +170,11 @@ def test_a_metric_a_clock_and_a_flag_are_in_the_table(table: list[Row]) -> None:
         assert float(row["cpu_time_s"]) == pytest.approx(2e-4)
         assert float(row["time_per_sample_s"]) == pytest.approx(float(row["latency_s"]) / 4)
         assert "loaded" in row["flags"].split(";")
+
+
+def test_a_cause_is_named_in_the_table(table: list[Row]) -> None:
+    for row in table:
+        assert "paged_out" in row["cause"].split(";")
 
 
 def test_a_figure_a_flag_and_a_mode_are_in_the_report(page: str) -> None:

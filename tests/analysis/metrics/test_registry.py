@@ -165,7 +165,8 @@ def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
 
 _NO_WAY_IS_BETTER = {
     "baseline_latency_s", "verdict", "mde", "rounds", "host_wait_s", "device_idle_s", "bound_by",
-    "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags", "parts_ratio",
+    "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags", "cause", "cause_text",
+    "parts_ratio",
     "parts_residual_s", "parts_ratio_ci_low", "parts_ratio_ci_high", "pace",
     "pace_slowest",
     *(f"{name}{end}" for end in ("", "_ci_low", "_ci_high") for name in (

@@ -1,0 +1,112 @@
+"""Rules on what torch.compile did: graph breaks, recompilations, operators left to eager."""
+
+from __future__ import annotations
+
+import json
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.format import numbers
+
+LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
+
+
+def past_recompile_limit(case: Case) -> Evidence | None:
+    """Torch reached its limit of recompilations, after which calls run in eager."""
+    if not case.row.get("recompile_limit_hit"):
+        return None
+    return Evidence(None, {"why": _why(case)})
+
+
+def recompiles(case: Case) -> Evidence | None:
+    """Torch compiled again within the timed window, or gave reasons for compiling again."""
+    row, reasons = case.row, evidence.texts(case.row, "recompile_reasons")
+    timed = row["recompiles"] or 0
+    if not is_compiled(row) or row.get("recompile_limit_hit") or not (timed or reasons):
+        return None
+    when = " while calls were timed" if timed else ""
+    times = numbers.counted(timed or len(reasons), "time", "times")
+    return Evidence(1.0 if timed else None, {"times": times, "when": when, "why": _why(case)})
+
+
+def graph_breaks(case: Case) -> Evidence | None:
+    """The graph is broken. With functions in eager, its share is that of their kernels."""
+    row = case.row
+    if not row["graph_breaks"]:
+        return None
+    sites = json.loads(row["graph_break_reasons"] or "[]")
+    in_eager = evidence.texts(row, "eager_functions")
+    at = [f"{one['reason']}{' at ' + one['place'] if one['place'] else ''}" for one in sites]
+    figures = {
+        "breaks": numbers.counted(row["graph_breaks"], "graph break", "graph breaks"),
+        "where": f": {evidence.first_of(at)}" if at else "",
+        "eager": f"; in eager: {', '.join(in_eager)}" if in_eager else "",
+    }
+    return Evidence(_share_of_breaks(case, bool(in_eager)), figures)
+
+
+def fallbacks(case: Case) -> Evidence | None:
+    """Operators for which Inductor has no code of its own take a tenth of the call or more."""
+    row = case.row
+    names = {_operator(name) for name in evidence.texts(row, "fallback_kernels")}
+    mine = [one for one in evidence.kernels(row) if one.name in names]
+    share = evidence.share_of_call(row, evidence.seconds(mine))
+    if not mine or share is None or share < LEAST_FALLBACKS:
+        return None
+    figures = {"share": numbers.share(share, 1), "names": evidence.named(mine, row)}
+    return Evidence(share, figures)
+
+
+def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
+    """Kernels of functions in eager, or guards and Python of the pieces; None where unknown."""
+    row = case.row
+    if in_eager:
+        left = [one for one in evidence.kernels(row) if not one.is_generated]
+        return evidence.share_of_call(row, evidence.seconds(left)) if left else None
+    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
+    if lookup_s is None or wrapper_s is None:
+        return None
+    return evidence.share_of_call(row, lookup_s + wrapper_s)
+
+
+def _operator(name: str) -> str:
+    """`aten::sort` for `aten.sort.stable` or `torch.ops.aten.sort.default`."""
+    parts = name.removeprefix("torch.ops.").split(".")
+    return name if len(parts) < 2 else "::".join(parts[:2])
+
+
+def _why(case: Case) -> str:
+    """`: tensor 'x' size mismatch (and 2 more)`; empty without a reason."""
+    reasons = evidence.texts(case.row, "recompile_reasons")
+    return f": {evidence.first_of(reasons)}" if reasons else ""
+
+
+CAUSES = (
+    Cause(
+        "past_recompile_limit", DECISIVE, past_recompile_limit,
+        "torch reached its limit of recompilations, and later calls run in eager{why}.",
+        "Compile for sizes that change (dynamic=True, torch._dynamo.mark_dynamic), or keep "
+        "constant what the reason names.",
+        "recompile_limit_hit",
+    ),
+    Cause(
+        "recompiles", PART, recompiles,
+        "torch compiled again {times}{when}{why}.",
+        "Keep constant what the reason names, or compile for sizes that change (dynamic=True).",
+        "recompiles in the timed window, or recompile_reasons",
+    ),
+    Cause(
+        "graph_breaks", PART, graph_breaks,
+        "the model is compiled in pieces, with {breaks}{where}{eager}.",
+        "Remove what breaks the graph; model.fullgraph=true makes each break an error.",
+        "graph_breaks above 0",
+    ),
+    Cause(
+        "fallbacks", PART, fallbacks,
+        "{share} of a call is operators that Inductor leaves to eager ({names}).",
+        "Express them by operators that Inductor generates code for.",
+        "fallback_kernels take a tenth of a call, or more",
+    ),
+)  # fmt: skip
+"""Causes in what the compiler did."""

@@ -1,0 +1,182 @@
+"""Evidence that several rules read: lists of texts, profiled kernels, shares of a call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.intervals import ONE, difference, of_columns, product, quotient
+from modescope.bench.stats.estimates import Estimate
+
+UNRELIABLE = {
+    "profile_empty", "profile_busy_exceeds_span", "profile_lost_events",
+    "profile_contradicts_device_time", "split_disagrees",
+}  # fmt: skip
+"""Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
+
+_GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
+_LONGEST_NAME = 60  # characters; names of C++ templates have hundreds
+_MOST_NAMED = 2
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One of the ten heaviest kernels of a call."""
+
+    name: str
+    count: float
+    seconds: float
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether Inductor generated it: C++ on a CPU, Triton on a GPU."""
+        return _GENERATED.search(self.name) is not None
+
+
+def texts(row: Row, column: str) -> list[str]:
+    """The entries of a column with a JSON list of texts; none where it is null or absent."""
+    value = row.get(column)
+    return [" ".join(str(one).split()) for one in json.loads(value)] if value else []
+
+
+def kernels(row: Row | None) -> tuple[Kernel, ...]:
+    """The heaviest kernels of a row; none without a profile that agrees with the clocks."""
+    if row is None or not row["heaviest_kernels"] or not row["profiled_span_s"]:
+        return ()
+    if not UNRELIABLE.isdisjoint(phrases.flags(row)):
+        return ()
+    return tuple(Kernel(**one) for one in json.loads(row["heaviest_kernels"]))
+
+
+def seconds(of: Iterable[Kernel]) -> float:
+    """The sum of their times."""
+    return sum(one.seconds for one in of)
+
+
+def share_of_call(row: Row, part_s: float | None) -> float | None:
+    """`part_s` ÷ the profiled call, both of the same call; None where unknown or above it."""
+    span_s = row["profiled_span_s"]
+    if part_s is None or not span_s:
+        return None
+    share = float(part_s / span_s)
+    return share if share <= 1 else None
+
+
+def named(of: Iterable[Kernel], row: Row) -> str:
+    """`aten::addmm 75 %, aten::gelu 6 %`: the heaviest two, with their shares of the call."""
+    heaviest = sorted(of, key=lambda one: -one.seconds)[:_MOST_NAMED]
+    return ", ".join(
+        f"{cut(one.name)} {numbers.share(one.seconds, row['profiled_span_s'])}" for one in heaviest
+    )
+
+
+def cut(name: str) -> str:
+    """A name, shortened if it is very long."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def pace_ratio(row: Row, other: Row) -> float | None:
+    """The pace of the machine in one profile ÷ that in the other; 1 on CUDA; None where unknown.
+
+    A time of `row` ÷ this ratio can be compared with one of `other`.
+    """
+    if phrases.on_cuda(row):
+        return 1.0  # the pace is the host's, and kernels run on the device
+    one_s, other_s = row["profiled_pace_s"], other["profiled_pace_s"]
+    return float(one_s / other_s) if one_s and other_s else None
+
+
+def overhead_share(row: Row) -> Estimate | None:
+    """The part of a call in which no kernel works, with an interval; None where unknown.
+
+    On CUDA the time in which the device waits for the host. On a CPU the share of dispatch by the
+    clocks; where that is unknown, by the profile. Of compiled code the clocks have guards and
+    Python alone, without launches, so their share is the lower end, and the profile's the upper.
+    """
+    if phrases.on_cuda(row):
+        busy = _within_a_call(of_columns(row, "device_share"))
+        return difference(ONE, busy)
+    clocked = _within_a_call(of_columns(row, "dispatch_share"))
+    profiled = _profiled_overhead(row)
+    if not is_compiled(row) or clocked is None:
+        return clocked or profiled
+    return _of_compiled(clocked, profiled)
+
+
+def _within_a_call(share: Estimate) -> Estimate | None:
+    """A share limited to 1; None without an interval."""
+    if share.value is None or share.low is None or share.high is None:
+        return None
+    return Estimate(*(min(1.0, max(0.0, end)) for end in (share.value, share.low, share.high)))
+
+
+def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
+    guards = ends_of(clocked)[0]
+    if profiled is None:
+        return Estimate(clocked.value, guards, 1.0)
+    low, high = ends_of(profiled)
+    return Estimate(profiled.value, min(high, max(low, guards)), high)
+
+
+def _profiled_overhead(row: Row) -> Estimate | None:
+    """The profiler slows small operators more than kernels, so its share is the upper end.
+
+    The lower end is the share if it slowed operators alone.
+    """
+    slower = row["profiler_overhead"]
+    work = share_of_call(row, row["kernels_s"])
+    if work is None or slower is None or not UNRELIABLE.isdisjoint(phrases.flags(row)):
+        return None
+    return Estimate(1 - work, max(0.0, 1 - work * max(1.0, slower)), 1 - work)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a row saves against plain eager, in parts of the baseline's call; negative: it adds."""
+
+    overhead: Estimate
+    work: Estimate
+
+
+def change(row: Row, plain: Row | None) -> Change | None:
+    """The parts of a call that differ from plain eager's; None where one of them is unknown.
+
+    The two rows are separate processes, so each is related to its own baseline, paired within the
+    rounds of its process. The intervals are the worst case of all intervals.
+    """
+    if plain is None:
+        return None
+    before, after = _parts(plain), _parts(row)
+    if before is None or after is None:
+        return None
+    overhead, work = difference(before[0], after[0]), difference(before[1], after[1])
+    known = overhead is not None and work is not None and None not in (overhead.low, work.low)
+    return Change(overhead, work) if known else None  # type: ignore[arg-type]
+
+
+def _parts(row: Row) -> tuple[Estimate | None, Estimate | None] | None:
+    """Overhead and work of a call, in parts of the call of the baseline in the same process."""
+    share = overhead_share(row)
+    if share is None or row["speedup_ci_low"] is None:
+        return None
+    length = quotient(ONE, of_columns(row, "speedup"))
+    return product(length, share), product(length, difference(ONE, share))
+
+
+def ends_of(estimate: Estimate) -> tuple[float, float]:
+    """The ends of a known interval."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+def first_of(reasons: Collection[Any]) -> str:
+    """The first of several texts, and how many more there are: `graph break (and 2 more)`."""
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return f"{next(iter(reasons))}{more}"

@@ -1,0 +1,125 @@
+"""Applies the rules to a table of rows: the causes of each, most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import pandas as pd
+
+from modescope.analysis.causes.table import CAUSES
+from modescope.analysis.causes.types import DECISIVE, HINT, Case, Cause, Finding
+from modescope.analysis.causes.verdicts import lead
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.select import FAMILY, SECTION, is_plain, per_row, values_of
+
+_BASELINE = ("baseline_mode", "baseline_dtype")
+_FAMILY_OF_ANY_THREADS = tuple(name for name in FAMILY if name not in ("threads", "environment"))
+_OF_THREADS = (
+    *_FAMILY_OF_ANY_THREADS, "environment", "shape", "mode", "dtype", "apart", "compile_cache",
+)  # fmt: skip
+
+
+def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
+    """For each row of the derived table its causes; none without a result or with a smoke budget.
+
+    Rows are compared with the others of `rows`, so these should be the whole study.
+    """
+    good = [row for row in rows if _is_trusted(row)]
+    sections = phrases.grouped((values_of(row, (*SECTION, *_BASELINE)), row) for row in good)
+    threads = phrases.grouped((values_of(row, _OF_THREADS), row) for row in good)
+    return [_of_row(row, sections, threads) for row in rows]
+
+
+def of_table(table: pd.DataFrame) -> dict[str, tuple[Finding, ...]]:
+    """`findings` of a derived table, by run_id."""
+    rows = phrases.as_rows(table)
+    return {row["run_id"]: found for row, found in zip(rows, findings(rows), strict=True)}
+
+
+def found(table: pd.DataFrame) -> pd.Series:
+    """`findings` of the derived table before its causes, as a column."""
+    return per_row(table, findings(phrases.as_rows(table)), "object")
+
+
+def cause(rows: pd.DataFrame) -> pd.Series:
+    """The codes of each row's causes (the column `_causes`), joined by ;; None without any."""
+    codes = (";".join(one.code for one in each) or None for each in rows["_causes"])
+    return per_row(rows, codes, "object")
+
+
+def cause_text(rows: pd.DataFrame) -> pd.Series:
+    """The sentence and the remedy of each row's first cause; None without any."""
+    texts = (each[0].text if each else None for each in rows["_causes"])
+    return per_row(rows, texts, "object")
+
+
+def alone(one: Finding) -> str:
+    """The sentence and the remedy of a further cause, without what they explain."""
+    return " ".join(filter(None, (f"{one.sentence[0].upper()}{one.sentence[1:]}", one.remedy)))
+
+
+def _of_row(
+    row: Row,
+    sections: Mapping[tuple[Hashable, ...], list[Row]],
+    threads: Mapping[tuple[Hashable, ...], list[Row]],
+) -> tuple[Finding, ...]:
+    if row["status"] != "ok" or phrases.is_smoke(row):
+        return ()
+    members = sections.get(values_of(row, (*SECTION, *_BASELINE)), [])
+    same = threads.get(values_of(row, _OF_THREADS), [])
+    case = Case(
+        row,
+        plain=_plain(row, members),
+        siblings=tuple(one for one in members if one is not row),
+        threads=tuple(one for one in same if one["threads"] != row["threads"]),
+        caches=tuple(
+            one
+            for one in members
+            if one["case_id"] == row["case_id"] and one["compile_cache"] != row["compile_cache"]
+        ),
+    )
+    return found_in(case)
+
+
+def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
+    """The causes of one case, most important first.
+
+    Where the mode did not do what its name says, the other causes would describe another mode:
+    only hints follow.
+    """
+    found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
+    if phrases.not_in_effect(case.row):
+        found = [one for one in found if one.kind in (DECISIVE, HINT)]
+    return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
+
+
+def _finding(case: Case, entry: Cause) -> Finding | None:
+    evidence = entry.rule(case)
+    if evidence is None:
+        return None
+    sentence, remedy = (
+        template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
+    )
+    text = " ".join(filter(None, (f"{lead(case.row)}: {sentence}", remedy)))
+    return Finding(entry.code, entry.kind, evidence.share, sentence, remedy, text)
+
+
+def _plain(row: Row, members: Sequence[Row]) -> Row | None:
+    """Plain eager with the row's grad axis at the baseline's dtype; None for itself."""
+    if is_plain(row) and row["dtype"] == row["baseline_dtype"]:
+        return None
+    return next(
+        (
+            one
+            for one in reversed(members)
+            if is_plain(one)
+            and one["grad"] == row["grad"]
+            and one["dtype"] == row["baseline_dtype"]
+        ),
+        None,
+    )
+
+
+def _is_trusted(row: Row) -> bool:
+    return phrases.why_left_out(row) is None

@@ -1,0 +1,65 @@
+"""The rule on the first call: compiling, autotuning and capturing."""
+
+from __future__ import annotations
+
+import json
+
+from modescope.analysis.causes.types import COST, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_compared, is_compiled
+from modescope.analysis.format import numbers
+from modescope.analysis.format.phrases import Row
+
+DOMINATES = 1000  # calls: a first call that takes as long as so many is named
+_MOST_PHASES = 3
+
+
+def first_call(case: Case) -> Evidence | None:
+    """The first call takes as long as a thousand calls of the baseline or more."""
+    row = case.row
+    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    if not is_compared(row) or not (is_compiled(row) or row["graph"]):
+        return None
+    if first_s is None or not call_s or first_s < DOMINATES * call_s:
+        return None
+    figures = {
+        "first": numbers.duration(first_s), "calls": numbers.calls(first_s / call_s),
+        "phases": _phases(row), "caches": _caches(case), "pays": _pays(row),
+    }  # fmt: skip
+    return Evidence(None, figures)
+
+
+def _phases(row: Row) -> str:
+    """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
+    stored = row.get("compile_phases_s")
+    phases = sorted((json.loads(stored) if stored else {}).items(), key=lambda one: -one[1])
+    known = [f"{name} {numbers.duration(time_s)}" for name, time_s in phases if time_s > 0]
+    return f": {', '.join(known[:_MOST_PHASES])}" if known else ""
+
+
+def _caches(case: Case) -> str:
+    """`; with a warm compiler cache 1.03 s`; empty without such a row."""
+    for other in case.caches:
+        if other["first_call_s"] is not None:
+            first = numbers.duration(other["first_call_s"])
+            return f"; with a {other['compile_cache']} compiler cache {first}"
+    return ""
+
+
+def _pays(row: Row) -> str:
+    calls = row["break_even_calls"]
+    if not calls:
+        return ""
+    if calls == float("inf"):
+        return "; at this size it never pays"
+    return f"; it pays after {numbers.calls(calls)} calls"
+
+
+CAUSES = (
+    Cause(
+        "first_call", COST, first_call,
+        "the first call takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
+        "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
+        "the first call takes as long as a thousand calls of the baseline, or more",
+    ),
+)  # fmt: skip
+"""Causes in the first call."""

@@ -1,0 +1,96 @@
+"""Rules on CUDA graphs and on modes that are not in effect."""
+
+from __future__ import annotations
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_no_gain
+from modescope.analysis.format import cells, phrases
+from modescope.analysis.format.phrases import Row
+
+CAPTURING = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that record CUDA graphs."""
+
+
+def not_graphed(case: Case) -> Evidence | None:
+    """A mode of CUDA graphs ran without them; torch's own reason where there is one."""
+    row = case.row
+    why = _why(row)
+    if not _captures(row) or not phrases.not_in_effect(row) or why is None:
+        return None
+    if phrases.on_cuda(row):
+        remedy = "Remove what the reason names; until then compile runs the same code."
+    else:
+        remedy = "Use compile here, which runs the same code."
+    return Evidence(None, {"why": why, "remedy": remedy})
+
+
+def not_in_effect(case: Case) -> Evidence | None:
+    """Torch ran something else than the mode's name says."""
+    row = case.row
+    if not phrases.not_in_effect(row) or not row["in_effect_note"]:
+        return None
+    return None if not_graphed(case) else Evidence(None, {"why": row["in_effect_note"]})
+
+
+def partly_graphed(case: Case) -> Evidence | None:
+    """CUDA graphs were launched, but torch skipped some."""
+    row, reasons = case.row, evidence.texts(case.row, "cudagraph_skip_reasons")
+    if phrases.not_in_effect(row) or not reasons or not _captures(row):
+        return None
+    return Evidence(None, {"why": evidence.first_of(reasons)})
+
+
+def device_is_the_limit(case: Case) -> Evidence | None:
+    """A graph saves launches, but the device works for most of the call, so little is gained."""
+    row = case.row
+    if not phrases.on_cuda(row) or not row["graph_launches"] or not is_no_gain(row):
+        return None
+    if row["bound_by"] != "work" or row["device_share"] is None:
+        return None
+    before = None if case.plain is None else case.plain["launches"]
+    saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
+    figures = {"saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share")}
+    return Evidence(min(1.0, row["device_share"]), figures)
+
+
+def _captures(row: Row) -> bool:
+    return bool(row["graph"] or row["compile"] in CAPTURING)
+
+
+def _why(row: Row) -> str | None:
+    """Torch's reason, or else the note if it is about graphs."""
+    reasons = evidence.texts(row, "cudagraph_skip_reasons")
+    if reasons:
+        return evidence.first_of(reasons)
+    note = row["in_effect_note"] or ""
+    return note if "CUDA graph" in note else None
+
+
+CAUSES = (
+    Cause(
+        "not_graphed", DECISIVE, not_graphed,
+        "no CUDA graph was launched ({why}).",
+        "{remedy}",
+        "a mode of CUDA graphs is not in effect",
+    ),
+    Cause(
+        "not_in_effect", DECISIVE, not_in_effect,
+        "torch ran something else: {why}.",
+        "Use a mode that is in effect here.",
+        "in_effect is false, for another reason",
+    ),
+    Cause(
+        "partly_graphed", PART, partly_graphed,
+        "torch left a part out of its CUDA graphs: {why}.",
+        "Remove what the reason names.",
+        "cudagraph_skip_reasons of a mode that is in effect",
+    ),
+    Cause(
+        "device_is_the_limit", PART, device_is_the_limit,
+        "{saved}the device works for {share} of a call.",
+        "Make the kernels cheaper: a lower precision, or mode=max-autotune.",
+        "little gain with a CUDA graph, and bound_by is work",
+    ),
+)  # fmt: skip
+"""Causes in CUDA graphs and in modes that are not in effect."""

@@ -1,0 +1,187 @@
+"""Rules on kernels: which remain, which became fewer or slower, and how near the floor they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.evidence import Kernel, kernels
+from modescope.analysis.causes.overhead import LEAST
+from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import (
+    is_compiled,
+    is_faster,
+    is_no_gain,
+    is_same_precision,
+    is_slower,
+)
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import roofline
+from modescope.bench.records.instruction_sets import BF16
+
+HALF = 0.5  # of a call: kernels that remain are named if they take more
+NEAR = 0.7  # of a call's work: the floor is named if it takes more
+SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
+
+
+def unchanged_kernels(case: Case) -> Evidence | None:
+    """The row gains little, and more than half of its call is kernels that eager runs, too."""
+    row = case.row
+    if not is_no_gain(row) or not is_same_precision(row) or row["bound_by"] == "overhead":
+        return None
+    if evidence.texts(row, "eager_functions"):
+        return None  # functions in eager have eager's kernels, which compiling would change
+    left = _left(row, case.plain)
+    share = evidence.share_of_call(row, evidence.seconds(left))
+    if share is None or share < HALF:
+        return None
+    figures = {
+        "share": numbers.share(share, 1), "mode": phrases.mode(row),
+        "names": evidence.named(left, row), "most": numbers.factor(row["speedup"] / share),
+        "remedy": _less_work(case),
+    }  # fmt: skip
+    return Evidence(share, figures)
+
+
+def fused_kernels(case: Case) -> Evidence | None:
+    """A compiled mode is faster, and its kernels take less time than plain eager's."""
+    row, saved = case.row, evidence.change(case.row, case.plain)
+    is_fusing = is_compiled(row) and is_same_precision(row)
+    if not is_fusing or not is_faster(row) or saved is None or not row["generated_kernels"]:
+        return None
+    if evidence.ends_of(saved.work)[0] < LEAST:
+        return None
+    figures = {
+        "share": numbers.share(saved.work.value, 1),
+        "generated": numbers.count(row["generated_kernels"]),
+        "count": _fewer(case),
+    }
+    return Evidence(saved.work.value, figures)
+
+
+def slower_kernels(case: Case) -> Evidence | None:
+    """A compiled mode is slower, and its kernels take longer than those they replace.
+
+    Both the clocks (with their intervals) and the profile have to show it.
+    """
+    row, plain, saved = case.row, case.plain, evidence.change(case.row, case.plain)
+    is_fusing = is_compiled(row) and is_same_precision(row)
+    if not is_fusing or not is_slower(row) or saved is None or plain is None:
+        return None
+    if evidence.ends_of(saved.work)[1] > -LEAST:
+        return None
+    new, pace = _only_in(row, plain), evidence.pace_ratio(row, plain)
+    old_s = evidence.seconds(_only_in(plain, row))
+    if not new or pace is None or evidence.seconds(new) / pace < SLOWER * old_s:
+        return None
+    figures = {
+        "new": numbers.duration(evidence.seconds(new) / pace),
+        "old": numbers.duration(old_s), "names": evidence.named(new, row),
+    }  # fmt: skip
+    return Evidence(-saved.work.value * row["speedup"], figures)
+
+
+def near_floor(case: Case) -> Evidence | None:
+    """The row gains little, and its work takes little longer than its floor, by the interval."""
+    row = case.row
+    if not is_no_gain(row) or roofline.BEATEN in phrases.flags(row) or not row["floor_s"]:
+        return None
+    longest_s = _longest_work_s(row)
+    if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":
+        return None
+    fraction = min(1.0, row["roofline_fraction"])
+    return Evidence(
+        row["floor_s"] / row["latency_s"],
+        {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
+         "remedy": _less_work(case)},
+    )  # fmt: skip
+
+
+_LIMITS = {
+    "memory": "reading weights and inputs once at the measured bandwidth",
+    "compute": "its arithmetic at the highest rate measured for a matrix product",
+}
+
+
+def _longest_work_s(row: Row) -> float | None:
+    """The upper end of the interval of the time that the kernels work."""
+    if phrases.on_cuda(row):
+        return row["device_ci_high_s"]  # type: ignore[no-any-return]
+    latency_s, dispatch = row["latency_ci_high_s"], row["dispatch_share_ci_low"]
+    known = latency_s is not None and dispatch is not None and dispatch < 1
+    return float(latency_s * (1 - dispatch)) if known else None
+
+
+def _left(row: Row, plain: Row | None) -> list[Kernel]:
+    """The kernels of a row that are plain eager's: on a CPU all that were not generated."""
+    mine = [one for one in kernels(row) if not one.is_generated]
+    if not phrases.on_cuda(row):
+        return mine
+    names = {one.name for one in kernels(plain)}
+    return [one for one in mine if one.name in names]
+
+
+def _only_in(row: Row, other: Row) -> Sequence[Kernel]:
+    """The kernels of a row whose names do not occur in the other."""
+    names = {one.name for one in kernels(other)}
+    return [one for one in kernels(row) if one.name not in names]
+
+
+def _fewer(case: Case) -> str:
+    """`, 40 kernels became 23`; empty where unknown."""
+    before = None if case.plain is None else case.plain["kernels"]
+    after = case.row["kernels"]
+    if before is None or after is None or after >= before:
+        return ""
+    return f"; {numbers.count(before)} kernels became {numbers.count(after)}"
+
+
+def _less_work(case: Case) -> str:
+    """What makes the kernels themselves cheaper on this device."""
+    row = case.row
+    lower = [
+        one for one in case.siblings
+        if one["dtype"] in ("bf16", "fp16") and row["dtype"] == "fp32"
+        and one["speedup_ci_low"] > row["speedup_ci_high"]
+    ]  # fmt: skip
+    if lower:
+        best = max(lower, key=lambda one: one["speedup_ci_low"])
+        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
+    sets = row["cpu_instructions"]
+    if row["dtype"] != "fp32":
+        return "Only less work, or a faster device, helps."
+    if phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split())):
+        return "Try a lower precision (dtype=bf16)."
+    return "Only less work, more threads or a faster device help."
+
+
+CAUSES = (
+    Cause(
+        "unchanged_kernels", PART, unchanged_kernels,
+        "{share} of a call is kernels that {mode} leaves as they are ({names}); without all the "
+        "rest it would be at most {most} as fast as the baseline.",
+        "{remedy}",
+        "little gain, and more than half of the profiled call is kernels that eager runs, too",
+    ),
+    Cause(
+        "fused_kernels", PART, fused_kernels,
+        "its kernels, {generated} of them generated, take less time than eager's, which saves "
+        "{share} of the baseline's call{count}.",
+        "",
+        "a gain by less work of kernels, against plain eager of the same grad axis",
+    ),
+    Cause(
+        "slower_kernels", PART, slower_kernels,
+        "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
+        "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",
+        "a loss by generated kernels that take longer than those they replace",
+    ),
+    Cause(
+        "near_floor", PART, near_floor,
+        "{limit} takes {fraction} of the time of its kernels, so no mode can gain much.",
+        "{remedy}",
+        "little gain, and the floor is at least 0.7 of the work, by its interval",
+    ),
+)  # fmt: skip
+"""Causes in the kernels of a call."""

@@ -1,0 +1,81 @@
+"""Rules on the machine's use: threads, and what torch itself warned of."""
+
+from __future__ import annotations
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
+from modescope.analysis.format import cells, numbers, phrases
+
+NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are the way to go on
+
+
+def threads(case: Case) -> Evidence | None:
+    """The same case is faster by a tenth with another number of threads, the intervals apart."""
+    row = case.row
+    if row["latency_ci_low_s"] is None:
+        return None
+    faster = [
+        one
+        for one in case.threads
+        if one["latency_ci_high_s"] is not None
+        and one["latency_ci_high_s"] * (1 + LITTLE) < row["latency_ci_low_s"]
+    ]
+    if not faster:
+        return None
+    best = min(faster, key=lambda one: one["latency_ci_high_s"])
+    figures = {
+        "here": numbers.counted(row["threads"], "thread", "threads"), "mine": cells.latency(row),
+        "there": numbers.counted(best["threads"], "thread", "threads"),
+        "theirs": cells.latency(best), "threads": str(best["threads"]),
+    }  # fmt: skip
+    return Evidence(1 - best["latency_s"] / row["latency_s"], figures)
+
+
+def idle_cores(case: Case) -> Evidence | None:
+    """Arithmetic limits the call, near the rate of the threads in use, and cores are idle."""
+    row = case.row
+    count, cores = row["threads"], row["cpu_cores"]
+    if phrases.on_cuda(row) or phrases.not_in_effect(row):
+        return None
+    if None in (count, cores) or count >= cores:
+        return None
+    measured = any(one["threads"] > count for one in case.threads)
+    fraction = row["roofline_fraction"]
+    near = row["floor_bound"] == "compute" and fraction is not None and NEAR <= fraction <= 1
+    if measured or not near or row["bound_by"] != "work" or not is_no_gain(row):
+        return None
+    figures = {
+        "count": numbers.count(count), "cores": numbers.count(cores),
+        "share": numbers.share(fraction, 1),
+    }  # fmt: skip
+    return Evidence(None, figures)
+
+
+def torch_warning(case: Case) -> Evidence | None:
+    """Torch printed a warning during the case."""
+    warnings = evidence.texts(case.row, "torch_warnings")
+    return Evidence(None, {"warning": evidence.first_of(warnings)}) if warnings else None
+
+
+CAUSES = (
+    Cause(
+        "threads", PART, threads,
+        "with {here} a call takes {mine}, with {there} {theirs}.",
+        "Use threads={threads} (torch.set_num_threads).",
+        "the same case is faster with another number of threads, by its interval",
+    ),
+    Cause(
+        "idle_cores", HINT, idle_cores,
+        "its arithmetic runs at {share} of the highest rate measured, on {count} of {cores} cores.",
+        "Measure more threads (threads={cores}).",
+        "little gain, near the rate of the threads in use, and fewer threads than cores",
+    ),
+    Cause(
+        "torch_warning", HINT, torch_warning,
+        "torch warned: {warning}",
+        "",
+        "torch_warnings",
+    ),
+)  # fmt: skip
+"""Causes in the use of the machine."""

@@ -1,0 +1,222 @@
+"""Rules on what a call spends beside its kernels: Python, dispatcher, guards, autograd."""
+
+from __future__ import annotations
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import (
+    is_compared,
+    is_compiled,
+    is_faster,
+    is_no_gain,
+    is_same_precision,
+    is_slower,
+)
+from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.intervals import of_columns
+
+LEAST = 0.03
+"""Of a call: a smaller change of overhead or work is not named."""
+
+LEAST_GUARDS = 0.05
+"""Of a call: cheaper guards are not named."""
+
+GRADS = ("no_grad", "inference_mode")
+
+
+def less_overhead(case: Case) -> Evidence | None:
+    """The row is faster, and spends less of a call beside its kernels than plain eager."""
+    row, saved = case.row, evidence.change(case.row, case.plain)
+    if not is_faster(row) or saved is None or evidence.ends_of(saved.overhead)[0] < LEAST:
+        return None
+    return Evidence(
+        saved.overhead.value,
+        {"share": numbers.share(saved.overhead.value, 1), "operators": _operators(case)},
+    )
+
+
+def compiled_code(case: Case) -> Evidence | None:
+    """A compiled mode is faster than plain eager, by an unknown mix of overhead and work."""
+    row, plain = case.row, case.plain
+    if not is_faster(row) or not is_compiled(row) or plain is None:
+        return None
+    saved = evidence.change(row, plain)
+    if saved and max(evidence.ends_of(saved.overhead)[0], evidence.ends_of(saved.work)[0]) >= LEAST:
+        return None  # known to be one of them
+    if not is_same_precision(row) or row["speedup_ci_low"] <= plain["speedup_ci_high"]:
+        return None
+    share = 1 / plain["speedup"] - 1 / row["speedup"]
+    if share < LEAST:
+        return None
+    return Evidence(share, {"share": numbers.share(share, 1), "counts": _operators(case)})
+
+
+def more_overhead(case: Case) -> Evidence | None:
+    """The row is slower, and spends more of a call beside its kernels than plain eager."""
+    row, saved = case.row, evidence.change(case.row, case.plain)
+    if not is_slower(row) or saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
+        return None
+    added = -saved.overhead.value
+    what = _parts(row) if is_compiled(row) else "Python and the dispatcher"
+    return Evidence(
+        added * row["speedup"],  # in parts of the row's own call
+        {"added": numbers.duration(added * row["baseline_latency_s"]), "what": what,
+         "remedy": _remedy(row)},
+    )  # fmt: skip
+
+
+def bound_by_overhead(case: Case) -> Evidence | None:
+    """The row gains little, and overhead takes more than half of a call by its interval."""
+    row = case.row
+    if not is_no_gain(row) or row["bound_by"] != "overhead":
+        return None
+    if phrases.on_cuda(row):
+        ratio = of_columns(row, "host_per_device")
+        text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
+        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(row)})
+    if row["dispatch_share"] is None:
+        return None
+    share = min(1.0, row["dispatch_share"])
+    kind = "guards and Python around compiled code take" if is_compiled(row) else "dispatch takes"
+    calls = "" if row["ops_dispatched"] is None else f" for {_count(row)} operators"
+    text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
+    return Evidence(share, {"bound": text, "remedy": _remedy(row)})
+
+
+def guards(case: Case) -> Evidence | None:
+    """Dynamo's cache lookup takes a visible part of the profiled call of a compiled mode."""
+    row = case.row
+    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
+    share = evidence.share_of_call(row, lookup_s)
+    if not is_compared(row) or share is None or share < LEAST_GUARDS:
+        return None
+    around = "" if wrapper_s is None else f", and Python around it {numbers.duration(wrapper_s)}"
+    return Evidence(
+        share,
+        {"lookup": numbers.duration(lookup_s), "share": numbers.share(share, 1), "around": around},
+    )
+
+
+def no_autograd(case: Case) -> Evidence | None:
+    """The row's grad axis alone is faster than the baseline's, which records for a backward."""
+    row, plain = case.row, case.plain
+    if not is_faster(row) or row["grad"] not in GRADS or row["phase"] != "inference":
+        return None
+    alone = row if _is_plain_itself(row) else plain
+    if alone is None or not is_faster(alone) or row["baseline_mode"] != "eager":
+        return None
+    gain = alone["speedup"]
+    if 1 - 1 / alone["speedup_ci_low"] < LEAST:
+        return None
+    fewer = "" if alone is row else f" ({row['grad']} without the rest: {cells.speedup(alone)})"
+    return Evidence(1 - 1 / gain, {"share": numbers.share(1 - 1 / gain, 1), "alone": fewer})
+
+
+def grad_left_on(case: Case) -> Evidence | None:
+    """Inference with gradients enabled; the same mode without is faster, the intervals apart."""
+    row = case.row
+    if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
+        return None
+    same = ("dtype", "autocast", "compile", "graph", "compile_options", "compile_cache")
+    others = [
+        one
+        for one in case.siblings
+        if one["grad"] in GRADS
+        and all(one[name] == row[name] for name in same)
+        and one["speedup_ci_low"] > row["speedup_ci_high"]
+    ]
+    if not others:
+        return None
+    best = max(others, key=lambda one: one["speedup_ci_low"])
+    factor = best["speedup"] / row["speedup"]
+    figures = {"mode": phrases.mode(best), "gain": numbers.factor(factor), "grad": best["grad"]}
+    return Evidence(1 - 1 / factor, figures)
+
+
+def _parts(row: Row) -> str:
+    """The parts of a compiled call's overhead, with their times where the profile has them."""
+    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
+    if lookup_s is None or wrapper_s is None:
+        return "cache lookup (guards), Python around the compiled code and launches"
+    return (
+        f"cache lookup (guards, {numbers.duration(lookup_s)}), Python around the compiled code "
+        f"({numbers.duration(wrapper_s)}) and launches"
+    )
+
+
+def _is_plain_itself(row: Row) -> bool:
+    return is_same_precision(row) and not is_compiled(row) and not row["graph"]
+
+
+def _operators(case: Case) -> str:
+    """` (89 operators became 22)`; empty where unknown or no fewer."""
+    before = None if case.plain is None else case.plain["ops_dispatched"]
+    after = case.row["ops_dispatched"]
+    if before is None or after is None or after >= before:
+        return ""
+    return f" ({numbers.count(before)} operators became {numbers.count(after)})"
+
+
+def _count(row: Row) -> str:
+    return numbers.count(row["ops_dispatched"])
+
+
+def _remedy(row: Row) -> str:
+    more_work = "give each call more work, such as a larger batch"
+    if phrases.on_cuda(row) and not row["graph"]:
+        return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
+    if is_compiled(row) or row["graph"]:
+        return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
+    return f"Compile it (mode=compile), or {more_work}."
+
+
+CAUSES = (
+    Cause(
+        "grad_left_on", PART, grad_left_on,
+        "it records for a backward, which inference does not need; without that ({mode}) the same "
+        "call is {gain} as fast.",
+        "Call the model under torch.{grad}() (mode={mode}).",
+        "inference with grad=enabled, while the same mode without is faster",
+    ),
+    Cause(
+        "no_autograd", PART, no_autograd,
+        "recording nothing for a backward saves {share} of the baseline's call{alone}.",
+        "",
+        "a gain that the grad axis alone has",
+    ),
+    Cause(
+        "less_overhead", PART, less_overhead,
+        "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
+        "",
+        "a gain by less dispatch and fewer launches, against plain eager of the same grad axis",
+    ),
+    Cause(
+        "compiled_code", PART, compiled_code,
+        "compiled code saves a further {share} of the baseline's call, of which the clocks and the "
+        "profile do not say how much is overhead{counts}.",
+        "",
+        "a gain of a compiled mode over plain eager of the same grad axis that is neither shown to "
+        "be less overhead nor less work",
+    ),
+    Cause(
+        "more_overhead", PART, more_overhead,
+        "{what} add {added} to a call, beside its kernels.",
+        "{remedy}",
+        "a loss by more dispatch than in plain eager of the same grad axis",
+    ),
+    Cause(
+        "bound_by_overhead", PART, bound_by_overhead,
+        "{bound}, which this mode does not shorten enough.",
+        "{remedy}",
+        "little gain, and bound_by is overhead",
+    ),
+    Cause(
+        "guards", PART, guards,
+        "cache lookup (guards) takes {lookup} of each call, {share} of it{around}.",
+        "Compile fewer, larger regions, or drop guards that cannot fail "
+        "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
+        "guards_s is at least a twentieth of profiled_span_s",
+    ),
+)  # fmt: skip
+"""Causes in the overhead of a call."""

@@ -1,0 +1,210 @@
+"""Rules on precision: casts of autocast, slower and faster products, what the device lacks."""
+
+from __future__ import annotations
+
+import re
+
+from modescope.analysis.causes import evidence
+from modescope.analysis.causes.evidence import Kernel, kernels
+from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.instruction_sets import BF16, FP16
+
+LEAST_CASTS = 0.1  # of a call: fewer casts are not named
+DIFFERS = 1.25  # ratio of the times of the same products in two profiles
+MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
+LOW = {"bf16": BF16, "fp16": FP16}
+"""Low precisions, and the instruction sets of a CPU that compute in them."""
+TENSOR_CORES = {"bf16": 8.0, "fp16": 7.0}
+"""The compute capability from which a GPU multiplies this precision in tensor cores."""
+
+# Casts alone: eager's operator, Inductor's kernels of nothing but casts, CUDA's copy kernels.
+_CAST = re.compile(
+    r"^aten::_to_copy$|fused__to_copy(?:_(?:t|view|permute|clone))*_\d+$"
+    r"|b?float16_copy_kernel"
+)
+_COPY = re.compile(r"direct_copy_kernel")
+"""CUDA's copies of any kind: those that plain eager does not have are casts."""
+_PRODUCT = re.compile(
+    r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
+)
+_SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
+
+
+def casts(case: Case) -> Evidence | None:
+    """Casts between fp32 and autocast's dtype take a tenth of the call or more."""
+    row = case.row
+    if not row["autocast"] or not is_compared(row):
+        return None
+    before = {one.name: one for one in kernels(case.plain)}
+    mine = [
+        one for one in kernels(row) if _CAST.search(one.name) or (before and _COPY.search(one.name))
+    ]
+    mine = [_without(one, before.get(one.name)) for one in mine]
+    share = evidence.share_of_call(row, evidence.seconds(mine))
+    if share is None or share < LEAST_CASTS:
+        return None
+    count = numbers.counted(sum(one.count for one in mine), "cast", "casts")
+    figures = {"share": numbers.share(share, 1), "dtype": row["dtype"], "count": count}
+    return Evidence(share, figures)
+
+
+def no_native_dtype(case: Case) -> Evidence | None:
+    """A low precision is slower, and the CPU or GPU has no instructions for it."""
+    row = case.row
+    lack = _lack(row)
+    if lack is None or not is_slower(row):
+        return None
+    slower = _products(case)
+    rates = _rates(case)
+    if (slower is None or slower.ratio < DIFFERS) and (rates is None or rates >= 1):
+        return None
+    figures = {
+        "lack": lack, "dtype": row["dtype"],
+        "slower": _how_slow(row, slower, rates),
+    }  # fmt: skip
+    return Evidence(None if slower is None else slower.added_share, figures)
+
+
+def slower_products(case: Case) -> Evidence | None:
+    """A low precision is slower, and so are its matrix products, though the device has them."""
+    row, products = case.row, _products(case)
+    if not is_slower(row) or _lack(row) is not None or products is None:
+        return None
+    if products.ratio < DIFFERS:
+        return None
+    return Evidence(products.added_share, _times(row, products))
+
+
+def faster_products(case: Case) -> Evidence | None:
+    """A low precision is faster, and its matrix products take less time."""
+    row, products = case.row, _products(case)
+    if not is_faster(row) or products is None or products.ratio > 1 / DIFFERS:
+        return None
+    return Evidence(products.saved_share, _times(row, products))
+
+
+def no_tensor_cores(case: Case) -> Evidence | None:
+    """Matrix products of a GPU run in kernels that do not use its tensor cores."""
+    row = case.row
+    if not phrases.on_cuda(row) or row["bound_by"] != "work" or not is_compared(row):
+        return None
+    simt = [one for one in kernels(row) if _SIMT.search(one.name) and "tf32" not in one.name]
+    whole = row["kernels_s"]
+    if not simt or not whole or evidence.seconds(simt) < MOST_SIMT * whole:
+        return None
+    share = evidence.seconds(simt) / whole
+    return Evidence(
+        share * (row["device_share"] or 0.0),
+        {"share": numbers.share(share, 1), "name": evidence.cut(simt[0].name)},
+    )
+
+
+class _Products:
+    """The matrix products that a row and plain eager have in common, at the same pace."""
+
+    def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
+        self.before_s = evidence.seconds(theirs)
+        self.after_s = evidence.seconds(mine) / pace
+        self.ratio = self.after_s / self.before_s
+        self.name = max(mine, key=lambda one: one.seconds).name
+        added = (self.after_s - self.before_s) * pace / row["profiled_span_s"]
+        self.added_share = max(0.0, added)
+        self.saved_share = max(0.0, (self.before_s - self.after_s) / plain["profiled_span_s"])
+
+
+def _products(case: Case) -> _Products | None:
+    """None for the baseline's precision, and where the profiles do not have them."""
+    row, plain = case.row, case.plain
+    if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
+        return None
+    theirs = {one.name: one for one in kernels(plain) if _PRODUCT.search(one.name)}
+    mine = [one for one in kernels(row) if one.name in theirs]
+    pace = evidence.pace_ratio(row, plain)
+    same = [one for one in mine if theirs[one.name].count == one.count]
+    if not same or pace is None:
+        return None
+    return _Products(row, plain, same, [theirs[one.name] for one in same], pace)
+
+
+def _times(row: Row, products: _Products) -> dict[str, str]:
+    return {
+        "name": products.name, "dtype": row["dtype"],
+        "after": numbers.duration(products.after_s), "before": numbers.duration(products.before_s),
+    }  # fmt: skip
+
+
+def _lack(row: Row) -> str | None:
+    """What the device lacks for the row's precision; None if nothing, or where unknown."""
+    dtype = row["dtype"]
+    if dtype not in LOW:
+        return None
+    if phrases.on_cuda(row):
+        capability = row.get("compute_capability")
+        if capability is None or float(capability) >= TENSOR_CORES[dtype]:
+            return None
+        return f"this GPU has no {dtype} in its tensor cores (compute capability {capability})"
+    sets = row["cpu_instructions"]
+    if sets is None or not LOW[dtype].isdisjoint(sets.split()):
+        return None
+    return f"this CPU has no {dtype} instructions"
+
+
+def _rates(case: Case) -> float | None:
+    """The highest rate of products at the row's precision ÷ that at the baseline's."""
+    mine = case.row["ceiling_flops_per_s"]
+    theirs = None if case.plain is None else case.plain["ceiling_flops_per_s"]
+    return float(mine / theirs) if mine and theirs else None
+
+
+def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
+    if rates is not None and rates < 1:
+        return f"{row['dtype']} products run at {rates:.2f} of fp32's rate"
+    assert products is not None
+    after, before = numbers.duration(products.after_s), numbers.duration(products.before_s)
+    return f"{products.name} takes {after} in {row['dtype']} and {before} in fp32"
+
+
+def _without(one: Kernel, before: Kernel | None) -> Kernel:
+    """A kernel less what plain eager spends in the same one."""
+    if before is None:
+        return one
+    count, spent_s = one.count - before.count, one.seconds - before.seconds
+    return Kernel(one.name, max(0.0, count), max(0.0, spent_s))
+
+
+CAUSES = (
+    Cause(
+        "casts", PART, casts,
+        "{share} of a call is casts between fp32 and {dtype} ({count} per call).",
+        "Run {dtype} weights instead (mode=inference_mode dtype={dtype}), which are cast once.",
+        "casts take a tenth of a call under autocast, or more",
+    ),
+    Cause(
+        "no_native_dtype", PART, no_native_dtype,
+        "{lack}, and {slower}.",
+        "Stay with fp32 on this device.",
+        "a low precision is slower on a device without instructions for it",
+    ),
+    Cause(
+        "slower_products", PART, slower_products,
+        "{name} takes {after} in {dtype} and {before} in fp32.",
+        "Stay with fp32 at this size, or try a larger one.",
+        "a low precision is slower, and so are its matrix products",
+    ),
+    Cause(
+        "faster_products", PART, faster_products,
+        "{name} takes {after} in {dtype} and {before} in fp32.",
+        "",
+        "a low precision is faster, and so are its matrix products",
+    ),
+    Cause(
+        "no_tensor_cores", PART, no_tensor_cores,
+        "{share} of the kernels' time is products without tensor cores ({name}).",
+        "Use dtype=tf32 or dtype=bf16, and sizes that are multiples of 8.",
+        "kernels of a GPU's general cores take three tenths of the kernels' time, or more",
+    ),
+)  # fmt: skip
+"""Causes in the precision."""

@@ -1,0 +1,64 @@
+"""The records of causes: the case that a rule reads, its evidence, and what readers see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from modescope.analysis.format.phrases import Row
+
+# Kinds of causes, the first most important. Within a kind, the larger share comes first.
+DECISIVE = 0  # the mode did not do what its name says, so nothing else explains its speed
+PART = 1  # explains a part of a call's time
+COST = 2  # a cost beside the time of a call: first call, memory
+HINT = 3  # a fact whose effect was not measured
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row, and the rows of the study that a rule may compare it with; all of these are trusted.
+
+    A trusted row ended ok, was in effect, had more than a smoke budget and has an interval.
+    """
+
+    row: Row
+    plain: Row | None = None  # plain eager: same grad axis and baseline, at the baseline's dtype
+    siblings: tuple[Row, ...] = ()  # same work, machine, threads and baseline; other modes, dtypes
+    threads: tuple[Row, ...] = ()  # the same case with other numbers of threads
+    caches: tuple[Row, ...] = ()  # the same case with the other state of the compiler cache
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a rule found. `share` orders causes of one kind; None: unknown, so it comes last.
+
+    `share`: the part of a call's time that the cause explains; for a cause of a gain, the part of
+    the baseline's. `figures`: texts by their names in the cause's sentence and remedy.
+    """
+
+    share: float | None = None
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """An entry of the table. The sentence can follow a colon, so it begins with a small letter."""
+
+    code: str
+    kind: int  # DECISIVE, PART, COST or HINT
+    rule: Callable[[Case], Evidence | None]
+    sentence: str  # a template for `str.format` with the evidence's figures
+    remedy: str  # what to do, as a template with the same figures; may be empty
+    about: str  # when it is named, for the data dictionary
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause of a row, as readers see it."""
+
+    code: str
+    kind: int
+    share: float | None
+    sentence: str
+    remedy: str
+    text: str  # what is explained, the sentence and the remedy

@@ -1,0 +1,89 @@
+"""What is to be explained about a row: whether it gained or lost, and how that is said."""
+
+from __future__ import annotations
+
+from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format.phrases import Row
+
+LITTLE = 0.1
+"""A gain or a loss of a tenth: below it a reader asks why the mode is not faster."""
+
+
+def is_compared(row: Row) -> bool:
+    """Whether the row has an interval of its speedup, and is not the baseline itself."""
+    return row["speedup_ci_low"] is not None and not phrases.is_control(row)
+
+
+def is_faster(row: Row) -> bool:
+    """Whether the interval of the speedup lies above 1."""
+    return is_compared(row) and bool(row["speedup_ci_low"] > 1)
+
+
+def is_slower(row: Row) -> bool:
+    """Whether the interval of the speedup lies below 1."""
+    return is_compared(row) and bool(row["speedup_ci_high"] < 1)
+
+
+def is_no_gain(row: Row) -> bool:
+    """Whether the interval excludes a gain of a tenth, and does not show a loss of a tenth."""
+    return (
+        is_compared(row)
+        and bool(row["speedup_ci_high"] < 1 + LITTLE)
+        and bool(row["speedup_ci_high"] > 1 / (1 + LITTLE))
+    )
+
+
+def is_loser(row: Row) -> bool:
+    """Whether the row is slower than its baseline by more than a tenth, by its interval."""
+    return is_compared(row) and bool(row["speedup_ci_high"] < 1 / (1 + LITTLE))
+
+
+def is_compiled(row: Row) -> bool:
+    """Whether a compiler made the code of the row."""
+    return bool(row["compile"] != "none")
+
+
+def is_same_precision(row: Row) -> bool:
+    """Whether the row computes at its baseline's dtype, without autocast."""
+    return bool(row["dtype"] == row["baseline_dtype"] and not row["autocast"])
+
+
+def lead(row: Row) -> str:
+    """`amp is 5.3 times slower than eager`: what the causes of a row explain."""
+    mode, against = phrases.mode(row), _baseline(row)
+    if phrases.not_in_effect(row):
+        return f"{mode} is not in effect"
+    if phrases.is_control(row):
+        return f"{mode} is the baseline"
+    if row["speedup_ci_low"] is None:
+        return mode
+    speedup = cells.speedup(row)
+    if row["verdict"] == "faster":
+        return f"{mode} is {_times(row['speedup'])} faster than {against}{_first_call(row)}"
+    if row["verdict"] == "slower":
+        return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
+    if row["verdict"] == "equivalent":
+        return f"{mode} is as fast as {against}, {speedup}"
+    return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
+
+
+def _baseline(row: Row) -> str:
+    """`eager`, with its dtype where that differs from the row's."""
+    mode, dtype = row["baseline_mode"], row["baseline_dtype"]
+    return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
+
+
+def _times(ratio: float) -> str:
+    """`5.3 times`, or `6.1 %` for less than a tenth."""
+    if ratio < 1 + LITTLE:
+        return numbers.percent(ratio - 1)
+    return f"{numbers.times(ratio).removesuffix('×')} times"
+
+
+def _first_call(row: Row) -> str:
+    """` after a first call of 7.20 s, which pays after 64,000 calls`; empty if nothing is built."""
+    calls, first_s = row["break_even_calls"], row["first_call_s"]
+    if not (is_compiled(row) or row["graph"]) or not calls or first_s is None:
+        return ""
+    pays = "never pays" if calls == float("inf") else f"pays after {numbers.calls(calls)} calls"
+    return f" after a first call of {numbers.duration(first_s)}, which {pays}"

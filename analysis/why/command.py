@@ -1,0 +1,71 @@
+"""Prints why each row is as fast as it is: `python -m analysis.why [results/main] [--where ...]`.
+
+For each row its causes, the most important first, with the evidence and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pandas as pd
+
+from modescope.analysis import cli
+from modescope.analysis.causes import finding
+from modescope.analysis.causes.types import Finding
+from modescope.analysis.causes.verdicts import lead
+from modescope.analysis.format import cells, phrases
+from modescope.analysis.format.paragraphs import beneath
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.select import SECTION, ordered, row_parts
+
+UNDECIDED = "what was measured does not decide why"
+
+
+def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
+    """Derived rows by their work, each with its causes (`found`: by run_id)."""
+    blocks = row_parts(phrases.as_rows(ordered(rows)), SECTION)
+    letter = rows["environment"].nunique() > 1
+    return "\n\n".join("\n".join(_block(block, letter, found)) for block in blocks)
+
+
+def _block(
+    block: Sequence[Row], letter: bool, found: Mapping[str, tuple[Finding, ...]]
+) -> Iterator[str]:
+    yield f"{phrases.work(block[0])} · {phrases.place(block[0], letter)}"
+    for row in block:
+        yield f"{phrases.variant(row)} · {cells.outcome(row)}"
+        for paragraph in _paragraphs(row, found.get(row["run_id"], ())):
+            yield from beneath(paragraph)
+
+
+def _paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
+    """The causes of a row; or why it has none."""
+    if row["status"] != "ok":
+        yield phrases.ended(row)
+    elif phrases.is_smoke(row):
+        yield f"budget={row['budget']} proves only that it runs"
+    elif not causes:
+        yield lead(row) if phrases.is_control(row) else f"{lead(row)}: {UNDECIDED}."
+    else:
+        yield f"[{causes[0].code}] {causes[0].text}"
+        yield from (f"[{one.code}] {finding.alone(one)}" for one in causes[1:])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = cli.parser("analysis.why", __doc__)
+    cli.add_where(parser)
+
+    def body() -> None:
+        options = parser.read(arguments)
+        rows, _ = cli.study(options.study)
+        found = finding.of_table(rows)  # of the whole study, which rows are compared with
+        if options.where is not None:
+            selection = cli.where(rows, options.where)
+            rows = selection.rows
+            if rows.empty:
+                print(selection.count)
+                return
+        print(text(rows, found))
+
+    return cli.exit_status(body)

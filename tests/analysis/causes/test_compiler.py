@@ -1,0 +1,87 @@
+"""Causes in what the compiler did: worlds in which each is there, and others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.causes import codes, of_last, profiled, rows_of
+from tests.helpers.studies import record
+
+BREAKS: dict[str, Any] = {
+    "graph_breaks": 2,
+    "graph_break_reasons": json.dumps(
+        [{"place": "net.py:12", "reason": "print"}, {"place": None, "reason": "a loop"}]
+    ),
+    "eager_functions": "[]",
+}
+
+
+def _compiled(tmp_path: Path, mode: str = "compile", speedup: float = 0.8, **columns: Any) -> Any:
+    return rows_of([record(mode, speedup=speedup, first_call_s=0.1, **columns)], tmp_path)
+
+
+def test_a_graph_break_is_named_with_its_place_and_torchs_reason(tmp_path: Path) -> None:
+    found = of_last(_compiled(tmp_path, **BREAKS))
+    assert codes(found)[0] == "graph_breaks"
+    assert found[0].sentence == (
+        "the model is compiled in pieces, with 2 graph breaks: print at net.py:12 (and 1 more)."
+    )
+    assert codes(of_last(_compiled(tmp_path / "none", graph_breaks=0))) == []
+
+
+def test_functions_in_eager_keep_their_kernels(tmp_path: Path) -> None:
+    profile = profiled(100e-6, ("aten::add", 30, 60e-6), ("x_cpp_fused_gelu_0", 1, 10e-6))
+    columns = {**BREAKS, **profile, "eager_functions": '["Net.forward"]'}
+    (found,) = of_last(_compiled(tmp_path, **columns))
+    assert "; in eager: Net.forward" in found.sentence
+    assert found.share == pytest.approx(0.6)
+
+
+def test_guards_of_the_pieces_are_the_share_of_breaks(tmp_path: Path) -> None:
+    rows = _compiled(tmp_path, **BREAKS, **profiled(100e-6, ("aten::add", 3, 60e-6)))
+    found = of_last(rows, guards_s=3e-6, compiled_wrapper_s=27e-6)
+    assert found[0].share == pytest.approx(0.3)
+
+
+def test_past_the_recompile_limit_nothing_weighs_more(tmp_path: Path) -> None:
+    rows = _compiled(tmp_path, **BREAKS, **profiled(100e-6, ("aten::add", 3, 60e-6)))
+    why = json.dumps(["size mismatch at index 0, expected 4, actual 8", "another"])
+    found = of_last(rows, recompile_limit_hit=True, recompile_reasons=why, guards_s=50e-6)
+    assert codes(found)[0] == "past_recompile_limit"
+    assert "eager: size mismatch at index 0, expected 4, actual 8 (and 1 more)" in found[0].sentence
+    assert "recompiles" not in codes(found)
+    assert "past_recompile_limit" not in codes(of_last(rows, recompile_limit_hit=False))
+
+
+def test_recompilations_while_timing_weigh_most(tmp_path: Path) -> None:
+    rows = _compiled(tmp_path, recompiles=2, **profiled(100e-6, ("aten::add", 3, 60e-6)))
+    found = of_last(rows, recompile_reasons='["a global changed"]', guards_s=50e-6)
+    assert codes(found)[:2] == ["recompiles", "guards"]
+    assert found[0].sentence == (
+        "torch compiled again 2 times while calls were timed: a global changed."
+    )
+
+
+@pytest.mark.parametrize("reasons", [None, "[]"])
+def test_without_recompilations_none_is_named(tmp_path: Path, reasons: str | None) -> None:
+    rows = _compiled(tmp_path, recompiles=0)
+    assert codes(of_last(rows, recompile_reasons=reasons)) == []
+    assert codes(of_last(rows, recompile_reasons='["x"]')) == ["recompiles"]
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(40e-6, True), (5e-6, False)])
+def test_operators_left_to_eager_are_named_by_their_share(
+    tmp_path: Path, seconds: float, named: bool
+) -> None:
+    profile = profiled(100e-6, ("aten::sort", 1, seconds), ("x_cpp_fused_gelu_0", 1, 40e-6))
+    rows = _compiled(tmp_path, **profile)
+    found = of_last(rows, fallback_kernels='["aten.sort.stable", "aten.unique2.default"]')
+    assert codes(found) == (["fallbacks"] if named else [])
+    assert not named or "40 % of a call is operators that Inductor leaves to eager" in (
+        found[0].sentence
+    )
+    assert codes(of_last(rows)) == []

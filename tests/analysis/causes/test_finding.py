@@ -1,0 +1,75 @@
+"""The columns of causes: order, text, and rows that have none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modescope.analysis.causes.finding import found_in
+from modescope.analysis.causes.table import CAUSES
+from modescope.analysis.causes.types import COST, DECISIVE, HINT, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import lead
+from tests.helpers.causes import codes, profiled, rows_of
+from tests.helpers.studies import not_measured, record
+
+
+def test_the_columns_hold_the_codes_and_the_text_of_the_first(tmp_path: Path) -> None:
+    profile = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
+    (row,) = rows_of([record("amp", speedup=1 / 5.3, **profile)], tmp_path)
+    assert row["cause"] == "casts"
+    assert row["cause_text"] == (
+        "amp is 5.3 times slower than eager fp32: 82 % of a call is casts between fp32 and bf16 "
+        "(24 casts per call). Run bf16 weights instead (mode=inference_mode dtype=bf16), which are "
+        "cast once."
+    )
+
+
+def test_rows_without_a_result_or_with_a_smoke_budget_have_no_cause(tmp_path: Path) -> None:
+    profile = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
+    records = [
+        record("amp", speedup=0.5, budget="smoke", **profile),
+        not_measured("no_grad", "failed", "it did not compile"),
+        record("compile", speedup=0.5, spread=0.002, first_call_s=0.1),
+        record("eager", speedup=1.0),
+    ]
+    for row in rows_of(records, tmp_path):
+        assert (row["cause"], row["cause_text"]) == (None, None)
+
+
+def _planted(code: str, kind: int, share: float | None) -> Cause:
+    return Cause(code, kind, lambda case: Evidence(share), "", "", "")
+
+
+def test_causes_are_ordered_by_kind_then_by_share(tmp_path: Path) -> None:
+    (row,) = rows_of([record("compile")], tmp_path)
+    planted = [(HINT, 0.9), (PART, None), (PART, 0.2), (COST, 0.9), (PART, 0.5), (DECISIVE, None)]
+    causes = [_planted(str(place), *one) for place, one in enumerate(planted)]
+    assert codes(found_in(Case(row), causes)) == ["5", "4", "2", "1", "3", "0"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "speedup", "spread", "expected"),
+    [
+        ("amp", 0.5, 0.02, "amp is 2.0 times slower than eager fp32"),
+        ("no_grad", 1.05, 0.002, "no_grad is 5 % faster than eager"),
+        ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
+        ("no_grad", 1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× ["),
+        ("eager", 1.0, 0.02, "eager is the baseline"),
+        ("compile", 2.0, 0.02, "compile is 2.0 times faster than eager after a first call of "
+         "1.00 s, which pays after 2,800 calls"),
+    ],
+)  # fmt: skip
+def test_the_lead_says_what_is_explained(
+    tmp_path: Path, mode: str, speedup: float, spread: float, expected: str
+) -> None:
+    (row,) = rows_of([record(mode, 357e-6, speedup, spread=spread)], tmp_path)
+    assert lead(row).startswith(expected)
+
+
+@pytest.mark.parametrize("one", CAUSES, ids=lambda one: one.code)
+def test_each_cause_is_complete(one: Cause) -> None:
+    assert [each.code for each in CAUSES].count(one.code) == 1
+    assert one.about
+    assert one.rule.__doc__
+    assert one.sentence[0].islower() or one.sentence[0] == "{"

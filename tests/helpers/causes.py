@@ -1,0 +1,49 @@
+"""Made-up rows for the rules of causes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from modescope.analysis.causes.finding import findings
+from modescope.analysis.causes.types import Finding
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics.registry import derived
+from modescope.bench.records.results import Record
+from tests.helpers.studies import PACE_S, save
+
+Kernel = tuple[str, float, float]  # name, count, seconds
+
+
+def profiled(span_s: float, *kernels: Kernel, overhead: float = 1.1, **columns: Any) -> Any:
+    """The columns of a profile with these kernels, which take part of `span_s`."""
+    listed = [{"name": name, "count": count, "seconds": s} for name, count, s in kernels]
+    return {
+        "heaviest_kernels": json.dumps(listed),
+        "kernels": sum(count for _, count, _ in kernels),
+        "kernels_s": sum(s for _, _, s in kernels),
+        "profiled_span_s": span_s,
+        "profiler_overhead": overhead,
+        "profiled_pace_s": PACE_S,
+        **columns,
+    }
+
+
+def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
+    """The derived rows of a study with these records, in their order."""
+    kept = list(records)
+    by_id = {row["run_id"]: row for row in phrases.as_rows(derived(save(kept, study)))}
+    return [by_id[one.attempt.run_id] for one in kept]
+
+
+def of_last(rows: Sequence[Row], **columns: Any) -> tuple[Finding, ...]:
+    """The causes of the last row with these columns changed, or added if they are not stored."""
+    return findings([*rows[:-1], {**rows[-1], **columns}])[-1]
+
+
+def codes(found: Iterable[Finding]) -> list[str]:
+    """The codes of causes, in their order."""
+    return [one.code for one in found]
