@@ -24,6 +24,11 @@ from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
 
+UNTUNED = (
+    "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
+    "again, which is part of this sweep; measured alone it gets its own row"
+)
+
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
     """Measures `case` according to `plan`; failures of the case become a status and a reason.
@@ -105,8 +110,11 @@ def _timed(
     judge = judge_of(check, subject, case, plan, device)
     findings = judge.columns(findings)
     candidate = enter(subject, case.variant, case, device, plan)
+    findings = _describe(candidate, findings)
+    if plan.untuned and candidate.facts.tuned_nothing:
+        raise Ended("skipped", UNTUNED.format(other=plan.untuned), findings)
     progress("check")
-    findings = judge.judge(candidate.built, _describe(candidate, findings))
+    findings = judge.judge(candidate.built, findings)
     progress("baseline")
     baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed, and its references, take memory

@@ -59,6 +59,11 @@ class Compilation:
         """Whether it ran on a CPU, without CUDA graphs and without anything to tune."""
         return self.device_type == "cpu"
 
+    @property
+    def tuned_nothing(self) -> bool:
+        """Whether there was nothing to tune; False where an earlier run may have tuned it."""
+        return self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
+
 
 Doubt = tuple[Callable[[Compilation], bool], str]
 """A condition under which a mode did not take effect, and the reason, a template of `f`."""
@@ -77,7 +82,8 @@ class Backend:
     modes: tuple[str, ...]  # values of mode.compile
     capturing: Mapping[str, str] = field(default_factory=dict)
     """Modes that capture CUDA graphs by themselves, and the mode with the same kernels without."""
-    autotuning: tuple[str, ...] = ()  # modes that benchmark kernels against each other
+    autotuning: Mapping[str, str] = field(default_factory=dict)
+    """Modes that benchmark kernels against each other, and the mode without that."""
     options: frozenset[str] = OPTIONS  # the fields of CompileOptions that it takes
     trains: bool = True
     doubts: tuple[Doubt, ...] = ()
@@ -104,7 +110,10 @@ BACKENDS = {
             "reduce-overhead": "default",
             "max-autotune": "max-autotune-no-cudagraphs",
         },
-        autotuning=("max-autotune", "max-autotune-no-cudagraphs"),
+        autotuning={
+            "max-autotune": "reduce-overhead",
+            "max-autotune-no-cudagraphs": "default",
+        },
         doubts=(
             (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
             (
@@ -120,7 +129,7 @@ BACKENDS = {
                 "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
             ),
             (
-                lambda f: autotunes(f.mode) and f.compiled.autotuned == 0 and (f.cold or f.on_cpu),
+                lambda f: autotunes(f.mode) and f.tuned_nothing,
                 "autotuning had nothing to choose between: the kernels are those of "
                 "compile=default",
             ),
@@ -147,6 +156,11 @@ def captures(mode: Mode) -> bool:
 def without_graphs(mode: Mode) -> Mode:
     """The mode with the same kernels but without CUDA graphs of the backend's own."""
     return replace(mode, compile=of(mode).capturing.get(mode.compile, mode.compile))
+
+
+def without_tuning(mode: Mode) -> Mode:
+    """The mode with the same kernels where there is nothing to tune; `mode` if it does not tune."""
+    return replace(mode, compile=of(mode).autotuning.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:

@@ -14,7 +14,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.refusals import refusal, same_kernels
+from modescope.bench.sweep.refusals import refusal, same_kernels, untuned
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.request import Request
 from modescope.bench.sweep.settings.request_to_case import resolve
@@ -70,15 +70,18 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
     modes = {job.case.case_id: job.case.variant.mode.name for job in jobs if not job.refusal}
-    jobs = [replace(job, refusal=job.refusal or _repeated(job.case, modes)) for job in jobs]
+    jobs = [_within(job, modes) for job in jobs]
     studies = dict.fromkeys(str(job.plan.study_folder) for job in jobs)
     if len(studies) > 1:
         raise UsageError(f"a sweep writes one study, not {' and '.join(studies)}; run one for each")
     return jobs
 
 
-def _repeated(case: Case, modes: Mapping[str, str]) -> str | None:
-    return same_kernels(case, host(case.device).device, modes)
+def _within(job: Job, modes: Mapping[str, str]) -> Job:
+    """The job as part of a sweep of these modes, whose kernels it need not measure again."""
+    device = host(job.case.device).device
+    plan = replace(job.plan, untuned=untuned(job.case, device, modes))
+    return replace(job, plan=plan, refusal=job.refusal or same_kernels(job.case, device, modes))
 
 
 def _needs_compiler(request: Request) -> bool:

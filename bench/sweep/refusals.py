@@ -73,6 +73,18 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
     return SAME_KERNELS.format(device=device.name, other=sweep[other])
 
 
+def untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
+    """The mode of the sweep whose kernels `case` has if there is nothing to tune, or None.
+
+    `sweep`: the mode's name by case id. Only compiling tells whether something is tuned.
+    """
+    mode = backends.without_tuning(case.variant.mode)
+    if device.type != "cuda":
+        mode = backends.without_graphs(mode)
+    other = replace(case, variant=replace(case.variant, mode=mode)).case_id
+    return None if other == case.case_id else sweep.get(other)
+
+
 def refusal(case: Case, device: DeviceFacts) -> str | None:
     """Why `case` cannot be measured on `device` under its name, and what to do instead; or None."""
     reason = _of_variant(case, case.variant, device, of="")

@@ -61,7 +61,8 @@ class Earlier:
     def find(self, job: Job, retry: bool) -> Reuse:
         """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
         rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
-        skipped_too = bool(job.refusal)  # else it was skipped beside another case of its sweep
+        # others were skipped beside another case of their sweep
+        skipped_too = bool(job.refusal or job.plan.untuned)
         fitting = [row for row in rows if skipped_too or row["status"] != "skipped"]
         newest_first = sorted(fitting, key=lambda row: str(row["run_id"]), reverse=True)
         differences = [_difference(row, job.plan, job.environment) for row in newest_first]

@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 
 from modescope.bench.records.columns import (
     CeilingRates,
+    Compilations,
     GeneratedCode,
     LossScaling,
     Memory,
@@ -17,7 +18,10 @@ from modescope.bench.records.columns import (
 )
 from modescope.bench.records.results import Findings
 
-OF_COMPILED_MODES = {"graph_breaks", "graph_break_reasons", "eager_functions"}
+OF_COMPILED_MODES = {
+    *("graph_breaks", "graph_break_reasons", "eager_functions"),
+    *(column.name for column in fields(Compilations)),
+}
 
 
 NULL_ON_A_CPU = {

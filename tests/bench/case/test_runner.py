@@ -197,6 +197,16 @@ def test_modes_a_cpu_cannot_provide_are_not_in_effect(asked: Variant, note: str)
     assert note in result.findings.in_effect_note
 
 
+def test_what_tunes_nothing_repeats_another_mode_of_its_sweep() -> None:
+    plan = replace(smoke(), untuned="compile")
+    result = runner.run(silent, case(model(scaled), variant(compile="max-autotune")), plan)
+    assert result.status == "skipped"
+    assert result.reason is not None
+    assert "would measure the kernels of mode=compile again" in result.reason
+    assert result.findings.first_call_s > 0
+    assert result.findings.latency_rounds_s is None
+
+
 @pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
 def test_the_timed_step_is_the_checked_step(asked: Variant, watch: Watch) -> None:
     run(case(model(scaled), asked))

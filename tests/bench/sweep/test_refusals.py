@@ -8,7 +8,7 @@ import pytest
 
 from modescope.bench.records.cases import CompileOptions, Mode, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.sweep.refusals import refusal, same_kernels
+from modescope.bench.sweep.refusals import refusal, same_kernels, untuned
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -163,3 +163,23 @@ def test_another_size_or_baseline_does_not_repeat_a_case() -> None:
         other = case(variant=Variant(replace(REDUCED, compile="default"), "fp32"))
         assert same_kernels(asked, CPU, {other.case_id: "compile"})
         assert not same_kernels(asked, CPU, {replace(other, **changes).case_id: "compile"})
+
+
+@pytest.mark.parametrize(
+    ("compile_", "device", "other"),
+    [
+        ("max-autotune-no-cudagraphs", CPU, "default"),
+        ("max-autotune", CPU, "default"),
+        ("max-autotune-no-cudagraphs", H100, "default"),
+        ("max-autotune", H100, "reduce-overhead"),
+    ],
+)
+def test_a_mode_that_tunes_nothing_repeats_the_one_without_tuning(
+    compile_: str, device: DeviceFacts, other: str
+) -> None:
+    asked, without = (
+        case(variant=Variant(replace(TUNED, compile=each), "fp32")) for each in (compile_, other)
+    )
+    assert untuned(asked, device, {without.case_id: "that", asked.case_id: "itself"}) == "that"
+    assert untuned(asked, device, {asked.case_id: "itself"}) is None
+    assert untuned(without, device, {without.case_id: "that"}) is None
