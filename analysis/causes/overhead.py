@@ -27,8 +27,8 @@ GRADS = ("no_grad", "inference_mode")
 
 def less_overhead(case: Case) -> Evidence | None:
     """The row is faster, and spends less of a call beside its kernels than plain eager."""
-    row, saved = case.row, evidence.change(case.row, case.plain)
-    if not is_faster(row) or saved is None or evidence.ends_of(saved.overhead)[0] < LEAST:
+    saved = evidence.change(case.row, case.plain) if is_faster(case.row) else None
+    if saved is None or evidence.ends_of(saved.overhead)[0] < LEAST:
         return None
     return Evidence(
         saved.overhead.value,
@@ -52,8 +52,9 @@ def compiled_code(case: Case) -> Evidence | None:
 
 def more_overhead(case: Case) -> Evidence | None:
     """The row is slower, and spends more of a call beside its kernels than plain eager."""
-    row, saved = case.row, evidence.change(case.row, case.plain)
-    if not is_slower(row) or saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
+    row = case.row
+    saved = evidence.change(row, case.plain) if is_slower(row) else None
+    if saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
         return None
     added = -saved.overhead.value
     what = _parts(row) if is_compiled(row) else "Python and the dispatcher"
