@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from modescope.analysis.causes.verdicts import is_compiled
@@ -51,7 +52,12 @@ def kernels(row: Row | None) -> tuple[Kernel, ...]:
         return ()
     if not UNRELIABLE.isdisjoint(phrases.flags(row)):
         return ()
-    return tuple(Kernel(**one) for one in json.loads(row["heaviest_kernels"]))
+    return _listed(row["heaviest_kernels"])
+
+
+@lru_cache(maxsize=64)  # several rules read the same rows
+def _listed(text: str) -> tuple[Kernel, ...]:
+    return tuple(Kernel(**one) for one in json.loads(text))
 
 
 def seconds(of: Iterable[Kernel]) -> float:

@@ -46,11 +46,10 @@ def unchanged_kernels(case: Case) -> Evidence | None:
 
 def fused_kernels(case: Case) -> Evidence | None:
     """A compiled mode is faster, and its kernels take less time than plain eager's."""
-    row, saved = case.row, evidence.change(case.row, case.plain)
-    is_fusing = is_compiled(row) and is_same_precision(row)
-    if not is_fusing or not is_faster(row) or saved is None or not row["generated_kernels"]:
-        return None
-    if evidence.ends_of(saved.work)[0] < LEAST:
+    row = case.row
+    is_fusing = is_compiled(row) and is_same_precision(row) and row["generated_kernels"]
+    saved = evidence.change(row, case.plain) if is_fusing and is_faster(row) else None
+    if saved is None or evidence.ends_of(saved.work)[0] < LEAST:
         return None
     figures = {
         "share": numbers.share(saved.work.value, 1),
@@ -65,11 +64,10 @@ def slower_kernels(case: Case) -> Evidence | None:
 
     Both the clocks (with their intervals) and the profile have to show it.
     """
-    row, plain, saved = case.row, case.plain, evidence.change(case.row, case.plain)
+    row, plain = case.row, case.plain
     is_fusing = is_compiled(row) and is_same_precision(row)
-    if not is_fusing or not is_slower(row) or saved is None or plain is None:
-        return None
-    if evidence.ends_of(saved.work)[1] > -LEAST:
+    saved = evidence.change(row, plain) if is_fusing and is_slower(row) else None
+    if saved is None or plain is None or evidence.ends_of(saved.work)[1] > -LEAST:
         return None
     new, pace = _only_in(row, plain), evidence.pace_ratio(row, plain)
     old_s = evidence.seconds(_only_in(plain, row))

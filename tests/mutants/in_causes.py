@@ -44,9 +44,9 @@ CAUSES = (
     Fault(
         "compiled code explains a gain of the grad axis",
         "analysis/causes/overhead.py",
-        'row["speedup_ci_low"] <= plain["speedup_ci_high"]',
+        'row["speedup_ci_low"] <= before["speedup_ci_high"]',
         "False",
-        (f"{OVERHEAD}::test_an_unknown_split_of_a_gain_is_called_unknown",),
+        (f"{OVERHEAD}::test_a_gain_of_compiling_is_the_one_over_the_same_mode_without",),
     ),
     Fault(
         "calls bound by work are bound by overhead",

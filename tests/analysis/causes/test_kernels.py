@@ -84,8 +84,9 @@ def test_fewer_kernels_explain_a_gain(tmp_path: Path) -> None:
         _work("compile", 2.0, 20e-6, fused | {"generated_kernels": 1}),
     ]
     found = of_last(rows_of(records, tmp_path))
-    assert codes(found)[0] == "fused_kernels"
+    assert codes(found)[:2] == ["fused_kernels", "compiled_code"]  # overhead became more
     assert "7 kernels became 5" in found[0].sentence
+    assert found[1].sentence.endswith(", by cheaper kernels (7 kernels became 5).")
     assert "less_overhead" not in codes(found)
 
 
