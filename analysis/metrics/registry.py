@@ -44,8 +44,9 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     Replicate processes of a case become one row (`replicates.combined`).
     """
     table = combined(processes)
-    table = table.copy()  # defragmented, or pandas warns when many columns are added
-    for metric in METRICS:
+    for number, metric in enumerate(METRICS):
+        if number % 50 == 0:
+            table = table.copy()  # defragmented, or pandas warns when it has 100 added columns
         if metric.name == "fusion_gain":
             table["_fusion"] = fusion.fusion(table)  # shared by the metrics of fusion
         table[metric.name] = metric.function(table)
