@@ -59,7 +59,7 @@ def _basic_launcher(plugins: Plugins, **parts: Any) -> Launcher:
     return launcher
 
 
-Hydra.get_mode = _mode  # type: ignore[method-assign]
+Hydra.get_mode = _mode  # type: ignore[assignment, method-assign]
 Plugins.instantiate_sweeper = _checked_sweeper  # type: ignore[assignment, method-assign]
 Plugins.instantiate_launcher = _basic_launcher  # type: ignore[assignment, method-assign]
 

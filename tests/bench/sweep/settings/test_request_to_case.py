@@ -164,11 +164,12 @@ def test_overrides_of_the_mode_do_not_change_the_baseline(case: Resolve) -> None
 
 @pytest.mark.parametrize("size", ["default", "small", "large"])
 @pytest.mark.parametrize("model", OURS)
-def test_sizes_depend_on_the_device(case: Resolve, model: str, size: str) -> None:
+def test_sizes_depend_on_the_device(ask: Ask, case: Resolve, model: str, size: str) -> None:
     sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
     arguments = [f"model={model}", f"shape={size}"]
-    assert case(*arguments, describe=laptop).shape == sizes[size]["cpu"]
-    assert case(*arguments, describe=server).shape == sizes[size]["cuda"]
+    (asked,) = ask(*arguments)
+    assert resolve(asked, laptop)[0].shape == sizes[size]["cpu"]
+    assert resolve(asked, server)[0].shape == sizes[size]["cuda"]
     assert case(*arguments, "device=cpu", describe=server).shape == sizes[size]["cpu"]
 
 
@@ -422,7 +423,7 @@ def test_a_users_file_makes_a_sweep(ask: Ask, their_conf: Path) -> None:
         "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {mode: 'eager,amp'}}}\n"
     )
     requests = ask(f"--config-dir={their_conf}", "experiment=swept")
-    assert [request.config.mode.name for request in requests] == ["eager", "amp"]
+    assert [request.config["mode"]["name"] for request in requests] == ["eager", "amp"]
     assert len(ask("hydra.mode=MULTIRUN", "mode=eager,amp")) == 2
 
 
