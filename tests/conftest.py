@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with a slow test come first, so that no worker waits for another's at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests and what they import are no garbage: looking for it takes 3 s here, and 0.2 s later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -98,12 +110,10 @@ def restored_settings(settings_kept: None) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def as_in_a_child() -> Iterator[None]:
+def as_in_a_child() -> None:
     """Imported objects are not collected again, which a run does several times: 0.1 s each."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

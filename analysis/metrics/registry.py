@@ -33,7 +33,7 @@ class Metric:
     doc: str
 
 
-_MANY = 60  # columns
+_MANY = 60  # columns; pandas warns after 100
 
 
 def derived(study_folder: str | Path) -> pd.DataFrame:

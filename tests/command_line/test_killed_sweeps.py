@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Answer, Started, rows, started
+from tests.helpers.commands import Answer, Started, rows, started, stored
 from tests.helpers.processes import alive, soon
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,8 @@ PROCESSES = 60  # two modes, thirty times each: more than are measured before th
 
 SEED = 20260301
 LONGEST_WAIT_S = 0.12  # about the duration of a case: the kill may come at any moment of one
+KILLS = {signal.SIGTERM: 2, signal.SIGKILL: 4}
+"""Kills by signal; of each, one in every equal part of the wait, so that few leave no long gap."""
 
 
 def run_ids(results: Path) -> set[str]:
@@ -31,26 +33,35 @@ def run_ids(results: Path) -> set[str]:
     return {row["run_id"] for row in found}
 
 
-def kill_within(sweep: Started, results: Path, number: int, moment: random.Random) -> Answer:
-    """Lets the sweep measure a case or two more, then kills only the process the user started."""
-    wanted = len(rows(results)) + moment.randint(1, 2)
-    assert soon(lambda: len(rows(results)) >= wanted, within_s=60)
-    time.sleep(moment.uniform(0, LONGEST_WAIT_S))
+def moments(moment: random.Random) -> list[tuple[signal.Signals, float]]:
+    """The signals in random order, each with a wait in s after the row of a case."""
+    kills = [
+        (number, LONGEST_WAIT_S * (part + moment.random()) / parts)
+        for number, parts in KILLS.items()
+        for part in range(parts)
+    ]
+    moment.shuffle(kills)
+    return kills
+
+
+def kill_within(sweep: Started, results: Path, number: int, wanted: int, wait_s: float) -> Answer:
+    """Lets the sweep measure `wanted` cases more, then kills only the process the user started."""
+    wanted += stored(results)
+    assert soon(lambda: stored(results) >= wanted, within_s=60)
+    time.sleep(wait_s)
     assert sweep.process.poll() is None, "the kill came after the end of the sweep"
     sweep.process.send_signal(number)
     return sweep.end()
 
 
-def test_a_sweep_killed_ten_times_ends_complete(tmp_path: Path) -> None:
+def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
     results, temporary = tmp_path / "results", tmp_path / "temporary"
     temporary.mkdir()
     moment = random.Random(SEED)
-    numbers = [signal.SIGTERM] * 4 + [signal.SIGKILL] * 6
-    moment.shuffle(numbers)
     known: set[str] = set()
-    for number in numbers:
+    for number, wait_s in moments(moment):
         sweep = started(results, SWEEP, TMPDIR=str(temporary))
-        answer = kill_within(sweep, results, number, moment)
+        answer = kill_within(sweep, results, number, moment.randint(1, 2), wait_s)
         assert soon(lambda sweep=sweep: not alive(sweep.sign), within_s=10)  # type: ignore[misc]
         done = run_ids(results)
         assert known < done, "what was measured stays, and there is more of it"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import QUICKLY, TINY, Answer, Cli, last_of_each, rows, started
+from tests.helpers.commands import QUICKLY, TINY, Answer, Cli, last_of_each, rows, started, stored
 from tests.helpers.paths import HELPERS, ROOT
 from tests.helpers.processes import alive, soon
 
@@ -620,7 +620,7 @@ SWEEP = ["-m", *TINY, "mode=eager,no_grad,inference_mode", "shape.batch=1,2"]
 
 def test_a_killed_sweep_leaves_complete_rows_and_no_process(results: Path) -> None:
     sweep = started(results, SWEEP)
-    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    assert soon(lambda: stored(results) >= 2, within_s=60)
     sweep.process.kill()
     sweep.end()
     assert soon(lambda: not alive(sweep.sign))
@@ -631,7 +631,7 @@ def test_a_killed_sweep_leaves_complete_rows_and_no_process(results: Path) -> No
 
 def test_after_ctrl_c_the_same_command_resumes(results: Path) -> None:
     sweep = started(results, SWEEP)
-    assert soon(lambda: len(rows(results)) >= 2, within_s=60)
+    assert soon(lambda: stored(results) >= 2, within_s=60)
     os.killpg(sweep.process.pid, signal.SIGINT)
     answer = sweep.end()
     assert answer.status == 130

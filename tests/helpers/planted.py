@@ -38,7 +38,10 @@ PUBLISHED = "tests.helpers.published"
 
 FAMILIES = {
     "convolutional": Family(
-        f"{PUBLISHED}:resnet", "blocks.1.norm2", "blocks.1.conv2.weight", '{"dropout":0.2}'
+        f"{PUBLISHED}:resnet",
+        "blocks.1.norm2",
+        "blocks.1.conv2.weight",
+        '{"dropout":0.2,"width":4,"blocks":2}',
     ),
     "transformer": Family(f"{PUBLISHED}:decoder", "mlp.2", "mlp.0.weight"),
     "recurrent": Family(f"{PUBLISHED}:recurrent", "second", "first.weight_hh"),

@@ -9,10 +9,12 @@ from typing import Any
 
 import hydra
 from hydra._internal.core_plugins.basic_launcher import BasicLauncher
+from hydra._internal.hydra import Hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from modescope.bench.records.errors import UsageError
@@ -29,12 +31,25 @@ register()
 Sweeper.validate_batch_is_legal = lambda self, batch: time.sleep(1e-6)  # type: ignore[method-assign]
 
 _instantiate_sweeper = Plugins.instantiate_sweeper
+_mode_of_files = Hydra.get_mode
 
 
 def _checked_sweeper(plugins: Plugins, **parts: Any) -> Sweeper:
     """Checks launcher and sweeper here, whether a file or an override chose them."""
     overrides.check_plugins(parts["config"].hydra)
     return _instantiate_sweeper(plugins, **parts)
+
+
+def _mode(composer: Hydra, config_name: str | None, overrides: list[str]) -> RunMode | None:
+    """The value of hydra.mode; None where -m alone decides.
+
+    Hydra composes everything once more to read it, which takes 0.1 s. Of our files none sets it.
+    """
+    sources = composer.config_loader.get_sources()
+    theirs = any(source.scheme() == "file" and source.path != str(CONF) for source in sources)
+    if theirs or any("hydra" in override for override in overrides):
+        return _mode_of_files(composer, config_name, overrides)  # type: ignore[no-any-return]
+    return None
 
 
 def _basic_launcher(plugins: Plugins, **parts: Any) -> Launcher:
@@ -44,6 +59,7 @@ def _basic_launcher(plugins: Plugins, **parts: Any) -> Launcher:
     return launcher
 
 
+Hydra.get_mode = _mode  # type: ignore[assignment, method-assign]
 Plugins.instantiate_sweeper = _checked_sweeper  # type: ignore[assignment, method-assign]
 Plugins.instantiate_launcher = _basic_launcher  # type: ignore[assignment, method-assign]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -39,6 +38,8 @@ from modescope.bench.tools.testbed.simulated import SimulatedDevice, normal_nois
 from modescope.bench.tools.testbed.simulated import step as simulated
 from modescope.bench.tools.testbed.workloads import SPIN_S, Workload, delay, planted
 
+pytestmark = pytest.mark.usefixtures("restored_settings")
+
 LOOP = Recipe("python_loop", "cpu", 1)
 CALL_S = 1e-4
 IN_PROCESS = [
@@ -46,12 +47,6 @@ IN_PROCESS = [
 ]
 # An interruption can shorten a slope, which is a difference, so it is tested on simulated time.
 NO_SLOPES = [each for each in IN_PROCESS if each.measure is not ours.pipelined]
-
-
-@pytest.fixture(autouse=True)
-def _unfrozen(restored_settings: None) -> Iterator[None]:
-    yield
-    gc.unfreeze()
 
 
 def busy_side(seconds: float = CALL_S) -> Side:

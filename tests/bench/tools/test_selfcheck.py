@@ -56,7 +56,6 @@ def program_settings() -> Iterator[None]:
     gc.collect()
     gc.freeze()
     yield
-    gc.unfreeze()
     torch.set_num_threads(threads)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra._internal.hydra import Hydra
 from omegaconf import OmegaConf
 
 from modescope.bench.records.cases import Case, CompileOptions, Mode, Model, Plan
@@ -163,11 +164,12 @@ def test_overrides_of_the_mode_do_not_change_the_baseline(case: Resolve) -> None
 
 @pytest.mark.parametrize("size", ["default", "small", "large"])
 @pytest.mark.parametrize("model", OURS)
-def test_sizes_depend_on_the_device(case: Resolve, model: str, size: str) -> None:
+def test_sizes_depend_on_the_device(ask: Ask, case: Resolve, model: str, size: str) -> None:
     sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
     arguments = [f"model={model}", f"shape={size}"]
-    assert case(*arguments, describe=laptop).shape == sizes[size]["cpu"]
-    assert case(*arguments, describe=server).shape == sizes[size]["cuda"]
+    (asked,) = ask(*arguments)
+    assert resolve(asked, laptop)[0].shape == sizes[size]["cpu"]
+    assert resolve(asked, server)[0].shape == sizes[size]["cuda"]
     assert case(*arguments, "device=cpu", describe=server).shape == sizes[size]["cpu"]
 
 
@@ -412,6 +414,30 @@ def test_a_sweep_is_the_product_of_its_values(ask: Ask) -> None:
     requests = ask("-m", "mode=eager,amp", "shape.batch=1,2,3")
     assert len({resolve(request, laptop)[0].case_id for request in requests}) == 6
     assert all(request.sweep for request in requests)
+
+
+def test_a_users_file_makes_a_sweep(ask: Ask, their_conf: Path) -> None:
+    """With hydra.mode, which Hydra composes everything once more to read."""
+    (their_conf / "experiment").mkdir()
+    (their_conf / "experiment" / "swept.yaml").write_text(
+        "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {mode: 'eager,amp'}}}\n"
+    )
+    requests = ask(f"--config-dir={their_conf}", "experiment=swept")
+    assert [request.config["mode"]["name"] for request in requests] == ["eager", "amp"]
+    assert len(ask("hydra.mode=MULTIRUN", "mode=eager,amp")) == 2
+
+
+def test_a_single_case_is_composed_once(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    composed = []
+    compose = Hydra.compose_config
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        composed.append(arguments)
+        return compose(*arguments, **options)
+
+    monkeypatch.setattr(Hydra, "compose_config", counted)
+    ask("mode=eager")
+    assert len(composed) == 1
 
 
 def test_command_lines_do_not_affect_each_other(ask: Ask) -> None:
