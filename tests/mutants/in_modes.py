@@ -18,7 +18,7 @@ MODE = (
     Fault(
         "a case skipped beside another stays skipped alone",
         "bench/sweep/resume.py",
-        "skipped_too = bool(job.refusal)",
+        "skipped_too = bool(job.refusal or job.plan.untuned)",
         "skipped_too = True",
         ("tests/bench/sweep/test_resume.py",),
     ),
