@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if selection is not None and rows.empty:
             print(selection.count, file=sys.stderr if options.csv else sys.stdout)
         elif not options.csv:
-            parts = (text(rows), advice(rows, wanted), why(rows, options.study))
+            parts = (text(rows), why(rows, options.study), advice(rows, wanted))
             print("\n\n".join(filter(None, parts)))
 
     return cli.exit_status(body)
