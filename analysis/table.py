@@ -139,8 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if selection is not None and rows.empty:
             print(selection.count, file=sys.stderr if options.csv else sys.stdout)
         elif not options.csv:
-            parts = (text(rows), advice(rows, wanted), why(rows, options.study))
-            print("\n\n".join(filter(None, parts)))
+            above = "\n".join(filter(None, (text(rows), why(rows, options.study))))
+            print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)
 
