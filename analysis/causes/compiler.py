@@ -5,25 +5,18 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.format import numbers
 
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
 
 
-def past_recompile_limit(case: Case) -> Evidence | None:
-    """Torch reached its limit of recompilations, after which calls run in eager."""
-    if not case.row.get("recompile_limit_hit"):
-        return None
-    return Evidence(None, {"why": _why(case)})
-
-
 def recompiles(case: Case) -> Evidence | None:
     """Torch compiled again within the timed window, or gave reasons for compiling again."""
     row, reasons = case.row, evidence.texts(case.row, "recompile_reasons")
     timed = row["recompiles"] or 0
-    if not is_compiled(row) or row.get("recompile_limit_hit") or not (timed or reasons):
+    if not is_compiled(row) or not (timed or reasons):
         return None
     when = " while calls were timed" if timed else ""
     times = numbers.counted(timed or len(reasons), "time", "times")
@@ -83,13 +76,6 @@ def _why(case: Case) -> str:
 
 
 CAUSES = (
-    Cause(
-        "past_recompile_limit", DECISIVE, past_recompile_limit,
-        "torch reached its limit of recompilations, and later calls run in eager{why}.",
-        "Compile for sizes that change (dynamic=True, torch._dynamo.mark_dynamic), or keep "
-        "constant what the reason names.",
-        "recompile_limit_hit",
-    ),
     Cause(
         "recompiles", PART, recompiles,
         "torch compiled again {times}{when}{why}.",

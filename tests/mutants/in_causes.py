@@ -154,13 +154,6 @@ CAUSES = (
         (f"{PRECISION}::test_products_without_tensor_cores",),
     ),
     Fault(
-        "a recompile limit that was not reached is named",
-        "analysis/causes/compiler.py",
-        'if not case.row.get("recompile_limit_hit"):',
-        'if case.row.get("recompile_limit_hit"):',
-        (f"{COMPILER}::test_past_the_recompile_limit_nothing_weighs_more",),
-    ),
-    Fault(
         "recompilations are named where there are none",
         "analysis/causes/compiler.py",
         "not (timed or reasons)",

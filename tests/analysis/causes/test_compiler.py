@@ -47,16 +47,6 @@ def test_guards_of_the_pieces_are_the_share_of_breaks(tmp_path: Path) -> None:
     assert found[0].share == pytest.approx(0.3)
 
 
-def test_past_the_recompile_limit_nothing_weighs_more(tmp_path: Path) -> None:
-    rows = _compiled(tmp_path, **BREAKS, **profiled(100e-6, ("aten::add", 3, 60e-6)))
-    why = json.dumps(["size mismatch at index 0, expected 4, actual 8", "another"])
-    found = of_last(rows, recompile_limit_hit=True, recompile_reasons=why, guards_s=50e-6)
-    assert codes(found)[0] == "past_recompile_limit"
-    assert "eager: size mismatch at index 0, expected 4, actual 8 (and 1 more)" in found[0].sentence
-    assert "recompiles" not in codes(found)
-    assert "past_recompile_limit" not in codes(of_last(rows, recompile_limit_hit=False))
-
-
 def test_recompilations_while_timing_weigh_most(tmp_path: Path) -> None:
     rows = _compiled(tmp_path, recompiles=2, **profiled(100e-6, ("aten::add", 3, 60e-6)))
     found = of_last(rows, recompile_reasons='["a global changed"]', guards_s=50e-6)
