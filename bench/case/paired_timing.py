@@ -11,7 +11,6 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
-from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import comparison, memory_layout
 from modescope.bench.timing.memory_layout import Redraw
@@ -27,7 +26,7 @@ def run(
 ) -> Findings:
     """`findings` with the paired rounds; raises Ended if torch compiled during timing."""
     seed = plan.seed + plan.replicate
-    reasons = compiler.recompile_reasons()
+    reasons = mode_effect.recompile_reasons()
     measured = comparison.measure(
         candidate.built.step,
         baseline.built.step if baseline else None,

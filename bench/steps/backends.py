@@ -61,8 +61,9 @@ class Compilation:
 
     @property
     def tuned_nothing(self) -> bool:
-        """Whether there was nothing to tune; False where an earlier run may have tuned it."""
-        return self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
+        """Whether a mode that tunes had nothing to tune; False where an earlier run may have."""
+        nothing = self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
+        return nothing and autotunes(self.mode)
 
 
 Doubt = tuple[Callable[[Compilation], bool], str]
@@ -129,7 +130,7 @@ BACKENDS = {
                 "torch uses no CUDA graph for {f.compiled.graph_skips} piece(s) of the model",
             ),
             (
-                lambda f: autotunes(f.mode) and f.tuned_nothing,
+                lambda f: f.tuned_nothing,
                 "autotuning had nothing to choose between: the kernels are those of "
                 "compile=default",
             ),

@@ -56,6 +56,16 @@ def count_compilations() -> Callable[[], int]:
     return lambda: compiled_so_far().since(before).compilations
 
 
+def recompile_reasons() -> Callable[[], list[str]]:
+    """The result returns torch's reasons to compile code again since now."""
+    if not compiler.is_imported():
+        return list
+    from modescope.bench.steps.evidence import compilation_log  # which imports the compiler
+
+    since = compilation_log.record()
+    return lambda: compilation_log.recompile_reasons(since())
+
+
 def observe(built: Built, device: Hardware) -> Observed:
     """The state during a live call; where the step is a replay, that is the captured call.
 

@@ -83,11 +83,15 @@ def test_a_slope_may_be_negative(tmp_path: Path) -> None:
     assert row["pipelined_share"] == pytest.approx(-0.05)
 
 
-@pytest.mark.parametrize("clock", ["device", "dispatch"])
-def test_without_the_baselines_clock_there_is_no_gain(tmp_path: Path, clock: str) -> None:
+@pytest.mark.parametrize(
+    ("clock", "gain"), [("device", "device_gain"), ("dispatch", "dispatch_ratio")]
+)
+def test_without_the_baselines_clock_there_is_no_gain(
+    tmp_path: Path, clock: str, gain: str
+) -> None:
     columns = CLOCKS | {f"baseline_{clock}_rounds_s": None, "device": "cuda"}
     row = _row(tmp_path, record("compile", 150 * US, 1.0, **columns))
-    assert math.isnan(row[f"{clock}_gain"])
+    assert math.isnan(row[gain])
     assert row[f"{clock}_share"] == pytest.approx(PLANTED[f"{clock}_share"])
 
 

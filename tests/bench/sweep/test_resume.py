@@ -30,7 +30,7 @@ HERE = part(
 HERE = replace(HERE, environment_id=environment_id(HERE))
 PLAN = replace(
     made_up_records.plan(
-        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None
+        compile_cache="cold", replicate=0, profile=True, memory=True, max_error=None, untuned=None
     ),
     budget=BUDGET,
 )

@@ -11,8 +11,7 @@ import torch
 from torch._dynamo.utils import CompilationMetrics
 
 from modescope.bench.records.columns import Compilations
-from modescope.bench.steps import compiler
-from modescope.bench.steps.evidence import compilation_log
+from modescope.bench.steps.evidence import compilation_log, mode_effect
 
 
 def phases_s(*compilations: CompilationMetrics) -> dict[str, float]:
@@ -89,7 +88,7 @@ def forgets() -> Iterator[None]:
 
 def test_a_real_recompilation_has_torchs_reason(forgets: None) -> None:
     module = torch.compile(torch.nn.ReLU(), backend="eager", dynamic=False)
-    reasons = compiler.recompile_reasons()
+    reasons = mode_effect.recompile_reasons()
     with compilation_log.watch() as watched:
         for count in (2, 3):
             module(torch.ones(count))
@@ -97,7 +96,7 @@ def test_a_real_recompilation_has_torchs_reason(forgets: None) -> None:
     (reason,) = reasons()
     assert "size mismatch at index 0. expected 2, actual 3" in reason
     assert json.loads(watched.columns.recompile_reasons or "") == [reason]
-    assert compiler.recompile_reasons()() == []
+    assert mode_effect.recompile_reasons()() == []
 
 
 def phases_s_of(columns: Compilations) -> dict[str, float]:
