@@ -37,7 +37,8 @@ def _median_of(column: str) -> Statistic:
 
 
 def _ratio(run: Row) -> Estimate | None:
-    return estimates.speedup(run["latency_rounds_s"], run["baseline_latency_rounds_s"])
+    rounds = (run["latency_rounds_s"], run["baseline_latency_rounds_s"])
+    return estimates.speedup(*rounds, run["case_ran_first"])
 
 
 def _p95(run: Row) -> Estimate | None:

@@ -27,9 +27,9 @@ ON_SPEEDUP = {
     "bimodal": "the rounds have two levels more than "
     f"{numbers.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median represents only "
     "one: check with replicates=5 whether both recur, and stop other work on the machine.",
-    "order_effect": "the speedup depends on whether the case or the baseline ran first in a round, "
-    "as under a periodic load, and the median lies between the two: stop that load, or change the "
-    "length of a round (another budget), and measure again.",
+    "order_effect": "the ratio depends on whether the case or the baseline ran first in a round, "
+    "as under a periodic load, and the speedup is the middle between the two: stop that load, or "
+    "change the length of a round (another budget), and measure again.",
     "contended": "other processes competed for the cores, or a quota throttled this one "
     "(cpu_wait_s, others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during "
     "the measurement: stop them, lift the quota, or use fewer threads than there are cores.",

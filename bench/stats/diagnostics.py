@@ -13,14 +13,15 @@ value that is not finite, values that are all equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from modescope.bench.stats import orders
 from modescope.bench.stats.estimates import MIN_ROUNDS, Samples, check_paired, finite, logarithms
-from modescope.bench.stats.ranks import mann_whitney_z, ranked
+from modescope.bench.stats.orders import ORDER_P, Logs, Order
+from modescope.bench.stats.ranks import ranked
 
 DRIFT_P = 0.005
 RATIO_DRIFT = 0.005  # 0.5 % between the first third of the rounds and the last
@@ -31,12 +32,8 @@ SEPARATION = 3.5  # a normal distribution cut in two has D = 2.6, a uniform one 
 SEPARATION_ERROR = 2.1  # over sqrt(n); see `bimodality`
 MODE_SHARE = 0.15  # of the rounds; fewer are spikes, which do not move a median
 MODE_DISTANCE = 0.01
-ORDER_P = 0.005
-ORDER_DIFFERENCE = 0.02  # 1 % to either side of the ratio, which balanced orders cancel
-MIN_GROUP = 5  # rounds; fewer give no useful spread or ranks
-
-Logs = NDArray[np.float64]
-Order = Sequence[bool] | NDArray[np.bool_] | None
+ORDER_DIFFERENCE = 0.02  # 1 % to either side of the ratio
+MIN_GROUP = 5  # rounds; fewer give no useful spread
 
 
 @dataclass(frozen=True)
@@ -136,21 +133,11 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
     `differences` are log ratios; position i of `case_first` says whether the case ran first in
     round i. The statistic is the test's z (`bench.stats.ranks`). Size: the median with the case
     first minus that with the case second. None also where the order is unknown, and below
-    MIN_GROUP rounds of either order.
+    `orders.MIN_ROUNDS_PER_ORDER` rounds of either order.
     """
     logs = _varied(differences)
-    if logs is None or case_first is None or len(case_first) != len(logs):
-        return None
-    first = np.asarray(case_first, dtype=bool)
-    ahead, behind = logs[first], logs[~first]
-    if min(len(ahead), len(behind)) < MIN_GROUP:
-        return None
-    z = mann_whitney_z(ahead, behind)
-    return Effect(
-        statistic=z,
-        p=_two_sided(abs(z)),
-        size=math.expm1(float(np.median(ahead) - np.median(behind))),
-    )
+    effect = None if logs is None else orders.order_effect(logs, case_first)
+    return effect and Effect(effect.z, effect.p, math.expm1(effect.difference))
 
 
 @dataclass(frozen=True)

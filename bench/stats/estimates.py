@@ -20,6 +20,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from modescope.bench.stats.orders import Order, without_order_effect
+
 ALPHA = 0.05
 MIN_ROUNDS = 12  # the fewest at which the interval leaves out two rounds per side: [x(3), x(10)]
 MARGIN = 0.01  # changes of less than 1 % are called equivalent: too small to choose a mode by
@@ -75,15 +77,21 @@ def confidence(n: int, alpha: float = ALPHA) -> float:
     return 1.0 - outside / float(2**n)
 
 
-def speedup(case_s: Samples, baseline_s: Samples, alpha: float = ALPHA) -> Estimate | None:
+def speedup(
+    case_s: Samples, baseline_s: Samples, case_first: Order = None, alpha: float = ALPHA
+) -> Estimate | None:
     """How many times as fast as the baseline the case is. Above 1: faster.
 
     `case_s[i]` and `baseline_s[i]` come from the same round, so whatever slowed that round cancels
     in d = ln(baseline / case); the median of d and its interval are returned as ratios.
-    None without pairs or where a value is not a positive duration. Raises ValueError if the two
-    lengths differ, as then nothing is paired.
+    `case_first[i]`: which of them ran first in round i; where that matters, its effect is taken off
+    (`bench.stats.orders`). None without pairs or where a value is not a positive duration. Raises
+    ValueError if the two lengths differ, as then nothing is paired.
     """
-    log_ratio = median_interval(_log_ratios(case_s, baseline_s), alpha)
+    log_ratios = _log_ratios(case_s, baseline_s)
+    if log_ratios is None:
+        return None
+    log_ratio = median_interval(without_order_effect(log_ratios, case_first), alpha)
     if log_ratio is None:
         return None
     if log_ratio.low is None or log_ratio.high is None:

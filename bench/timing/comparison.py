@@ -30,8 +30,9 @@ class Comparison:
     @property
     def speedup(self) -> estimates.Estimate | None:
         """Baseline time over case time; None without a baseline."""
+        of = self.rounds
         return estimates.speedup(
-            self.rounds.latency_rounds_s, self.rounds.baseline_latency_rounds_s
+            of.latency_rounds_s, of.baseline_latency_rounds_s, of.case_ran_first
         )
 
 

@@ -8,6 +8,7 @@ DIAGNOSTICS = "tests/bench/stats/test_diagnostics.py"
 CONTENTION = "tests/bench/timing/test_contention.py"
 PACE = "tests/bench/devices/test_clock_rate.py"
 RULES = "tests/bench/stats/test_conditions.py"
+ESTIMATES = "tests/bench/stats/test_estimates.py"
 CLOCKS = "tests/bench/timing/test_clock_rounds.py"
 FLAGS = "tests/analysis/rows/test_conditions.py"
 
@@ -35,10 +36,31 @@ CONDITIONS = (
     ),
     Fault(
         "order effect with its sides swapped",
-        "bench/stats/diagnostics.py",
+        "bench/stats/orders.py",
         "first = np.asarray(case_first",
         "first = ~np.asarray(case_first",
         (f"{DIAGNOSTICS}::test_order_effect_by_hand",),
+    ),
+    Fault(
+        "order effect left in the speedup",
+        "bench/stats/orders.py",
+        "half = effect.difference / 2",
+        "half = 0.0",
+        (f"{ESTIMATES}::test_an_order_effect_is_taken_off",),
+    ),
+    Fault(
+        "order effect taken off although it is noise",
+        "bench/stats/orders.py",
+        "if effect is None or effect.p >= ORDER_P:",
+        "if effect is None:",
+        (f"{ESTIMATES}::test_rounds_without_an_order_effect_stay_as_they_are",),
+    ),
+    Fault(
+        "speedup of stored rounds without their order",
+        "analysis/load/run_stats.py",
+        'estimates.speedup(*rounds, run["case_ran_first"])',
+        "estimates.speedup(*rounds)",
+        ("tests/analysis/load/test_run_stats.py::test_the_speedup_knows_the_order_of_the_rounds",),
     ),
     Fault(
         "bimodality without a correction for choosing the best split",

@@ -21,7 +21,7 @@ from modescope.bench.tools.testbed.workloads import Workload
 BLOCK_S = 0.001
 WARM_UP_S = 0.05  # these steps settle at once: nothing compiles and nothing is large
 PILOT_ROUNDS = 12
-FIXED_ROUNDS = 60
+FIXED_ROUNDS = 120  # as many as budget=quick plays where the noise is large
 
 
 def adaptive(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
@@ -94,7 +94,7 @@ def race(
 def trial_of(rounds: Rounds) -> Trial:
     """The ratio and the flags of paired rounds."""
     case_s, baseline_s = rounds.latency_rounds_s, rounds.baseline_latency_rounds_s
-    ratio = estimates.speedup(case_s, baseline_s)
+    ratio = estimates.speedup(case_s, baseline_s, rounds.case_ran_first)
     assert ratio is not None
     assert rounds.timed_s is not None
     flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)

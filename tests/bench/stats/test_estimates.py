@@ -251,6 +251,39 @@ def test_planted_ratio_lies_in_its_interval(true_ratio: float, n: int) -> None:
     assert 0.93 <= np.mean(inside) <= 0.98
 
 
+def with_order_effect(effect: float, n: int, seed: int) -> list[Estimate | None]:
+    """Speedups of equal steps whose later block of a round takes longer by `effect`."""
+    source = np.random.default_rng(seed)
+    speedups = []
+    for _ in range(TRIALS):
+        first = source.permutation(np.arange(n) % 2 == 0)
+        case_s, baseline_s = source.lognormal(0, 0.003, (2, n))
+        case_s[~first] *= 1 + effect
+        baseline_s[first] *= 1 + effect
+        speedups.append(estimates.speedup(case_s, baseline_s, first))
+    return speedups
+
+
+@pytest.mark.parametrize("n", [20, 60, 120])
+@pytest.mark.parametrize("effect", [0.005, 0.02])
+def test_an_order_effect_is_taken_off(effect: float, n: int) -> None:
+    speedups = with_order_effect(effect, n, seed=4)
+    within = [bounds(each)[0] > 0.99 and bounds(each)[1] < 1.01 for each in speedups]
+    assert np.mean(within) >= 0.99
+    assert np.mean([contains(each, 1.0) for each in speedups]) >= 0.935
+
+
+@pytest.mark.parametrize("n", [12, 20, 60])
+def test_rounds_without_an_order_effect_stay_as_they_are(n: int) -> None:
+    source = np.random.default_rng(5)
+    first = np.arange(n) % 2 == 0
+    changed = 0
+    for case_s, baseline_s in source.lognormal(0, 0.01, (1000, 2, n)):
+        moved = estimates.speedup(case_s, baseline_s, first)
+        changed += moved != estimates.speedup(case_s, baseline_s)
+    assert changed <= 12  # p = 0.005 for each, so more than 12 of 1000 in 0.2 % of such tests
+
+
 def test_an_effect_of_the_mde_is_detected_in_four_of_five_runs() -> None:
     null_runs = ratios(1.0, 60, seed=2)
     effect = float(np.median([estimates.mde(ratio) or 0.0 for ratio in null_runs]))
