@@ -155,7 +155,11 @@ def test_an_interval_of_another_level_fails_the_check(
     alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = estimates.speedup
-    monkeypatch.setattr(estimates, "speedup", lambda *rounds: honest(*rounds, alpha=alpha))
+
+    def at_another_level(case: Any, baseline: Any, case_first: Any = None) -> Estimate | None:
+        return honest(case, baseline, case_first, alpha)
+
+    monkeypatch.setattr(estimates, "speedup", at_another_level)
     assert _holds(theory.planted_ratio(QUICK)) == [False]
 
 
