@@ -30,7 +30,7 @@ def first_call(case: Case) -> Evidence | None:
 
 def _phases(row: Row) -> str:
     """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
-    stored = row.get("compile_phases_s")
+    stored = row["compile_phases_s"]
     phases = sorted((json.loads(stored) if stored else {}).items(), key=lambda one: -one[1])
     known = [f"{name} {numbers.duration(time_s)}" for name, time_s in phases if time_s > 0]
     return f": {', '.join(known[:_MOST_PHASES])}" if known else ""

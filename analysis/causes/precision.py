@@ -142,7 +142,7 @@ def _lack(row: Row) -> str | None:
     if dtype not in LOW:
         return None
     if phrases.on_cuda(row):
-        capability = row.get("compute_capability")
+        capability = row["compute_capability"]
         if capability is None or float(capability) >= TENSOR_CORES[dtype]:
             return None
         return f"this GPU has no {dtype} in its tensor cores (compute capability {capability})"

@@ -17,6 +17,11 @@ class DeviceFacts:
     capability: tuple[int, int] | None = None  # CUDA compute capability
     memory_bytes: int | None = None
 
+    @property
+    def compute_capability(self) -> str | None:
+        """`9.0`: the compute capability as NVIDIA writes it; None on a CPU."""
+        return None if self.capability is None else "{}.{}".format(*self.capability)
+
 
 @dataclass(frozen=True)
 class Host:
@@ -95,4 +100,7 @@ class Environment(Processor):
     )
     model_source_id: str | None = nullable(
         "hash of the source of the model and of the user's own loss"
+    )
+    compute_capability: str | None = nullable(
+        "CUDA compute capability of the GPU, such as 9.0; null on a CPU"
     )

@@ -118,6 +118,8 @@ def test_a_gpu_is_found_by_each_of_its_names(name: str) -> None:
 def test_nvidia_smi_reports_the_device() -> None:
     found = environment.read(silent, "cuda").environment
     assert found.driver_version
+    major, minor = torch.cuda.get_device_capability(0)
+    assert found.compute_capability == f"{major}.{minor}"
     assert found.cuda_version == torch.version.cuda
     assert found.power_limit_w is None or 10 < found.power_limit_w < 3000
 

@@ -37,6 +37,7 @@ def read(progress: Progress, device_name: str) -> Host:
             environment_id=None,  # set once the model's source is known
             host=socket.gethostname(),
             device_name=device.name,
+            compute_capability=device.compute_capability,
             memory_bytes=processor.host_memory_bytes(),
             python_version=platform.python_version(),
             # as str: TorchVersion would make the parent import torch

@@ -144,7 +144,7 @@ def test_a_cpu_is_always_found() -> None:
 
 def test_facts_of_a_cpu() -> None:
     facts = Cpu().facts()
-    assert (facts.type, facts.capability) == ("cpu", None)
+    assert (facts.type, facts.capability, facts.compute_capability) == ("cpu", None, None)
     assert facts.name
     assert facts.memory_bytes is None or 2**27 < facts.memory_bytes < 2**50
 
@@ -195,6 +195,7 @@ def test_a_gpu_is_found_by_its_index(name: str, index: int, gpu: Gpu) -> None:
     assert device.nvidia_id == "GPU-0a-1b"
     facts = device.facts()
     assert (facts.type, facts.name, facts.capability) == ("cuda", "Pretended", (9, 0))
+    assert facts.compute_capability == "9.0"
     assert facts.memory_bytes == 2**30
 
 

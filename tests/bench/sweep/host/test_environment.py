@@ -8,6 +8,7 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -35,6 +36,22 @@ def test_the_environment_of_this_process() -> None:
     assert found.torch_version == torch.__version__
     unknown = (found.driver_version, found.power_limit_w, found.load_1min)
     assert unknown == (None, None, None)
+    assert found.compute_capability is None
+
+
+def test_the_compute_capability_of_a_gpu_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(
+        name="Pretended", major=12, minor=1, total_memory=2**30, uuid="0a-1b"
+    )
+    for name, value in {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "set_device": lambda index: None,
+        "get_device_properties": lambda device: properties,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(environment, "_output", lambda *command: None)
+    assert environment.read(silent, "cuda").environment.compute_capability == "12.1"
 
 
 def test_the_environment_is_read_in_a_child_without_torch_in_the_parent() -> None:
