@@ -48,4 +48,3 @@ def replicates_needed(one: Change, margin: float, old: int, new: int) -> int | N
         if detectable(Change(one.value, error, freedom), margin) <= target(margin):
             return count
     return None
-
