@@ -1,6 +1,7 @@
 """Changes of what has no noise: how rows end, what the compiler made, what is counted.
 
-A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where all processes of a side agree.
+A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where
+all processes of a side agree.
 `first_call_s` is a time and has no place here; `setup_peak_bytes` of a CPU is a reading of the
 process's memory, which has noise.
 """
