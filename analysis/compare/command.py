@@ -62,7 +62,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--gate", metavar="NAMES", action="append",
         help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "
-        "bench.versus measured both sides in turns)",
+        "versus measured both sides in turns)",
     )  # fmt: skip
     for name, default, what in (
         ("--margin", "1%", "time against eager"),
@@ -123,7 +123,7 @@ def _answer(request: Request) -> Comparison:
 
 def _print(comparison: Comparison, options: argparse.Namespace) -> None:
     if options.github:
-        print("\n".join(github.annotations(comparison)))
+        print("\n".join(github.commands(comparison)))
     if comparison.status == NOT_COMPARED:
         print(f"error: {comparison.sentence}", file=sys.stderr)
     else:

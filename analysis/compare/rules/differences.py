@@ -77,7 +77,7 @@ def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
     names = " ".join(f"--allow {name}" for name in dict.fromkeys(one.refusal for one in refused))
     if refused[0].refusal == "versus_side":
         raise UsageError(
-            "bench.versus measured what is given as OLD as its new side: exchange the two, or "
+            "versus measured what is given as OLD as its new side: exchange the two, or "
             f"compare them nevertheless with {names}"
         )
     texts = "; ".join(f"{one.column} {one.old} → {one.new}" for one in refused)
@@ -107,7 +107,7 @@ def _of_pair(pair: Pair) -> list[tuple[str, str, str]]:
 
 
 def _exchanged(old: Sequence[Row], new: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """The sides as bench.versus named them, if they are not these."""
+    """The sides as versus named them, if they are not these."""
     left, right = (rows[0].get("versus_side") for rows in (old, new))
     return [("versus_side", str(left), str(right))] if left == "new" or right == "old" else []
 

@@ -219,7 +219,7 @@ def _notes(
     notes = []
     if not interleaved:
         notes.append(
-            "The sides were not measured in turns (bench.versus does that), so a change of the "
+            "The sides were not measured in turns (versus does that), so a change of the "
             "machine between them looks like a change of the code."
         )
     if not {*gates} & {*TIMED}:

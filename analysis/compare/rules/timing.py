@@ -111,7 +111,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 
 def _block(row: Row) -> int:
-    """The block of `bench.versus` that the process was part of; -1 for none."""
+    """The block of versus that the process was part of; -1 for none."""
     block = row.get("versus_block")
     return -1 if block is None else int(block)
 
@@ -215,7 +215,7 @@ def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins)
     changes = _changes(times, eager)
     shown = replace(
         points,
-        against_eager=changes.against_eager and _estimate(changes.against_eager),
+        against_eager=None if changes.against_eager is None else _estimate(changes.against_eager),
         latency=_estimate(changes.latency),
     )
     if broken:
@@ -223,7 +223,7 @@ def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins)
     verdict = verdicts.verdict(changes, margins)
     if verdict != UNDECIDED:
         return replace(shown, verdict=verdict)
-    return replace(shown, verdict=verdict, **_could_have_shown(times, changes, margins))
+    return _with_power(replace(shown, verdict=verdict), changes, margins)
 
 
 def _points(times: _Times) -> Timing:
@@ -259,20 +259,18 @@ def _changes(times: _Times, eager: Change | None) -> Changes:
     return Changes(against, eager, welch.total(against, eager))
 
 
-def _could_have_shown(
-    times: _Times, changes: Changes, margins: Margins
-) -> dict[str, float | int | None]:
-    """What the sharper of the two rules could have shown."""
+def _with_power(timing: Timing, changes: Changes, margins: Margins) -> Timing:
+    """With what the sharper of the two rules could have shown."""
     one, margin = (
         (changes.latency, margins.latency)
         if changes.against_eager is None
         else (changes.against_eager, margins.against_eager)
     )
-    old, new = times.old.latency.processes, times.new.latency.processes
-    return {
-        "detectable": math.expm1(float(power.detectable(one, margin))),
-        "replicates": power.replicates_needed(one, margin, old, new),
-    }
+    return replace(
+        timing,
+        detectable=math.expm1(float(power.detectable(one, margin))),
+        replicates=power.replicates_needed(one, margin, timing.old, timing.new),
+    )
 
 
 def _mean(side: welch.Side) -> float:

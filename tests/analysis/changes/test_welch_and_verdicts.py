@@ -55,7 +55,7 @@ def of_gate(trials: int, processes: int, change: float = 0.0, shift: float = 0.0
 def by_intervals_within_processes(old: Side, new: Side) -> np.ndarray:
     """What treating the rounds of processes as if they were processes amounts to."""
     gap = new.values.mean(-1) - old.values.mean(-1)
-    return np.abs(gap) > 1.96 * WITHIN * math.sqrt(2 / old.processes)
+    return np.asarray(np.abs(gap) > 1.96 * WITHIN * math.sqrt(2 / old.processes))
 
 
 @cache
@@ -76,20 +76,20 @@ def _critical(processes: int) -> int:
 def by_mann_whitney(old: Side, new: Side) -> np.ndarray:
     above = (old.values[..., :, None] < new.values[..., None, :]).sum((-1, -2))
     least = np.minimum(above, old.processes * new.processes - above)
-    return least <= _critical(old.processes)
+    return np.asarray(least <= _critical(old.processes))
 
 
 def by_bonferroni(old: Side, new: Side) -> np.ndarray:
     one = welch.change(old, new)
     bound = stats.t.ppf(1 - 0.025 / ROWS, one.freedom)
-    return np.abs(one.value) > bound * one.error
+    return np.asarray(np.abs(one.value) > bound * one.error)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 2.3, 3.7, 8, 15.5, 59, 75.2, 500, 1e9])
 def test_quantiles_are_those_of_student_or_a_little_wider(freedom: float) -> None:
     for alpha in (0.05, 0.4):
         exact = stats.t.ppf(1 - alpha / 2, freedom)
-        ratio = float(welch.quantile(np.float64(freedom), alpha)) / exact
+        ratio = float(welch.quantile(np.asarray(freedom), alpha)) / exact
         assert 1 - 1e-6 <= ratio <= 1.02
 
 
@@ -188,7 +188,7 @@ def test_a_mode_that_lost_to_an_unchanged_eager_fails() -> None:
 
 
 def exact(value: float, error: float = 0.001) -> Change:
-    return Change(np.float64(value), np.float64(error), np.float64(50))
+    return Change(np.asarray(value), np.asarray(error), np.asarray(50.0))
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def test_the_stated_change_is_shown_in_80_percent_of_comparisons(processes: int)
 
 def test_the_stated_number_of_replicates_shows_2_percent() -> None:
     margin = MARGINS.against_eager
-    one = Change(np.float64(0), np.float64(0.012 * math.sqrt(2 / 3)), np.float64(4))
+    one = Change(np.asarray(0.0), np.asarray(0.012 * math.sqrt(2 / 3)), np.asarray(4.0))
     count = power.replicates_needed(one, margin, 3, 3)
     for given, enough in ((count, True), (count - 1, False)):
         error, freedom = 0.012 * math.sqrt(2 / given), 2.0 * given - 2
-        again = Change(np.float64(0), np.float64(error), np.float64(freedom))
+        again = Change(np.asarray(0.0), np.asarray(error), np.asarray(freedom))
         assert bool(power.detectable(again, margin) <= math.log(1.02)) is enough
-    hopeless = Change(np.float64(0), np.float64(1.0), np.float64(4))
+    hopeless = Change(np.asarray(0.0), np.asarray(1.0), np.asarray(4.0))
     assert power.replicates_needed(hopeless, margin, 3, 3) is None
     assert power.target(math.log1p(0.05)) == pytest.approx(math.log1p(0.1))

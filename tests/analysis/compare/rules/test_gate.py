@@ -145,7 +145,7 @@ def test_nothing_compared_is_an_error() -> None:
     failed = [not_measured("compile", "failed", "no compiler")]
     with pytest.raises(UsageError, match="nothing is compared: no row of the old side"):
         compared(failed, processes(2, modes=("compile",)))
-    smoke = {"budget": "smoke", "budget_settings": None}
+    smoke: dict[str, Any] = {"budget": "smoke", "budget_settings": None}
     with pytest.raises(UsageError, match=r"no row has a timing that counts \(a smoke budget"):
         compared(processes(1, **smoke), processes(2, **smoke), gates=("latency",))
     with pytest.raises(UsageError, match="nothing is compared by --gate launches"):
