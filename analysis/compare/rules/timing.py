@@ -41,7 +41,8 @@ class Timing:
     latency_old_s: float | None = None
     latency_new_s: float | None = None
     detectable: float | None = None  # change that would be shown in 80 % of such comparisons
-    replicates: int | None = None  # a side, that show 2 %
+    target: float | None = None  # 2 %, or twice the margin if that is larger
+    replicates: int | None = None  # a side, that show it
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,7 @@ def _with_power(timing: Timing, changes: Changes, margins: Margins) -> Timing:
     return replace(
         timing,
         detectable=math.expm1(float(power.detectable(one, margin))),
+        target=math.expm1(power.target(margin)),
         replicates=power.replicates_needed(one, margin, timing.old, timing.new),
     )
 
