@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from modescope.analysis import cli
-from modescope.analysis.compare.outputs import document, github, junit, markdown, page, plain
+from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
 from modescope.analysis.compare.rules import differences, gate
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
 from modescope.bench.records.errors import UsageError

@@ -7,7 +7,7 @@ from tests.mutants.fault import Fault
 RULES = "tests/analysis/changes/test_welch_and_verdicts.py"
 GATE = "tests/analysis/compare/rules/test_gate.py"
 EXACT = "tests/analysis/compare/rules/test_exact.py"
-OUTPUTS = "tests/analysis/compare/outputs/test_outputs.py"
+FORMATS = "tests/analysis/compare/formats/test_formats.py"
 COMMAND = "tests/command_line/test_compare_command.py"
 
 COMPARISONS = (
@@ -125,16 +125,16 @@ COMPARISONS = (
     ),
     Fault(
         "a shortened comment does not say so",
-        "analysis/compare/outputs/markdown.py",
+        "analysis/compare/formats/markdown.py",
         "    if shown < len(comparison.rows):\n",
         "    if False:\n",
-        (f"{OUTPUTS}::test_markdown_is_cut_to_the_limit_and_says_so",),
+        (f"{FORMATS}::test_markdown_is_cut_to_the_limit_and_says_so",),
     ),
     Fault(
         "an undecided row passes in JUnit",
-        "analysis/compare/outputs/junit.py",
+        "analysis/compare/formats/junit.py",
         "elif words.is_open(row) or row.timing.verdict is None:",
         "elif row.timing.verdict is None:",
-        (f"{OUTPUTS}::test_junit_names_are_unique_and_undecided_rows_skipped",),
+        (f"{FORMATS}::test_junit_names_are_unique_and_undecided_rows_skipped",),
     ),
 )

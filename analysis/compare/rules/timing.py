@@ -102,12 +102,12 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> Timings:
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
-    """Whether the processes of every timed pair were measured in the same blocks on both sides."""
-    timed = [one for one in map(_times, pairs) if isinstance(one, _Times)]
-    blocks = [
-        [sorted(map(_block, filter(_counts, rows))) for rows in (one.pair.old, one.pair.new)]
-        for one in timed
-    ]
+    """Whether every timed pair was measured in the same blocks on both sides.
+
+    Processes that failed count, too: they took their turn.
+    """
+    timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
+    blocks = [[sorted(map(_block, rows)) for rows in (pair.old, pair.new)] for pair in timed]
     return bool(blocks) and all(old == new and -1 not in old for old, new in blocks)
 
 
@@ -142,7 +142,9 @@ def _why_not(rows: Sequence[Row]) -> str:
         return str(row["status"])
     if phrases.is_smoke(row):
         return "a smoke budget has no timing"
-    return "not in effect" if row["in_effect"] is not True else "no time was measured"
+    if row["in_effect"] is None:
+        return "not known to be in effect"
+    return "no time was measured" if row["in_effect"] else "not in effect"
 
 
 def _sides(rows: Sequence[Row], paired: bool) -> _Sides:

@@ -86,6 +86,9 @@ def test_sides_that_were_not_interleaved_fail_timings_only_on_request() -> None:
 def test_blocks_of_one_side_only_are_not_interleaved() -> None:
     old = processes(1, count=5)
     assert compared(old, processes(2, count=4)).interleaved is False
+    crashed = not_measured("compile", "crashed", "killed", replicate=4)
+    four = [one for one in processes(2) if (one.work.mode, one.attempt.replicate) != ("compile", 4)]
+    assert compared(old, [*four, crashed]).interleaved is True
 
 
 def test_eager_against_itself_is_a_control() -> None:
