@@ -81,8 +81,9 @@ def _panel(
         colour = style.family(row.pair.row).colour
         axes.plot([end * 100 for end in ends(one)], (place, place), color=colour, linewidth=2,
                   solid_capstyle="butt")  # fmt: skip
-        axes.plot(one.value * 100, place, style.marker(row.pair.row), markersize=6.5, color=colour,
-                  markerfacecolor=colour if row.failures else "none", markeredgewidth=1.3)  # fmt: skip
+        face = colour if row.failures else "none"
+        axes.plot(one.value * 100, place, style.marker(row.pair.row), markersize=6.5,
+                  color=colour, markerfacecolor=face, markeredgewidth=1.3)  # fmt: skip
 
 
 def _limits(estimates: Sequence[Estimate | None], margin: float) -> tuple[float, float]:
