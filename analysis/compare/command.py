@@ -152,20 +152,19 @@ def _unwritable(what: str, error: OSError) -> str:
 
 
 def _request(options: argparse.Namespace) -> Request:
-    allowed = [name.strip() for names in options.allow for name in names.split(",")]
     return Request(
         options.old,
         options.new,
         None if options.gate is None else gate.gates_of(",".join(options.gate)),
-        _margin("--margin", options.margin),
-        _margin("--latency-margin", options.latency_margin),
+        margin_of("--margin", options.margin),
+        margin_of("--latency-margin", options.latency_margin),
         options.where,
-        tuple(dict.fromkeys(allowed)),
+        differences.names_of(options.allow),
         options.strict,
     )
 
 
-def _margin(option: str, text: str) -> float:
+def margin_of(option: str, text: str) -> float:
     """`1%` as 0.01; UsageError for anything but a percentage below 100 %."""
     match = _PERCENT.fullmatch(text.strip())
     if not match or not match[2]:

@@ -112,7 +112,7 @@ COMPARISONS = (
     Fault(
         "a study compared with itself passes",
         "analysis/compare/rules/sides.py",
-        "if old.resolve() == new.resolve():",
+        "if folder.resolve() == same.resolve():",
         "if False:",
         (f"{COMMAND}::test_mistakes_end_with_a_sentence_and_status_2",),
     ),

@@ -62,11 +62,13 @@ def found(pairs: Sequence[Pair]) -> list[Difference]:
     return sorted(every, key=lambda one: COLUMNS.index(one.column))
 
 
-def check_names(names: Collection[str]) -> None:
-    """UsageError if --allow has a name that is never refused."""
+def names_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """The names in `host,budget`, of each --allow; UsageError for one that is never refused."""
+    names = [name.strip() for text in texts for name in text.split(",")]
     for name in names:
         if name not in ALLOWED:
-            raise UsageError(f"--allow {name}: nothing has this name; allowed are {_listed()}")
+            raise UsageError(f"--allow {name}: nothing has this name; there are {_listed()}")
+    return tuple(dict.fromkeys(names))
 
 
 def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:

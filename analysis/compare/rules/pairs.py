@@ -49,7 +49,7 @@ class Pair:
 
 def matched(old: Side, new: Side) -> list[Pair]:
     """Every row of either side, by work and mode; UsageError if no row is on both sides."""
-    sides = [_by_row(side.processes) for side in (old, new)]
+    sides = [by_row(side.processes) for side in (old, new)]
     keys = list(dict.fromkeys([*sides[1], *sides[0]]))
     if not sides[0].keys() & sides[1].keys():
         raise UsageError(
@@ -59,17 +59,18 @@ def matched(old: Side, new: Side) -> list[Pair]:
     shown = [(sides[1].get(key) or sides[0][key])[0] for key in keys]
     pairs = [
         Pair(row, tuple(sides[0].get(key, ())), tuple(sides[1].get(key, ())))
-        for key, row in zip(keys, _named(shown), strict=True)
+        for key, row in zip(keys, named(shown), strict=True)
     ]
     return _in_order(pairs)
 
 
-def _by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
+def by_row(processes: pd.DataFrame) -> dict[tuple[object, ...], list[Row]]:
+    """The processes of each row, by the columns MATCH."""
     rows = phrases.as_rows(processes.sort_values("replicate", kind="stable"))
     return phrases.grouped((values_of(row, MATCH), row) for row in rows)
 
 
-def _named(rows: Sequence[Row]) -> list[Row]:
+def named(rows: Sequence[Row]) -> list[Row]:
     """With the options that distinguish rows of equal names, on whatever side they were measured.
 
     Environments are no part of a name here: they are what differs between the sides.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
@@ -37,18 +38,29 @@ def read(old: Path, new: Path, where: str | None, allowed: Collection[str]) -> t
 
     Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
     """
-    if old.resolve() == new.resolve():
-        raise UsageError(
-            f"OLD and NEW are the same study, {old}, so nothing can differ; name the study of "
-            f"the earlier code first and that of the later code second"
-        )
-    sides = _read("OLD", old, allowed), _read("NEW", new, allowed)
-    common = {*sides[0].processes["run_id"]} & {*sides[1].processes["run_id"]}
-    if common:
-        raise UsageError(
-            f"{old} and {new} hold the same runs ({len(common)}, such as {min(common)}): one is a "
-            "copy of the other; measure the later code into a study of its own (study=NAME)"
-        )
+    first, second = read_all({"OLD": old, "NEW": new}, where, allowed)
+    return first, second
+
+
+def read_all(
+    folders: Mapping[str, Path], where: str | None, allowed: Collection[str]
+) -> list[Side]:
+    """The same for any number of studies, each with its label."""
+    for (label, folder), (other, same) in combinations(folders.items(), 2):
+        if folder.resolve() == same.resolve():
+            raise UsageError(
+                f"{label} and {other} are the same study, {folder}, so nothing can differ; name "
+                "the study of the earlier code first and that of the later code second"
+            )
+    sides = [_read(label, folder, allowed) for label, folder in folders.items()]
+    for one, another in combinations(sides, 2):
+        common = {*one.processes["run_id"]} & {*another.processes["run_id"]}
+        if common:
+            raise UsageError(
+                f"{one.folder} and {another.folder} hold the same runs ({len(common)}, such as "
+                f"{min(common)}): one is a copy of the other; measure the later code into a study "
+                "of its own (study=NAME)"
+            )
     return sides if where is None else _matching(sides, where)
 
 
@@ -86,8 +98,8 @@ def newest_environment(side: Side) -> Side:
     return Side(side.label, side.folder, kept, (*side.notes, note))
 
 
-def _matching(sides: tuple[Side, Side], where: str) -> tuple[Side, Side]:
-    """The rows that match on either side: a row that changed is not taken for a missing one."""
+def _matching(sides: Sequence[Side], where: str) -> list[Side]:
+    """The rows that match on any side: a row that changed is not taken for a missing one."""
     chosen: set[tuple[object, ...]] = set()
     counts = []
     for side in sides:
@@ -99,8 +111,7 @@ def _matching(sides: tuple[Side, Side], where: str) -> tuple[Side, Side]:
             f"{'; '.join(counts)}, so nothing is compared; `{program('analysis.table')} "
             f"{sides[0].folder}` lists the rows"
         )
-    old, new = (_only(side, chosen) for side in sides)
-    return old, new
+    return [_only(side, chosen) for side in sides]
 
 
 def _only(side: Side, chosen: Collection[tuple[object, ...]]) -> Side:

@@ -111,6 +111,12 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
     return bool(blocks) and all(old == new and -1 not in old for old, new in blocks)
 
 
+def against_eager(rows: Sequence[Row]) -> welch.Side | None:
+    """Time against eager of the processes of a row whose timing counts; None without any."""
+    counted = [row for row in rows if _counts(row) and row["_ratio"] is not None]
+    return _sides(counted, True).against if counted else None
+
+
 def _block(row: Row) -> int:
     """The block of versus that the process was part of; -1 for none."""
     block = row.get("versus_block")

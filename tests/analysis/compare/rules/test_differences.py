@@ -88,6 +88,6 @@ def test_rows_are_counted() -> None:
 
 
 def test_names_that_are_never_refused_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"--allow torch: nothing has this name; allowed are host"):
-        differences.check_names(["torch"])
-    differences.check_names(differences.ALLOWED)
+    with pytest.raises(UsageError, match=r"--allow torch: nothing has this name; there are host"):
+        differences.names_of(["host,torch"])
+    assert differences.names_of(["host, budget", "host"]) == ("host", "budget")
