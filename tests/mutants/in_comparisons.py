@@ -10,7 +10,23 @@ EXACT = "tests/analysis/compare/rules/test_exact.py"
 FORMATS = "tests/analysis/compare/formats/test_formats.py"
 COMMAND = "tests/command_line/test_compare_command.py"
 
+SPLIT = "tests/analysis/changes/test_split.py"
+
 COMPARISONS = (
+    Fault(
+        "the best of many splits is held against one of chance",
+        "analysis/changes/split.py",
+        "1 - (1 - ALPHA) ** (1 / rows)",
+        "ALPHA",
+        (f"{SPLIT}::test_chance_makes_a_step_in_5_percent_of_reports",),
+    ),
+    Fault(
+        "a single odd set is a step",
+        "analysis/changes/split.py",
+        "LEAST = 2",
+        "LEAST = 1",
+        (f"{SPLIT}::test_a_single_odd_set_is_no_step",),
+    ),
     Fault(
         "a change within the margin fails a comparison",
         "analysis/changes/verdicts.py",
