@@ -37,6 +37,13 @@ class Parser(argparse.ArgumentParser):
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """The options; UsageError for surplus arguments."""
         known, surplus = self.parse_known_args(arguments)
+        self.check_surplus(known, surplus, [known.study])
+        return known
+
+    def check_surplus(
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+    ) -> None:
+        """UsageError if any argument was not understood, beside these that were."""
         options = [one for one in surplus if one.startswith("-")]
         if options:
             self.error(f"unknown option {options[0].partition('=')[0]}")
@@ -47,12 +54,11 @@ class Parser(argparse.ArgumentParser):
                 f"the whole expression in single quotes: {EXAMPLE}"
             )
         if surplus:
-            named = ", ".join(map(str, (known.study, *surplus)))
-            raise UsageError(
-                f"expected one study, got {len(surplus) + 1} ({named}); run "
-                f"{self.prog} {known.study}, then the same for each other"
-            )
-        return known
+            named = ", ".join(map(str, (*studies, *surplus)))
+            wanted, one = ("one study", studies[0]) if len(studies) == 1 else ("two studies", None)
+            again = f"; run {self.prog} {one}, then the same for each other" if one else ""
+            count = len(studies) + len(surplus)
+            raise UsageError(f"expected {wanted}, got {count} ({named}){again}")
 
 
 def parser(module: str, doc: str | None) -> Parser:

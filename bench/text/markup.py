@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2
@@ -29,23 +30,24 @@ def prose(text: str) -> str:
     )
 
 
-def html_engine(package: str) -> jinja2.Environment:
-    """The engine for HTML templates of `package`."""
-    return _engine(package, autoescape=True)
+def html_engine(*packages: str) -> jinja2.Environment:
+    """The engine for HTML templates; they are looked for in these packages, in this order."""
+    return _engine(packages, autoescape=True)
 
 
 def markdown_engine(package: str, write: Any = escaped) -> jinja2.Environment:
     """The engine for Markdown templates; `write` (`escaped` or `prose`) escapes all but Markup."""
     return _engine(
-        package,
+        [package],
         autoescape=False,
         finalize=lambda value: value if isinstance(value, Markup) else write(str(value)),
     )
 
 
-def _engine(package: str, **options: Any) -> jinja2.Environment:
+def _engine(packages: Sequence[str], **options: Any) -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader(package), undefined=jinja2.StrictUndefined,
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each) for each in packages]),
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, **options,
     )  # fmt: skip
 

@@ -42,6 +42,11 @@ ROOMS = {
     "analysis.report": (
         "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
     ),
+    "analysis.changes": "bench.stats",
+    "analysis.trend": "bench.records bench.stats changes compare cli figures format",
+    "analysis.compare": (
+        "bench.records bench.stats bench.text format rows load metrics figures cli report changes"
+    ),
 }
 
 LOOSE_FILES_MAX = 6

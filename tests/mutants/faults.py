@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.in_captures import CAPTURES
 from tests.mutants.in_causes import CAUSES
 from tests.mutants.in_checks import CORRECTNESS
+from tests.mutants.in_comparisons import COMPARISONS
 from tests.mutants.in_conditions import CONDITIONS
 from tests.mutants.in_evidence import EVIDENCE
 from tests.mutants.in_modes import MODE
@@ -18,5 +19,5 @@ from tests.mutants.in_training import TRAINING
 
 FAULTS = (
     *(*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS),
-    *(*PASSES, *EVIDENCE, *TRAINING, *CAPTURES, *READ, *PAGES, *CAUSES),
+    *(*PASSES, *EVIDENCE, *TRAINING, *CAPTURES, *READ, *PAGES, *CAUSES, *COMPARISONS),
 )

@@ -14,8 +14,8 @@ PAGES = (
     Fault(
         "user text is not escaped in HTML",
         "bench/text/markup.py",
-        "_engine(package, autoescape=True)",
-        "_engine(package, autoescape=False)",
+        "_engine(packages, autoescape=True)",
+        "_engine(packages, autoescape=False)",
         (f"{REPORT}::test_a_script_in_a_name_is_text",),
     ),
     Fault(

@@ -250,6 +250,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(REFERENCE, folder / "results" / "reference")
     models = ("mlp", "transformer")
     save([record("no_grad", 1e-4, 1.1, model=model) for model in models], folder / "results/main")
+    for version in ("2.12", "2.13"):
+        save([record("compile", torch_version=version)], folder / f"results/torch-{version}")
+    for week in range(1, 5):
+        save([record("compile")], folder / f"results/week-{week}")
     for page in PAGES:
         if page.name != "adding.md":
             for path, text in FILE.findall(page.read_text(encoding="utf-8")):

@@ -1,0 +1,135 @@
+"""Changes of logarithms between two sets of processes, with Welch intervals.
+
+The unit is a process, never a round: rounds of one process share its memory layout and its luck, so
+their spread says nothing about the next process. The spread between processes contains the error
+within each of them (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time, ISMM 2013); the
+latter is a floor, because a few processes may agree by chance.
+
+All functions work along the last axis, so that thousands of comparisons can be simulated at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modescope.bench.stats.estimates import ALPHA, student_quantile
+
+Numbers = NDArray[np.float64]
+
+_FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
+
+
+@dataclass(frozen=True)
+class Change:
+    """New minus old of a logarithm of time (0.02: 2 % longer): value, standard error, freedom.
+
+    Arrays of one shape, with an element per comparison.
+    """
+
+    value: Numbers
+    error: Numbers
+    freedom: Numbers
+
+    @property
+    def low(self) -> Numbers:
+        """The lower end of the 95 % interval."""
+        return self.value - quantile(self.freedom) * self.error
+
+    @property
+    def high(self) -> Numbers:
+        """The upper end of the 95 % interval."""
+        return self.value + quantile(self.freedom) * self.error
+
+
+@dataclass(frozen=True)
+class Side:
+    """Logarithms of the processes of one side, and the standard error within each of them.
+
+    Both have the shape (..., processes), with two processes or more.
+    """
+
+    values: Numbers
+    within: Numbers
+
+    @property
+    def processes(self) -> int:
+        """The number of processes."""
+        return int(self.values.shape[-1])
+
+
+def change(old: Side, new: Side) -> Change:
+    """The change of the mean from `old` to `new`: Welch's interval over processes."""
+    return mean_change([old], [new])
+
+
+def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
+    """The mean over rows of the change of each row, such as that of the eager baseline of a work.
+
+    Every row has its own level on both sides; the spread between processes is pooled over rows.
+    """
+    changes = [
+        after.values.mean(-1) - before.values.mean(-1)
+        for before, after in zip(old, new, strict=True)
+    ]
+    value = np.asarray(sum(changes) / len(changes), dtype=np.float64)
+    return _with_error(value, [_of_side(old), _of_side(new)])
+
+
+def total(first: Change, second: Change) -> Change:
+    """The sum of two changes with independent errors."""
+    squares = [(one.error**2, one.freedom) for one in (first, second)]
+    return _with_error(first.value + second.value, squares)
+
+
+def negative(one: Change) -> Change:
+    """The change in the opposite direction."""
+    return Change(-one.value, one.error, one.freedom)
+
+
+def _of_side(rows: Sequence[Side]) -> tuple[Numbers, Numbers]:
+    """The variance of the mean over rows of their means, and its degrees of freedom."""
+    freedom = sum(row.processes - 1 for row in rows)
+    deviations = [row.values - row.values.mean(-1, keepdims=True) for row in rows]
+    spread = sum((each**2).sum(-1) for each in deviations) / freedom
+    floor = sum((row.within**2).sum(-1) for row in rows) / sum(row.processes for row in rows)
+    share = sum(1 / row.processes for row in rows) / len(rows) ** 2
+    variance = np.asarray(np.maximum(spread, floor) * share, dtype=np.float64)
+    return variance, np.full_like(variance, freedom)
+
+
+def _with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
+    """`value` with the error of independent variances, by Welch and Satterthwaite."""
+    variance = sum(each for each, _ in parts) + np.zeros_like(value)
+    weights = sum(each**2 / freedom for each, freedom in parts)
+    least = sum(freedom for _, freedom in parts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = np.where(variance > 0, variance**2 / weights, least)
+    return Change(value, np.sqrt(variance), freedom)
+
+
+def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
+    """The t that |T| exceeds with probability `alpha`, for any degrees of freedom from 1 on.
+
+    Interpolated in 1 / freedom between whole numbers, where it is convex, so that intervals are
+    at most 2 % too wide from two degrees on (20 % below), never too narrow.
+    """
+    places, values = _table(alpha)
+    return np.interp(1 / np.asarray(freedom, dtype=np.float64), places, values)
+
+
+@cache
+def _table(alpha: float) -> tuple[list[float], list[float]]:
+    """Rising 1 / freedom, and the quantiles there."""
+    freedoms = _FREEDOMS[::-1]
+    return [1 / each for each in freedoms], [student_quantile(each, alpha) for each in freedoms]
+
+
+def log_margin(share: float) -> float:
+    """The logarithm of a margin such as 0.01 (1 %)."""
+    return math.log1p(share)

@@ -1,0 +1,1 @@
+"""Compares two studies, old against new, on the command line."""

@@ -1,0 +1,8 @@
+"""`python -m analysis.compare`."""
+
+import sys
+
+from modescope.analysis.compare.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())

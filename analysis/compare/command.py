@@ -1,0 +1,176 @@
+"""Compares two studies: `python -m analysis.compare OLD NEW [--gate ...]`.
+
+Exit status: 0 nothing that counts became worse; 1 something did; 2 the arguments are wrong, the
+studies are not comparable, or nothing is compared; 3 undecided (with --strict).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from modescope.analysis import cli
+from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
+from modescope.analysis.compare.rules import differences, gate
+from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
+
+SKIP = 125
+"""Tells `git bisect run` that a commit cannot be judged."""
+
+FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {
+    "markdown": (markdown.text, "Markdown, short enough for a comment on GitHub"),
+    "json": (document.text, "every row, as docs/compare.schema.json describes"),
+    "junit": (junit.text, "JUnit XML, a test case per row; undecided rows are skipped"),
+    "html": (page.text, "a page with figures, complete in one file"),
+}
+"""Options that take a file: what is written to it, and its description. A new one is a line."""
+
+_PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
+
+
+class _Parser(cli.Parser):
+    """Reads the options of two studies."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("the following arguments are required"):
+            message = "expected two studies, OLD and NEW"
+        super().error(message)
+
+    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        known, surplus = self.parse_known_args(arguments)
+        self.check_surplus(known, surplus, [known.old, known.new])
+        return known
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=program("analysis.compare"),
+        allow_abbrev=False,  # main looks for --bisect even where parsing fails
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("old", metavar="OLD", type=Path, help="folder of the earlier study")
+    parser.add_argument("new", metavar="NEW", type=Path, help="folder of the later study")
+    parser.add_argument(
+        "--gate", metavar="NAMES", action="append",
+        help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "
+        "versus measured both sides in turns)",
+    )  # fmt: skip
+    for name, default, what in (
+        ("--margin", "1%", "time against eager"),
+        ("--latency-margin", "2%", "latency"),
+    ):
+        parser.add_argument(
+            name, metavar="P", default=default,
+            help=f"change of {what} that nobody minds (default: {default}%)",
+        )  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="status 3 if timings are undecided")
+    parser.add_argument(
+        "--bisect", action="store_true", help="for git bisect run: status 125 in place of 2 and 3"
+    )
+    parser.add_argument(
+        "--allow", metavar="NAME", action="append", default=[],
+        help=f"compare although this differs: {', '.join(differences.ALLOWED)}",
+    )  # fmt: skip
+    cli.add_where(parser)
+    for name, (_, what) in FILES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", type=Path, help=f"write {what}")
+    parser.add_argument(
+        "--github", action="store_true", help="annotations, and the summary of the step"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    typed = sys.argv[1:] if arguments is None else arguments
+    status = [NOT_COMPARED]
+
+    def body() -> None:
+        options = _parser().read(typed)
+        request = _request(options)
+        comparison = _answer(request)
+        status[0] = comparison.status  # holds even if the reader of the output stops reading
+        try:
+            _write(comparison, options)
+        finally:
+            _print(comparison, options)
+
+    try:
+        failed = cli.exit_status(body)
+    except Exception:  # Python's own status for it would be 1, a regression
+        traceback.print_exc()
+        failed = NOT_COMPARED
+    answer = failed or status[0]
+    return SKIP if "--bisect" in typed and answer in (NOT_COMPARED, UNDECIDED) else answer
+
+
+def _answer(request: Request) -> Comparison:
+    """The comparison, or the reason why there is none, which goes to every output, too."""
+    try:
+        return gate.compare(request)
+    except UsageError as error:
+        return Comparison(request, NOT_COMPARED, str(error), (), False, (), (), (), ())
+
+
+def _print(comparison: Comparison, options: argparse.Namespace) -> None:
+    if options.github:
+        print("\n".join(github.commands(comparison)))
+    if comparison.status == NOT_COMPARED:
+        print(f"error: {comparison.sentence}", file=sys.stderr)
+    else:
+        print(plain.text(comparison))
+
+
+def _write(comparison: Comparison, options: argparse.Namespace) -> None:
+    """Writes the files; UsageError for the first that cannot be written."""
+    for name, (text, _) in FILES.items():
+        path = getattr(options, name)
+        if path is not None:
+            try:
+                path.write_text(text(comparison), encoding="utf-8")
+            except OSError as error:
+                raise UsageError(_unwritable(f"--{name} {path}", error)) from None
+    if options.github:
+        try:
+            if why := github.add_summary(comparison):
+                print(f"note: {why}", file=sys.stderr)
+        except OSError as error:
+            raise UsageError(_unwritable(f"${github.SUMMARY}", error)) from None
+
+
+def _unwritable(what: str, error: OSError) -> str:
+    return f"{what} cannot be written ({error.strerror or error}); name a file in a folder of yours"
+
+
+def _request(options: argparse.Namespace) -> Request:
+    return Request(
+        options.old,
+        options.new,
+        None if options.gate is None else gate.gates_of(",".join(options.gate)),
+        margin_of("--margin", options.margin),
+        margin_of("--latency-margin", options.latency_margin),
+        options.where,
+        differences.names_of(options.allow),
+        options.strict,
+    )
+
+
+def margin_of(option: str, text: str) -> float:
+    """`1%` as 0.01; UsageError for anything but a percentage below 100 %."""
+    match = _PERCENT.fullmatch(text.strip())
+    if not match or not match[2]:
+        number = f", such as {text.strip()}%" if match else ""
+        raise UsageError(f"{option} {text}: expected a percentage{number or ', such as 1%'}")
+    share = float(match[1]) / 100
+    if not (math.isfinite(share) and share < 1):
+        raise UsageError(f"{option} {text}: expected a percentage from 0% to below 100%")
+    return share

@@ -1,0 +1,1 @@
+"""What is compared with what, what changed, and what fails."""

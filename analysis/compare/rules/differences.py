@@ -1,0 +1,137 @@
+"""What differs between the two sides beside the results, and what of it is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modescope.analysis.compare.rules.pairs import Pair
+from modescope.analysis.compare.rules.sides import UNREADABLE
+from modescope.analysis.format.numbers import UNKNOWN
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.fingerprint_columns import FINGERPRINT
+
+REFUSED = {
+    "host": ("host", "cpu_name", "cpu_model", "cpu_cores", "cpu_quota_cores"),
+    "device": ("device_name",),
+    "driver_version": ("driver_version",),
+    "power_limit": ("power_limit_w",),
+    "harness": ("schema_version", "source_id"),
+    "budget": ("budget", "budget_settings"),
+    "variables": ("variables",),
+    "versus_side": ("versus_side",),
+}
+"""Names that --allow takes, and their columns: results that differ in one are not comparable."""
+
+ALLOWED = (*REFUSED, UNREADABLE)
+
+_OF = {column: name for name, columns in REFUSED.items() for column in columns}
+COLUMNS = tuple(dict.fromkeys([*(name for name in FINGERPRINT), "model_source_id", "seed", *_OF]))
+"""Everything that is looked at."""
+
+_JSON = ("variables", "budget_settings")
+_HASHES = ("source_id", "model_source_id")
+_KEPT = 8  # characters of a hash
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A column whose value differs between the sides in `rows` rows."""
+
+    column: str
+    old: str
+    new: str
+    rows: int
+    refusal: str | None  # the name that allows it, if it is refused without
+
+
+def found(pairs: Sequence[Pair]) -> list[Difference]:
+    """The differences over all rows that are on both sides."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for pair in pairs:
+        if pair.old and pair.new:
+            counts.update(_of_pair(pair))
+    every = (
+        Difference(column, old, new, rows, _OF.get(column))
+        for (column, old, new), rows in counts.items()
+    )
+    return sorted(every, key=lambda one: COLUMNS.index(one.column))
+
+
+def names_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """The names in `host,budget`, of each --allow; UsageError for one that is never refused."""
+    names = [name.strip() for text in texts for name in text.split(",")]
+    for name in names:
+        if name not in ALLOWED:
+            raise UsageError(f"--allow {name}: nothing has this name; there are {_listed()}")
+    return tuple(dict.fromkeys(names))
+
+
+def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
+    """UsageError if the sides differ in something that makes them incomparable."""
+    refused = [one for one in differences if one.refusal and one.refusal not in allowed]
+    if not refused:
+        return
+    names = " ".join(f"--allow {name}" for name in dict.fromkeys(one.refusal for one in refused))
+    if refused[0].refusal == "versus_side":
+        raise UsageError(
+            "versus measured what is given as OLD as its new side: exchange the two, or "
+            f"compare them nevertheless with {names}"
+        )
+    texts = "; ".join(f"{one.column} {one.old} → {one.new}" for one in refused)
+    raise UsageError(
+        f"the sides are not comparable, as they differ in {texts}; measure both alike, or compare "
+        f"them nevertheless with {names}"
+    )
+
+
+def _listed() -> str:
+    return ", ".join(ALLOWED)
+
+
+def _of_pair(pair: Pair) -> list[tuple[str, str, str]]:
+    sides = [[row for row in rows if row["environment_id"]] for rows in (pair.old, pair.new)]
+    if not all(sides):  # ended before the environment was read
+        return []
+    differing = []
+    for column in COLUMNS:
+        if column == "versus_side":
+            differing += _exchanged(*sides)
+            continue
+        old, new = (list(dict.fromkeys(row[column] for row in rows)) for rows in sides)
+        if {*old} != {*new}:
+            differing.append((column, *_texts(column, old, new)))
+    return differing
+
+
+def _exchanged(old: Sequence[Row], new: Sequence[Row]) -> list[tuple[str, str, str]]:
+    """The sides as versus named them, if they are not these."""
+    left, right = (rows[0].get("versus_side") for rows in (old, new))
+    return [("versus_side", str(left), str(right))] if left == "new" or right == "old" else []
+
+
+def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> tuple[str, str]:
+    """Both values as text; of JSON only the entries that differ."""
+    if column in _JSON and len(old) == len(new) == 1:
+        left, right = (json.loads(one[0] or "{}") for one in (old, new))
+        names = [key for key in {**left, **right} if left.get(key) != right.get(key)]
+        return tuple(  # type: ignore[return-value]
+            ", ".join(f"{key}={side.get(key, UNKNOWN)}" for key in names) for side in (left, right)
+        )
+    return _text(column, old), _text(column, new)
+
+
+def _text(column: str, values: Sequence[Any]) -> str:
+    texts = (UNKNOWN if value is None else _value(column, value) for value in values)
+    return " and ".join(texts)
+
+
+def _value(column: str, value: Any) -> str:
+    if column.endswith("_bytes"):
+        return f"{value / 2**30:.1f} GiB"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text[:_KEPT] if column in _HASHES else text

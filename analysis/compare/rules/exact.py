@@ -1,0 +1,143 @@
+"""Changes of what has no noise: how rows end, what the compiler made, what is counted.
+
+A new quantity is a line of EXACT, and then a name that --gate takes. Counts are compared only where
+all processes of a side agree.
+`first_call_s` is a time and has no place here; `setup_peak_bytes` of a CPU is a reading of the
+process's memory, which has noise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from modescope.analysis.format import numbers
+from modescope.analysis.format.phrases import Row
+
+WORSE, BETTER, REPORTED = "worse", "better", "reported"
+
+Processes = Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A change of an exact quantity; only one that is WORSE can fail."""
+
+    quantity: str
+    kind: str  # WORSE | BETTER | REPORTED
+    text: str
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A quantity, and how the processes of two sides are compared.
+
+    `always`: part of the gate `exact`; others are gates of their own name.
+    """
+
+    name: str
+    compare: Callable[[Processes, Processes], tuple[str, str] | None]
+    meaning: str
+    always: bool = False
+
+
+def compared(old: Processes, new: Processes) -> list[Finding]:
+    """The changes of a row; one that is missing on either side has one only."""
+    if not old:
+        return [Finding("row", REPORTED, "not in the old results")]
+    if not new:
+        ok = any(row["status"] == "ok" for row in old)
+        return [Finding("row", WORSE if ok else REPORTED, "not in the new results")]
+    found = ((one.name, one.compare(old, new)) for one in EXACT)
+    return [Finding(name, *change) for name, change in found if change]
+
+
+def _status(old: Processes, new: Processes) -> tuple[str, str] | None:
+    before, after = ([row for row in rows if row["status"] != "ok"] for rows in (old, new))
+    if not after:
+        return (BETTER, f"ok, was {_statuses(before)}") if len(before) == len(old) else None
+    if len(before) == len(old):  # none was ok
+        same = {row["status"] for row in before} == {row["status"] for row in after}
+        return None if same else (REPORTED, f"{_statuses(before)} → {_statuses(after)}")
+    of = f" in {len(after)} of {len(new)} processes" if len(new) > 1 else ""
+    why = " ".join((after[0]["reason"] or "no reason was recorded").split())
+    kind = REPORTED if before and len(after) < len(new) else WORSE
+    return kind, f"no longer ok: {_statuses(after)}{of} ({why})"
+
+
+def _statuses(rows: Processes) -> str:
+    return " and ".join(Counter(row["status"] for row in rows))
+
+
+def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
+    before, after = ({row["in_effect"] for row in _ok(rows)} for rows in (old, new))
+    if before == {True} and False in after:
+        note = next(row["in_effect_note"] for row in _ok(new) if row["in_effect"] is False)
+        return WORSE, f"no longer in effect: {note or 'no note was recorded'}"
+    return (BETTER, "now in effect") if before == {False} and after == {True} else None
+
+
+def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
+    """A compiled mode without a single graph: its count of graph breaks says nothing."""
+    before, after = (_counts(rows, "graphs") for rows in (old, new))
+    if new[0]["compile"] == "none" or after != {0}:
+        return None
+    return None if before == {0} else (WORSE, "torch.compile made no graph at all")
+
+
+def _counted(
+    name: str,
+    title: str,
+    text: Callable[[float], str] = numbers.count,
+    always: bool = False,
+) -> Exact:
+    """A count or a size, of which more is worse."""
+
+    def compare(old: Processes, new: Processes) -> tuple[str, str] | None:
+        before, after = _counts(old, name), _counts(new, name)
+        if not before or not after or before == after:
+            return None
+        shown = f"{title} {_range(before, text)} → {_range(after, text)}"
+        if len(before) > 1 or len(after) > 1:
+            return REPORTED, f"{shown} (processes disagree)"
+        return (WORSE if max(after) > max(before) else BETTER), shown
+
+    return Exact(name, compare, f"more {title}", always)
+
+
+def _range(values: set[float], text: Callable[[float], str]) -> str:
+    return " to ".join(text(value) for value in sorted({min(values), max(values)}))
+
+
+def _bytes(size: float) -> str:
+    return f"{size:,.0f} B"  # a small change would not show in MiB
+
+
+def _ok(rows: Processes) -> list[Row]:
+    return [row for row in rows if row["status"] == "ok"]
+
+
+def _counts(rows: Processes, name: str) -> set[float]:
+    """The known values of processes that ended ok."""
+    return {row[name] for row in _ok(rows) if row[name] is not None}
+
+
+EXACT = (
+    Exact("status", _status, "a row no longer ends ok", always=True),
+    Exact("in_effect", _in_effect, "a mode is no longer in effect", always=True),
+    Exact("compiled", _compiled, "torch.compile made no graph at all", always=True),
+    _counted("graph_breaks", "graph breaks", always=True),
+    _counted("recompiles", "compilations in the timed window", always=True),
+    _counted("graphs", "graphs"),
+    _counted("kernels", "kernels"),
+    _counted("launches", "launches"),
+    _counted("generated_kernels", "generated kernels"),
+    _counted("bytes_accessed", "bytes accessed", _bytes),
+    _counted("allocations_per_call", "allocations per call"),
+    _counted("step_peak_bytes", "peak of a step", _bytes),
+    _counted("flops", "flops"),
+)
+
+ALWAYS = ("row", *(one.name for one in EXACT if one.always))
+ON_REQUEST = tuple(one.name for one in EXACT if not one.always)

@@ -1,0 +1,243 @@
+"""Which changes fail, and the answer to the whole comparison."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modescope.analysis.changes import verdicts, welch
+from modescope.analysis.changes.verdicts import Margins
+from modescope.analysis.compare.rules import differences, exact, sides
+from modescope.analysis.compare.rules.differences import Difference
+from modescope.analysis.compare.rules.exact import Finding
+from modescope.analysis.compare.rules.pairs import Pair, matched
+from modescope.analysis.compare.rules.timing import (
+    EagerChange,
+    Timing,
+    is_interleaved,
+    timings,
+)
+from modescope.analysis.format import numbers
+from modescope.bench.records.errors import UsageError
+
+PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
+"""Exit statuses."""
+
+EXACT = "exact"
+TIMED = {"speedup": verdicts.LOST, "latency": verdicts.SLOWER}
+"""Gates of timing, and the verdict that each fails."""
+
+GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed; `gates` None: the default."""
+
+    old: Path
+    new: Path
+    gates: tuple[str, ...] | None = None
+    margin: float = 0.01
+    latency_margin: float = 0.02
+    where: str | None = None
+    allowed: tuple[str, ...] = ()
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A row with its changes; `failures` says in words what fails."""
+
+    pair: Pair
+    timing: Timing
+    findings: tuple[Finding, ...]
+    failures: tuple[str, ...]
+
+    @property
+    def changed(self) -> bool:
+        """Whether something besides noise changed, or may have."""
+        verdict = self.timing.verdict
+        return bool(self.findings) or verdict not in (
+            None, verdicts.NO_WORSE, verdicts.UNDECIDED,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The answer: an exit status, a sentence, and what they rest on."""
+
+    request: Request
+    status: int
+    sentence: str
+    gates: tuple[str, ...]
+    interleaved: bool
+    differences: tuple[Difference, ...]
+    eager: tuple[EagerChange, ...]
+    rows: tuple[Compared, ...]
+    notes: tuple[str, ...]
+
+
+def compare(request: Request) -> Comparison:
+    """Compares two studies; UsageError if they are not comparable or if nothing is compared."""
+    old, new = sides.read(request.old, request.new, request.where, request.allowed)
+    return judged(request, matched(old, new), (*old.notes, *new.notes))
+
+
+def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -> Comparison:
+    """The answer on rows that are paired already."""
+    differing = differences.found(pairs)
+    differences.check(differing, request.allowed)
+    margins = Margins(welch.log_margin(request.margin), welch.log_margin(request.latency_margin))
+    timed = timings(pairs, margins)
+    interleaved = is_interleaved(pairs)
+    gates = request.gates or (EXACT, *(TIMED if interleaved else ()))
+    rows = [_row(pair, timing, gates) for pair, timing in zip(pairs, timed.of_pairs, strict=True)]
+    _check_something(rows, gates)
+    status = _status(rows, gates, request.strict)
+    return Comparison(
+        request,
+        status,
+        _sentence(rows, gates, status),
+        tuple(gates),
+        interleaved,
+        tuple(differing),
+        tuple(timed.eager),
+        tuple(rows),
+        (*notes, *_notes(pairs, rows, gates, interleaved)),
+    )
+
+
+def gates_of(text: str) -> tuple[str, ...]:
+    """The names in `exact,speedup`; UsageError for one that does not exist, or for none."""
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
+    if not names:
+        raise UsageError(f"--gate is empty; name what fails: {', '.join(GATES)}")
+    for name in names:
+        if name not in GATES:
+            near = difflib.get_close_matches(name, GATES, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise UsageError(f"--gate {name}: no such gate; {hint}There are {', '.join(GATES)}")
+    return names
+
+
+def _row(pair: Pair, timing: Timing, gates: Collection[str]) -> Compared:
+    findings = tuple(exact.compared(pair.old, pair.new))
+    failures = [one.text for one in findings if one.kind == exact.WORSE and _gated(one, gates)]
+    failures += [
+        verdict for gate, verdict in TIMED.items() if gate in gates and timing.verdict == verdict
+    ]
+    return Compared(pair, timing, findings, tuple(failures))
+
+
+def _gated(finding: Finding, gates: Collection[str]) -> bool:
+    return finding.quantity in gates or (EXACT in gates and finding.quantity in exact.ALWAYS)
+
+
+def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
+    """UsageError if a gate has nothing to look at: it would pass for ever."""
+    both = [row.pair for row in rows if row.pair.old and row.pair.new]
+    ok = [pair for pair in both if any(one["status"] == "ok" for one in pair.old)]
+    if not ok:
+        raise UsageError(
+            "nothing is compared: no row of the old side that is on the new side ended ok; "
+            "`python -m analysis.table` shows why"
+        )
+    timed = any(row.timing.verdict for row in rows)
+    if not timed and EXACT not in gates and {*gates} & {*TIMED}:
+        why = Counter(row.timing.why for row in rows if row.timing.why).most_common(1)[0][0]
+        raise UsageError(f"nothing is compared: no row has a timing that counts ({why})")
+    for name in set(gates) & set(exact.ON_REQUEST):
+        known = (
+            all(any(one[name] is not None for one in side) for side in (pair.old, pair.new))
+            for pair in ok
+        )
+        if not any(known):
+            raise UsageError(
+                f"nothing is compared by --gate {name}: no row has {name} on both sides (is "
+                "profile=false, or memory=false?)"
+            )
+
+
+def _status(rows: Sequence[Compared], gates: Collection[str], strict: bool) -> int:
+    if any(row.failures for row in rows):
+        return FAILED
+    return UNDECIDED if strict and {*gates} & {*TIMED} and any(map(_open, rows)) else PASSED
+
+
+def _open(row: Compared) -> bool:
+    return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
+
+
+def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> str:
+    """The answer in one sentence."""
+    failed = [row for row in rows if row.failures]
+    count = numbers.counted(len(rows), "row", "rows")
+    seen = Counter(row.timing.verdict for row in rows if row.timing.verdict)
+    timed = ", ".join(f"{number} {verdict.partition(':')[0]}" for verdict, number in _merged(seen))
+    if failed:
+        verb = "fails" if len(failed) == 1 else "fail"
+        return f"Regression: {len(failed)} of {count} {verb} ({_reasons(failed)})."
+    lead = {UNDECIDED: "Undecided", PASSED: "No regression found"}[status]
+    counted = "" if {*gates} & {*TIMED} else ", which do not count here"
+    return f"{lead}: {count} compared; timings{counted}: {timed or 'none'}."
+
+
+def _merged(seen: Counter[str]) -> list[tuple[str, int]]:
+    """Verdicts with their counts, the most frequent first; both kinds of undecided are one."""
+    merged: Counter[str] = Counter()
+    for verdict, number in seen.items():
+        merged[verdict.partition(":")[0]] += number
+    return merged.most_common()
+
+
+def _reasons(failed: Sequence[Compared]) -> str:
+    """`2 slower, 1 in_effect`: how many rows fail by what."""
+    kinds: Counter[str] = Counter()
+    for row in failed:
+        worse = {one.text: one.quantity for one in row.findings}
+        kinds.update({_kind(worse.get(text, text)) for text in row.failures})
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+
+
+def _kind(name: str) -> str:
+    """What failed, in a word or two."""
+    named = {"status": "no longer ok", "row": "missing", "in_effect": "no longer in effect",
+             "compiled": "compiled nothing"}  # fmt: skip
+    if name in named:
+        return named[name]
+    return name if name in TIMED.values() else f"more {name.replace('_', ' ')}"
+
+
+def _notes(
+    pairs: Sequence[Pair], rows: Sequence[Compared], gates: Collection[str], interleaved: bool
+) -> list[str]:
+    """What a reader must know beside the numbers."""
+    notes = []
+    if not interleaved:
+        notes.append(
+            "The sides were not measured in turns (versus does that), so a change of the "
+            "machine between them looks like a change of the code."
+        )
+    if not {*gates} & {*TIMED}:
+        notes.append(
+            "Timings are reported only; --gate exact,speedup,latency lets them fail the comparison."
+        )
+    if not interleaved and _after(pairs):
+        notes.append("OLD was measured after NEW; are the two exchanged?")
+    if broken := [row for row in rows if row.timing.why == "eager changed against itself"]:
+        works = dict.fromkeys(row.pair.work for row in broken)
+        notes.append(
+            f"Eager against itself changed, which it cannot, so the timings of {'; '.join(works)} "
+            "are undecided: the machine was disturbed."
+        )
+    return notes
+
+
+def _after(pairs: Sequence[Pair]) -> bool:
+    both = [pair for pair in pairs if pair.old and pair.new]
+    first_old = min(row["started_at"] for pair in both for row in pair.old)
+    last_new = max(row["started_at"] for pair in both for row in pair.new)
+    return bool(first_old > last_new)

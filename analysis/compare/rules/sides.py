@@ -1,0 +1,120 @@
+"""Reads the two sides of a comparison: the processes of two studies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+
+from modescope.analysis import cli
+from modescope.analysis.load import study
+from modescope.analysis.metrics.registry import derive
+from modescope.analysis.rows.select import latest
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
+
+MATCH = ("case_id", "device", "compile_cache")
+"""Columns in which a row of one side equals its partner on the other."""
+
+UNREADABLE = "unreadable_files"
+"""The name that allows files which cannot be read, instead of refusing the study."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """A study as one side: a row per process, and sentences on what was left out."""
+
+    label: str  # OLD | NEW
+    folder: str  # as typed
+    processes: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def read(old: Path, new: Path, where: str | None, allowed: Collection[str]) -> tuple[Side, Side]:
+    """Both sides; `where` selects rows that match on either.
+
+    Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
+    """
+    first, second = read_all({"OLD": old, "NEW": new}, where, allowed)
+    return first, second
+
+
+def read_all(
+    folders: Mapping[str, Path], where: str | None, allowed: Collection[str]
+) -> list[Side]:
+    """The same for any number of studies, each with its label."""
+    for (label, folder), (other, same) in combinations(folders.items(), 2):
+        if folder.resolve() == same.resolve():
+            raise UsageError(
+                f"{label} and {other} are the same study, {folder}, so nothing can differ; name "
+                "the study of the earlier code first and that of the later code second"
+            )
+    sides = [_read(label, folder, allowed) for label, folder in folders.items()]
+    for one, another in combinations(sides, 2):
+        common = {*one.processes["run_id"]} & {*another.processes["run_id"]}
+        if common:
+            raise UsageError(
+                f"{one.folder} and {another.folder} hold the same runs ({len(common)}, such as "
+                f"{min(common)}): one is a copy of the other; measure the later code into a study "
+                "of its own (study=NAME)"
+            )
+    return sides if where is None else _matching(sides, where)
+
+
+def _read(label: str, folder: Path, allowed: Collection[str]) -> Side:
+    try:
+        runs = study.read(folder)
+    except UsageError as error:
+        raise UsageError(f"{label}: {error}") from None
+    if runs.left_out and UNREADABLE not in allowed:
+        name, why = min(runs.left_out.items())
+        files = f"{len(runs.left_out)} file{'s' if len(runs.left_out) > 1 else ''}"
+        raise UsageError(
+            f"{label}: {files} in {folder}/runs cannot be compared ({name} {why}); remove them, "
+            f"measure again, or leave them out with --allow {UNREADABLE}"
+        )
+    if runs.table.empty:
+        raise UsageError(
+            f"{label}: {folder}/runs holds no run; measure one with `python run.py study=NAME`"
+        )
+    return newest_environment(Side(label, str(folder), latest(runs.table)))
+
+
+def newest_environment(side: Side) -> Side:
+    """Each row in the environment that it was measured in last; a note says what is left out."""
+    table = side.processes
+    last = table.sort_values("started_at").drop_duplicates([*MATCH], keep="last")
+    kept = table.merge(last[[*MATCH, "environment"]], on=[*MATCH, "environment"])
+    older = len(table) - len(kept)
+    if not older:
+        return side
+    note = (
+        f"{side.label}: {older} processes of earlier environments are left out; of each row the "
+        f"environment that was measured last counts"
+    )
+    return Side(side.label, side.folder, kept, (*side.notes, note))
+
+
+def _matching(sides: Sequence[Side], where: str) -> list[Side]:
+    """The rows that match on any side: a row that changed is not taken for a missing one."""
+    chosen: set[tuple[object, ...]] = set()
+    counts = []
+    for side in sides:
+        selection = cli.where(derive(side.processes), where)
+        chosen |= {tuple(values) for values in selection.rows[[*MATCH]].to_numpy().tolist()}
+        counts.append(f"{side.label}: {selection.count}")
+    if not chosen:
+        raise UsageError(
+            f"{'; '.join(counts)}, so nothing is compared; `{program('analysis.table')} "
+            f"{sides[0].folder}` lists the rows"
+        )
+    return [_only(side, chosen) for side in sides]
+
+
+def _only(side: Side, chosen: Collection[tuple[object, ...]]) -> Side:
+    keys = side.processes[[*MATCH]].to_numpy().tolist()
+    kept = side.processes[[tuple(key) in chosen for key in keys]]
+    return Side(side.label, side.folder, kept.reset_index(drop=True), side.notes)

@@ -1,0 +1,1 @@
+"""Steps in the speedups of a series of studies, on the command line."""

@@ -1,0 +1,241 @@
+"""Rules of a comparison, counted on simulated processes: 40 rows, 0.4 % between processes.
+
+Each process reads its speedup with an error of 0.15 % of its own. With `shift`, the two sides were
+measured at different hours, which move each row by 0.3 % a side.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from modescope.analysis.changes import power, verdicts, welch
+from modescope.analysis.changes.verdicts import Changes, Margins
+from modescope.analysis.changes.welch import Change, Side
+
+BETWEEN, WITHIN, SHIFT, ROWS = 0.004, 0.0015, 0.003, 40
+LATENCY = 0.021
+"""Spread of raw latencies between processes."""
+
+MARGINS = Margins(welch.log_margin(0.01), welch.log_margin(0.02))
+
+
+def side(
+    seed: int, shape: tuple[int, ...], processes: int, mean: float = 0.0, shift: float = 0.0
+) -> Side:
+    source = np.random.default_rng(seed)
+    level = mean + source.normal(0, 1, (*shape, 1)) * shift
+    noise = math.hypot(BETWEEN, WITHIN)
+    values = level + source.normal(0, noise, (*shape, processes))
+    return Side(values, np.full(values.shape, WITHIN))
+
+
+def sides(
+    trials: int, processes: int, change: float = 0.0, shift: float = 0.0
+) -> tuple[Side, Side]:
+    shape = (trials, ROWS)
+    old = side(1, shape, processes, 0.0, shift)
+    return old, side(2, shape, processes, math.log1p(change), shift)
+
+
+def false_failures(failed: np.ndarray) -> float:
+    """The share of runs of the gate, of 40 rows each, in which at least one row failed."""
+    return float(failed.any(axis=1).mean())
+
+
+def of_gate(trials: int, processes: int, change: float = 0.0, shift: float = 0.0) -> np.ndarray:
+    """Which rows fail by the rule of the gate."""
+    return verdicts.is_behind_eager(welch.change(*sides(trials, processes, change, shift)), MARGINS)
+
+
+def by_intervals_within_processes(old: Side, new: Side) -> np.ndarray:
+    """What treating the rounds of processes as if they were processes amounts to."""
+    gap = new.values.mean(-1) - old.values.mean(-1)
+    return np.asarray(np.abs(gap) > 1.96 * WITHIN * math.sqrt(2 / old.processes))
+
+
+@cache
+def _critical(processes: int) -> int:
+    """The largest U of Mann and Whitney whose two-sided p is below 0.05."""
+    counts = np.ones(1)
+    for each in range(1, processes + 1):  # Gaussian binomial coefficients
+        numerator = np.zeros(processes + each + 1)
+        numerator[0], numerator[processes + each] = 1, -1
+        counts = np.convolve(counts, numerator)
+        for power_ in range(each, len(counts)):
+            counts[power_] += counts[power_ - each]
+        counts = counts[: processes * each + 1]
+    tail = np.cumsum(counts) / math.comb(2 * processes, processes)
+    return int(np.flatnonzero(2 * tail < 0.05).max())
+
+
+def by_mann_whitney(old: Side, new: Side) -> np.ndarray:
+    above = (old.values[..., :, None] < new.values[..., None, :]).sum((-1, -2))
+    least = np.minimum(above, old.processes * new.processes - above)
+    return np.asarray(least <= _critical(old.processes))
+
+
+def by_bonferroni(old: Side, new: Side) -> np.ndarray:
+    one = welch.change(old, new)
+    bound = stats.t.ppf(1 - 0.025 / ROWS, one.freedom)
+    return np.asarray(np.abs(one.value) > bound * one.error)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 2.3, 3.7, 8, 15.5, 59, 75.2, 500, 1e9])
+def test_quantiles_are_those_of_student_or_a_little_wider(freedom: float) -> None:
+    for alpha in (0.05, 0.4):
+        exact = stats.t.ppf(1 - alpha / 2, freedom)
+        ratio = float(welch.quantile(np.asarray(freedom), alpha)) / exact
+        assert 1 - 1e-6 <= ratio <= 1.02
+
+
+def test_the_interval_is_welchs() -> None:
+    old = Side(np.array([0.0, 0.01, 0.03, 0.02]), np.zeros(4))
+    new = Side(np.array([0.05, 0.09, 0.02]), np.zeros(3))
+    one = welch.change(old, new)
+    expected = stats.ttest_ind(new.values, old.values, equal_var=False)
+    interval = expected.confidence_interval()
+    assert float(one.value) == pytest.approx(float(new.values.mean() - old.values.mean()))
+    assert float(one.freedom) == pytest.approx(expected.df)
+    assert float(one.low) == pytest.approx(interval.low, abs=0.08 * float(one.error))
+    assert float(one.high) == pytest.approx(interval.high, abs=0.08 * float(one.error))
+
+
+def test_processes_that_agree_by_chance_keep_the_error_within_them() -> None:
+    equal = Side(np.full(5, 0.1), np.full(5, 0.01))
+    one = welch.change(equal, equal)
+    assert float(one.error) == pytest.approx(0.01 * math.sqrt(2 / 5))
+    exact = Side(np.full(5, 0.1), np.zeros(5))
+    assert float(welch.change(exact, exact).high) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("processes", "false", "false_when_shifted", "one", "two"),
+    [(3, 0.001, 0.045, 0.03, 0.35), (5, 0.001, 0.05, 0.04, 0.84), (10, 0.001, 0.065, 0.04, 0.99)],
+)
+def test_the_gate_rarely_fails_falsely_and_sees_what_matters(
+    processes: int, false: float, false_when_shifted: float, one: float, two: float
+) -> None:
+    assert false_failures(of_gate(2000, processes)) <= false
+    assert false_failures(of_gate(2000, processes, shift=SHIFT)) <= false_when_shifted
+    assert of_gate(200, processes, 0.01).mean() <= one
+    assert of_gate(200, processes, 0.02).mean() >= two
+    assert of_gate(200, processes, 0.05).mean() >= 0.999
+
+
+def test_the_rules_of_others_fail_falsely() -> None:
+    same, shifted = sides(1000, 5), sides(1000, 5, shift=SHIFT)
+    assert false_failures(by_intervals_within_processes(*same)) > 0.999
+    assert 0.7 < false_failures(by_mann_whitney(*same)) < 0.8
+    assert false_failures(by_mann_whitney(*shifted)) > 0.97
+    assert false_failures(by_bonferroni(*same)) < 0.06
+    assert false_failures(by_bonferroni(*shifted)) > 0.2
+
+
+@pytest.mark.parametrize("processes", [3, 5, 10])
+def test_intervals_cover_the_true_change(processes: int) -> None:
+    one = welch.change(*sides(1000, processes, 0.05))
+    covered = (one.low < math.log1p(0.05)) & (one.high > math.log1p(0.05))
+    assert 0.945 <= covered.mean() <= 0.975
+
+
+def works(
+    trials: int, processes: int, modes: int, eager: float, mode: float
+) -> tuple[Change, Change, Change]:
+    """The changes of one row of a work whose modes share an eager baseline."""
+    source = np.random.default_rng(3)
+    shape = (modes, trials, processes)
+    readings = [source.normal(0, LATENCY, shape) for _ in range(2)]
+    noises = [source.normal(0, BETWEEN, shape) for _ in range(2)]
+    floor = np.zeros(shape[1:])
+    eagers = [
+        [Side(reading + level, floor) for reading in side_]
+        for side_, level in zip(readings, (0.0, math.log1p(eager)), strict=True)
+    ]
+    share = math.log1p(mode) - math.log1p(eager)
+    against = welch.change(Side(noises[0][0], floor), Side(noises[1][0] + share, floor))
+    e = welch.mean_change(*eagers)
+    return against, e, welch.total(against, e)
+
+
+def test_eager_read_by_every_mode_sharpens_the_latency() -> None:
+    _, _, latency = works(20_000, 5, 10, eager=0.0, mode=0.03)
+    assert float(latency.error.mean()) == pytest.approx(0.005, rel=0.05)
+    covered = (latency.low < math.log1p(0.03)) & (latency.high > math.log1p(0.03))
+    assert 0.94 <= covered.mean() <= 0.965
+    _, _, alone = works(20_000, 5, 1, eager=0.0, mode=0.03)
+    assert float(alone.error.mean()) == pytest.approx(0.0135, rel=0.05)
+
+
+def test_a_mode_does_not_fail_because_eager_became_faster() -> None:
+    against, eager, latency = works(5000, 5, 10, eager=-0.05, mode=0.0)
+    behind = verdicts.is_behind_eager(against, MARGINS)
+    failed = verdicts.is_slower(latency, MARGINS) | (
+        behind & verdicts.eager_kept_its_pace(eager, MARGINS)
+    )
+    assert behind.mean() > 0.999
+    assert failed.mean() <= 0.001
+
+
+def test_a_mode_that_lost_to_an_unchanged_eager_fails() -> None:
+    against, eager, _ = works(5000, 5, 10, eager=0.0, mode=0.05)
+    behind = verdicts.is_behind_eager(against, MARGINS)
+    assert (behind & verdicts.eager_kept_its_pace(eager, MARGINS)).mean() > 0.5
+
+
+def exact(value: float, error: float = 0.001) -> Change:
+    return Change(np.asarray(value), np.asarray(error), np.asarray(50.0))
+
+
+@pytest.mark.parametrize(
+    ("against", "eager", "expected"),
+    [
+        (0.0, 0.0, verdicts.NO_WORSE),
+        (0.05, 0.0, verdicts.SLOWER),
+        (0.015, 0.0, verdicts.LOST),
+        (0.05, -0.05, verdicts.EAGER_MAYBE),
+        (-0.05, 0.0, verdicts.FASTER),
+        (-0.05, 0.05, verdicts.NO_WORSE),  # only eager became slower
+        (0.0, 0.05, verdicts.SLOWER),  # with eager
+        (0.009, 0.0, verdicts.UNDECIDED),
+    ],
+)
+def test_verdicts(against: float, eager: float, expected: str) -> None:
+    n, e = exact(against), exact(eager)
+    assert verdicts.verdict(Changes(n, e, welch.total(n, e)), MARGINS) == expected
+
+
+def test_without_a_baseline_the_latency_decides() -> None:
+    for value, expected in ((0.05, "slower"), (-0.05, "faster"), (0.0, "no worse")):
+        assert verdicts.verdict(Changes(None, None, exact(value)), MARGINS) == expected
+
+
+@pytest.mark.parametrize("value", [0.05, -0.05])
+def test_eager_that_changed_against_itself_is_broken(value: float) -> None:
+    assert verdicts.is_broken(exact(value), MARGINS)
+    assert not verdicts.is_broken(exact(value, error=0.1), MARGINS)
+    assert not verdicts.is_broken(exact(0.005), MARGINS)
+
+
+@pytest.mark.parametrize("processes", [3, 5, 10])
+def test_the_stated_change_is_shown_in_80_percent_of_comparisons(processes: int) -> None:
+    seen = welch.change(*sides(500, processes))
+    stated = math.expm1(float(np.median(power.detectable(seen, MARGINS.against_eager))))
+    assert 0.7 <= of_gate(500, processes, stated).mean() <= 0.86
+
+
+def test_the_stated_number_of_replicates_shows_2_percent() -> None:
+    margin = MARGINS.against_eager
+    one = Change(np.asarray(0.0), np.asarray(0.012 * math.sqrt(2 / 3)), np.asarray(4.0))
+    count = power.replicates_needed(one, margin, 3, 3)
+    for given, enough in ((count, True), (count - 1, False)):
+        error, freedom = 0.012 * math.sqrt(2 / given), 2.0 * given - 2
+        again = Change(np.asarray(0.0), np.asarray(error), np.asarray(freedom))
+        assert bool(power.detectable(again, margin) <= math.log(1.02)) is enough
+    hopeless = Change(np.asarray(0.0), np.asarray(1.0), np.asarray(4.0))
+    assert power.replicates_needed(hopeless, margin, 3, 3) is None
+    assert power.target(math.log1p(0.05)) == pytest.approx(math.log1p(0.1))

@@ -1,0 +1,272 @@
+"""A comparison in every form: the sentence first, all rows, within the limits of GitHub."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from modescope.analysis.compare.formats import (
+    document,
+    forest,
+    github,
+    junit,
+    markdown,
+    page,
+    plain,
+    words,
+)  # fmt: skip
+from modescope.analysis.compare.rules.gate import NOT_COMPARED, PASSED, Compared, Comparison
+from modescope.analysis.figures.draw.canvas import MOST_ROWS
+from modescope.analysis.format.paragraphs import WIDTH
+from modescope.bench.stats.estimates import Estimate
+from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
+from tests.helpers.json_schema import faults
+from tests.helpers.paths import ROOT
+from tests.helpers.studies import not_measured
+
+SCHEMA = json.loads((ROOT / "docs/compare.schema.json").read_text())
+REFUSED = Comparison(
+    REQUEST, NOT_COMPARED, "OLD: no <study> | at x", (), False, (), (), (), ()
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """A slower row with more kernels, a failure with an odd reason, new and missing rows."""
+    old = processes(1, torch_version="2.12")
+    new = processes(
+        2, {"compile": 1.06}, torch_version="2.13", of_mode={"compile": {"kernels": 14}}
+    )
+    odd = "\x1b[31mno *kernel* | <b>\n&"
+    return compared(
+        [*old, *processes(3, modes=("compile",), count=1, dtype="bf16", case_id="gone")],
+        [*(one for one in new if one.work.mode != "no_grad"),
+         not_measured("no_grad", "crashed", odd, torch_version="2.13"),
+         *processes(4, modes=("compile",), count=1, dtype="fp16", case_id="fresh")],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def large(comparison: Comparison) -> Comparison:
+    """A thousand rows, of which every tenth fails."""
+    rows: list[Compared] = []
+    for number in range(1000):
+        one = of_mode(comparison, "no_grad" if number % 10 == 0 else "eager")
+        case = {**one.pair.row, "case_id": f"{number}", "mode": f"mode-{number}"}
+        rows.append(replace(one, pair=replace(one.pair, row=case)))
+    return replace(comparison, rows=tuple(rows))
+
+
+def test_the_sentence_comes_first(comparison: Comparison) -> None:
+    lines = plain.text(comparison).splitlines()
+    assert lines[0] == comparison.sentence
+    assert comparison.sentence == (
+        "Regression: 3 of 6 rows fail (1 no longer ok, 1 missing, 1 slower)."
+    )
+    assert max(map(len, lines)) <= WIDTH
+    assert markdown.text(comparison).startswith("**Regression: 3 of 6 rows fail")
+
+
+def test_a_terminal_shows_what_changed_and_counts_the_rest(comparison: Comparison) -> None:
+    text = " ".join(plain.text(comparison).split())
+    assert "Gates: exact, speedup (beyond 1 %), latency (beyond 2 %)." in text
+    assert "torch_version 2.12 → 2.13" in text
+    assert "FAILS: slower · kernels 12 → 14" in text
+    assert "FAILS: no longer ok: crashed" in text
+    assert "FAILS: not in the new results" in text
+    assert "not in the old results" in text
+    assert "2 rows more without a change that was shown" in text
+    assert "readings) transformer, batch 4" in text
+    same = plain.text(compared(processes(1, count=1), processes(2, count=1)))
+    assert "Nothing that is recorded differs: the same code on both sides." in same
+    assert "4 undecided: 1 replicate a side, 3 are needed" in same
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(0.048, 0.041, 0.055), "+4.8 % [+4.1, +5.5]"),
+        (Estimate(-0.0001, -0.02, 0.02), "0.0 % [-2.0, +2.0]"),
+        (Estimate(0.0012, 0.0008, 0.0016), "+0.12 % [+0.08, +0.16]"),
+        (Estimate(0.5, None, None), "+50.0 %"),
+        (None, "–"),
+    ],
+)
+def test_changes_as_text(estimate: Estimate | None, text: str) -> None:
+    assert words.change(estimate) == text
+
+
+def test_the_power_of_an_undecided_row_is_told(comparison: Comparison) -> None:
+    timing = replace(
+        of_mode(comparison, "eager").timing, verdict="undecided", detectable=0.031, target=0.02
+    )
+    shown = "3.1 % would be shown in 80 % of such comparisons"
+    assert words.timing_verdict(replace(timing, replicates=9)) == (
+        f"undecided ({shown}, 2 % with 9 replicates)"
+    )
+    assert words.timing_verdict(replace(timing, replicates=4)) == f"undecided ({shown})"
+    assert words.timing_verdict(replace(timing, replicates=None)).endswith("do not help)")
+
+
+def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -> None:
+    for one in (comparison, large, REFUSED):
+        content = json.loads(document.text(one))
+        assert list(faults(content, SCHEMA, SCHEMA)) == []
+        assert len(content["rows"]) == len(one.rows)
+    content = document.content(comparison)
+    assert content["version"] == SCHEMA["properties"]["version"]["const"]
+    row = next(one for one in content["rows"] if one["failures"] == ["slower"])
+    assert row["latency_change"]["low"] > 0.02
+    assert row["findings"] == [{"quantity": "kernels", "kind": "worse", "text": "kernels 12 → 14"}]
+
+
+def test_the_schema_rejects_what_it_should(comparison: Comparison) -> None:
+    content = document.content(comparison)
+    wrong: dict[str, Any]
+    for wrong in ({"status": 7}, {"rows": [{}]}, {"margin": "1%"}, {"more": 1}, {"version": 2}):
+        assert list(faults({**content, **wrong}, SCHEMA, SCHEMA))
+    assert list(faults({}, SCHEMA, SCHEMA))
+
+
+def of_junit(one: Comparison) -> ElementTree.Element:
+    return ElementTree.fromstring(junit.text(one).encode())
+
+
+def test_junit_counts_failures_and_skips(comparison: Comparison) -> None:
+    suite = of_junit(comparison).find("testsuite")
+    cases = suite.findall("testcase")
+    assert suite.attrib == {
+        "name": "modescope.compare", "tests": "6", "failures": "3", "errors": "0", "skipped": "1",
+    }  # fmt: skip
+    (broken,) = (
+        one.find("failure").get("message") for one in cases if "no_grad" in one.get("name")
+    )
+    assert broken.startswith("no longer ok: crashed (")
+    assert "\ufffd[31mno *kernel* | <b> &" in broken
+
+
+def test_junit_names_are_unique_and_undecided_rows_skipped(comparison: Comparison) -> None:
+    twice = replace(comparison, rows=comparison.rows * 3)
+    names = [(one.get("classname"), one.get("name")) for one in of_junit(twice).iter("testcase")]
+    assert len(set(names)) == len(names) == 18
+    few = of_junit(compared(processes(1, count=1), processes(2, count=1)))
+    assert len(list(few.iter("skipped"))) == 4
+
+
+def test_junit_of_a_refusal_is_an_error() -> None:
+    (error,) = of_junit(REFUSED).iter("error")
+    assert error.get("message") == REFUSED.sentence
+
+
+def table_rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ")]
+
+
+def test_markdown_escapes_and_folds(comparison: Comparison) -> None:
+    text = markdown.text(comparison)
+    assert r"no \*kernel\* \| &lt;b&gt; &amp;" in text
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert {line.count(" | ") for line in table_rows(text)} == {6}
+    assert len(table_rows(text)) == 6 + 2 * 2  # two tables with two lines of titles each
+    assert "left out" not in text
+
+
+@pytest.mark.parametrize("limit", [markdown.COMMENT, 20_000, 6_000])
+def test_markdown_is_cut_to_the_limit_and_says_so(large: Comparison, limit: int) -> None:
+    text = markdown.text(large, limit)
+    shown = len([line for line in table_rows(text) if "mode-" in line])
+    assert len(text) <= limit
+    assert f"{1000 - shown} rows are left out here" in text
+    assert text.count("<details>") == text.count("</details>")
+    assert shown > (limit - 3000) / 400
+
+
+def test_a_thousand_rows_fit_into_a_step_summary(large: Comparison) -> None:
+    text = markdown.text(large, github.SUMMARY_BYTES, bytes_count=True)
+    assert len(text.encode()) <= github.SUMMARY_BYTES
+    assert "left out" not in text
+
+
+def test_failing_rows_come_before_the_others_when_cut(large: Comparison) -> None:
+    text = markdown.text(large, 8_000)
+    assert "FAILS" in text
+    assert "<details>" not in text
+
+
+def test_annotations_are_few_and_escaped(comparison: Comparison, large: Comparison) -> None:
+    lines = github.commands(large)
+    assert len(lines) == github.ANNOTATIONS
+    assert all(line.startswith("::error title=") for line in lines)
+    assert lines[-1].endswith("92 more rows fail; the summary of the step has them")
+    (crashed,) = (line for line in github.commands(comparison) if "no_grad" in line)
+    title, _, message = crashed.removeprefix("::error title=").partition("::")
+    assert "," not in title
+    assert ":" not in title
+    assert "\n" not in message
+    passed = replace(comparison, status=PASSED, rows=())
+    assert github.commands(passed)[0].startswith("::notice title=modescope::")
+
+
+def test_percent_and_line_ends_are_encoded() -> None:
+    assert github._line("error", "a:b,c", "50 %\nx") == "::error title=a%3Ab%2Cc::50 %25%0Ax"
+
+
+def test_the_summary_is_appended_within_its_limit(
+    large: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv(github.SUMMARY, str(summary))
+    summary.write_text("x" * (github.SUMMARY_BYTES - 70_000))
+    assert github.add_summary(large) is None
+    assert summary.stat().st_size <= github.SUMMARY_BYTES
+    assert "rows are left out here" in summary.read_text()
+    assert "nearly as long" in github.add_summary(large)
+    monkeypatch.delenv(github.SUMMARY)
+    assert "is not set" in github.add_summary(large)
+
+
+def test_the_page_is_complete_in_one_file(comparison: Comparison) -> None:
+    text = page.text(comparison)
+    assert text.index(comparison.sentence) < text.index("<svg") < text.index("What differs")
+    assert text.count("<figure>") == 2
+    assert "no *kernel* | &lt;b&gt;" in text
+    assert "worse, not gated" in text
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)", text)
+    refused = page.text(REFUSED)
+    assert "no &lt;study&gt; | at x" in refused
+    assert "<figure>" not in refused
+
+
+def test_the_forest_draws_each_row_and_marks_failures(comparison: Comparison) -> None:
+    def latency(row: Compared) -> Any:
+        return row.timing.latency
+
+    figure = forest.draw(comparison.rows, "Latency", latency, 0.02)
+    (axes,) = figure.axes
+    markers = [
+        (float(np.ravel(line.get_xdata())[0]), line.get_markerfacecolor())
+        for line in axes.lines
+        if np.size(line.get_xdata()) == 1 and line.get_label() != "_glyph"
+    ]
+    slow = of_mode(comparison, "compile").timing.latency.value
+    assert len(markers) == 3
+    assert [place for place, face in markers if face != "none"] == [pytest.approx(slow * 100)]
+    assert forest.draw([], "Latency", latency, 0.02) is None
+
+
+def test_a_forest_of_many_rows_keeps_those_that_fail(large: Comparison) -> None:
+    slow = of_mode(large, "mode-7")
+    slow = replace(slow, failures=("slower",))
+    rows = [*(row for row in large.rows if row.timing.latency), slow]
+    figure = forest.draw(rows, "Latency", lambda row: row.timing.latency, 0.02)
+    texts = [text.get_text() for text in figure.axes[0].texts if text.get_label() == "name"]
+    assert len(texts) == MOST_ROWS
+    assert texts.count("mode-7 fp32") >= 1
+    assert any("more rows" in text.get_text() for text in figure.texts)

@@ -1,0 +1,103 @@
+"""Exact changes: what became worse, better, or is only reported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modescope.analysis.compare.rules import exact
+from modescope.analysis.compare.rules.exact import BETTER, REPORTED, WORSE, Finding
+
+ROW: dict[str, Any] = {
+    "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None, "compile": "default",
+    **dict.fromkeys(exact.ON_REQUEST), "graphs": 1, "graph_breaks": 0, "recompiles": 0,
+}  # fmt: skip
+
+
+def rows(**columns: list[Any]) -> list[dict[str, Any]]:
+    """A process for each value."""
+    (count,) = {len(values) for values in columns.values()} or {1}
+    return [ROW | {name: values[n] for name, values in columns.items()} for n in range(count)]
+
+
+def kinds(old: list[Any], new: list[Any]) -> list[tuple[str, str]]:
+    return [(one.quantity, one.kind) for one in exact.compared(old, new)]
+
+
+def test_nothing_changed() -> None:
+    assert exact.compared(rows(), rows()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (["ok", "ok"], ["ok", "crashed"], WORSE),
+        (["ok"], ["skipped"], WORSE),
+        (["ok", "crashed"], ["crashed", "crashed"], WORSE),
+        (["ok", "crashed"], ["ok", "crashed"], REPORTED),
+        (["failed"], ["ok"], BETTER),
+        (["failed"], ["oom"], REPORTED),
+        (["failed"], ["failed"], None),
+        (["ok", "crashed"], ["ok", "ok"], None),
+    ],
+)
+def test_how_a_row_ended(old: list[str], new: list[str], expected: str | None) -> None:
+    found = kinds(rows(status=old), rows(status=new))
+    assert found == ([("status", expected)] if expected else [])
+
+
+def test_a_row_that_vanished_fails_if_it_was_ok() -> None:
+    assert exact.compared(rows(), []) == [Finding("row", WORSE, "not in the new results")]
+    assert kinds(rows(status=["failed"]), []) == [("row", REPORTED)]
+    assert kinds([], rows()) == [("row", REPORTED)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ([True], [False], WORSE),
+        ([True, True], [True, False], WORSE),
+        ([False], [False], None),
+        ([False], [True], BETTER),
+        ([True], [None], None),
+    ],
+)
+def test_whether_a_mode_is_in_effect(old: list[Any], new: list[Any], expected: str | None) -> None:
+    found = kinds(rows(in_effect=old), rows(in_effect=new))
+    assert found == ([("in_effect", expected)] if expected else [])
+
+
+@pytest.mark.parametrize("name", ["graph_breaks", "recompiles", *exact.ON_REQUEST])
+def test_more_is_worse_where_processes_agree(name: str) -> None:
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [4, 4]})) == [(name, WORSE)]
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [2, 2]})) == [(name, BETTER)]
+    assert kinds(rows(**{name: [3, 3]}), rows(**{name: [3, 4]})) == [(name, REPORTED)]
+    assert kinds(rows(**{name: [3, 4]}), rows(**{name: [4, 4]})) == [(name, REPORTED)]
+    assert kinds(rows(**{name: [3, 4]}), rows(**{name: [4, 3]})) == []
+    assert kinds(rows(**{name: [None]}), rows(**{name: [4]})) == []
+    assert kinds(rows(**{name: [3, None]}), rows(**{name: [4, None]})) == [(name, WORSE)]
+
+
+def test_no_graph_at_all_is_not_zero_graph_breaks() -> None:
+    new = rows(graphs=[0], graph_breaks=[None])
+    assert ("compiled", WORSE) in kinds(rows(), new)
+    assert ("compiled", WORSE) not in kinds(new, new)
+    uncompiled = [row | {"compile": "none"} for row in new]
+    assert ("compiled", WORSE) not in kinds(rows(), uncompiled)
+
+
+def test_the_text_says_what_happened() -> None:
+    (one,) = exact.compared(
+        rows(status=["ok"] * 5), rows(status=["ok"] * 4 + ["oom"], reason=[None] * 4 + ["no\nroom"])
+    )
+    assert one.text == "no longer ok: oom in 1 of 5 processes (no room)"
+    (two,) = exact.compared(rows(bytes_accessed=[3586000]), rows(bytes_accessed=[3586016]))
+    assert two.text == "bytes accessed 3,586,000 B → 3,586,016 B"
+
+
+def test_only_exact_quantities_are_in_the_table() -> None:
+    names = {one.name for one in exact.EXACT}
+    assert "first_call_s" not in names
+    assert "setup_peak_bytes" not in names
+    assert len(names) == len(exact.EXACT)

@@ -1,0 +1,176 @@
+"""Which changes fail: planted ones do, noise does not, and an empty comparison never passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modescope.analysis.compare.rules import gate
+from modescope.analysis.compare.rules.gate import FAILED, PASSED, UNDECIDED
+from modescope.bench.records.errors import UsageError
+from tests.helpers.comparisons import LATENCIES_S, TIMED, compared, of_mode, processes
+from tests.helpers.studies import not_measured
+
+
+def test_the_same_code_passes() -> None:
+    one = compared(processes(1), processes(2))
+    assert one.status == PASSED
+    assert one.gates == TIMED
+    assert one.differences == ()
+    assert {row.timing.verdict for row in one.rows} <= {"no worse", "undecided"}
+    assert one.sentence.startswith("No regression found: 4 rows compared")
+
+
+def test_a_slower_mode_fails_and_a_faster_one_does_not() -> None:
+    one = compared(processes(1), processes(2, {"compile": 1.06, "no_grad": 0.93}))
+    assert one.status == FAILED
+    assert one.sentence == "Regression: 1 of 4 rows fails (1 slower)."
+    slow = of_mode(one, "compile")
+    assert slow.failures == ("slower",)
+    assert slow.timing.against_eager.low < 0.06 < slow.timing.against_eager.high
+    assert slow.timing.latency.value == pytest.approx(0.06, abs=0.02)
+    assert slow.timing.speedup_old / slow.timing.speedup_new == pytest.approx(1.06, abs=0.01)
+    assert of_mode(one, "no_grad").timing.verdict == "faster"
+    assert of_mode(one, "eager").timing.verdict == "no worse"
+
+
+def test_a_mode_that_lost_to_eager_fails_within_the_margin_of_latency() -> None:
+    modes = (*LATENCIES_S,)
+    old, new = processes(1, count=12, modes=modes), processes(2, {"compile": 1.02}, count=12)
+    one = of_mode(compared(old, new), "compile")
+    assert one.failures == ("lost to eager",)
+    assert compared(old, new, gates=("exact", "latency")).status == PASSED
+
+
+def test_a_faster_eager_does_not_fail_the_modes() -> None:
+    one = compared(processes(1), processes(2, eager=0.93))
+    assert one.status == PASSED
+    row = of_mode(one, "compile")
+    assert row.timing.verdict == "undecided: eager may have become faster"
+    assert row.changed
+    assert one.eager[0].change.high < -0.04
+
+
+def test_a_slower_eager_is_not_a_gain_of_the_modes() -> None:
+    one = compared(processes(1), processes(2, eager=1.08))
+    assert of_mode(one, "eager").failures == ("slower",)
+    assert of_mode(one, "compile").timing.verdict != "faster"
+    assert of_mode(one, "compile").failures == ()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_than_three_replicates_never_fail_a_timing(count: int) -> None:
+    old, new = processes(1, count=count), processes(2, {"compile": 2.0}, count=count)
+    one = compared(old, new)
+    assert one.status == PASSED
+    timing = of_mode(one, "compile").timing
+    assert timing.verdict == "undecided"
+    assert timing.why.endswith("3 are needed")
+    assert timing.latency.low is None
+    assert timing.latency.value == pytest.approx(1.0, abs=0.1)
+    assert compared(old, new, strict=True).status == UNDECIDED
+
+
+def test_sides_that_were_not_interleaved_fail_timings_only_on_request() -> None:
+    old, new = processes(1), processes(2, {"compile": 1.2})
+    one = compared(old, new, interleaved=False)
+    assert (one.status, one.gates) == (PASSED, ("exact",))
+    assert of_mode(one, "compile").timing.verdict == "slower"
+    assert "1 slower" in one.sentence
+    assert any("not measured in turns" in note for note in one.notes)
+    assert compared(old, new, interleaved=False, gates=TIMED).status == FAILED
+    assert compared(old, new, interleaved=False, strict=True).status == PASSED
+
+
+def test_blocks_of_one_side_only_are_not_interleaved() -> None:
+    old = processes(1, count=5)
+    assert compared(old, processes(2, count=4)).interleaved is False
+    crashed = not_measured("compile", "crashed", "killed", replicate=4)
+    four = [one for one in processes(2) if (one.work.mode, one.attempt.replicate) != ("compile", 4)]
+    assert compared(old, [*four, crashed]).interleaved is True
+
+
+def test_eager_against_itself_is_a_control() -> None:
+    one = compared(processes(1), processes(2, {"eager": 1.05, "compile": 1.2}))
+    assert one.status == PASSED
+    assert {row.timing.verdict for row in one.rows} == {"undecided"}
+    assert any("Eager against itself changed" in note for note in one.notes)
+    assert compared(processes(1), processes(2, {"eager": 1.05}), strict=True).status == UNDECIDED
+
+
+def test_an_undecided_row_says_what_could_have_been_shown() -> None:
+    row = of_mode(compared(processes(1), processes(2, {"no_grad": 1.0095})), "no_grad")
+    assert row.timing.verdict == "undecided"
+    assert 0.01 < row.timing.detectable < 0.03
+    assert row.timing.replicates >= 2
+
+
+def test_without_a_baseline_five_replicates_are_needed() -> None:
+    alone: dict[str, Any] = {
+        "baseline_mode": None, "baseline_dtype": None, "baseline_latency_rounds_s": None,
+        "case_ran_first": None, "modes": ("compile",),
+    }  # fmt: skip
+    old = processes(1, count=5, **alone)
+    assert compared(old, processes(2, {"compile": 1.2}, count=5, **alone)).status == FAILED
+    few = compared(old[:4], processes(2, {"compile": 1.2}, count=4, **alone))
+    assert (
+        of_mode(few, "compile").timing.why == "4 replicates a side, 5 are needed without a baseline"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"in_effect": False, "in_effect_note": "same code as compile"}, "not in effect"),
+        ({"budget": "smoke"}, "a smoke budget has no timing"),
+    ],
+)
+def test_times_that_say_nothing_have_no_verdict(columns: dict[str, Any], why: str) -> None:
+    one = compared(
+        processes(1, of_mode={"compile": columns}),
+        processes(2, {"compile": 2.0}, of_mode={"compile": columns}),
+    )
+    timing = of_mode(one, "compile").timing
+    assert (timing.verdict, timing.why) == (None, why)
+    assert one.status == PASSED
+
+
+def test_margins_are_chosen() -> None:
+    old, new = processes(1), processes(2, {"compile": 1.06})
+    assert compared(old, new, margin=0.1, latency_margin=0.1).status == PASSED
+    assert of_mode(compared(old, new, margin=0.1, latency_margin=0.1), "compile").changed is False
+
+
+def test_nothing_compared_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"no row of old is in new"):
+        compared(processes(1, model="mlp"), processes(2))
+    failed = [not_measured("compile", "failed", "no compiler")]
+    with pytest.raises(UsageError, match="nothing is compared: no row of the old side"):
+        compared(failed, processes(2, modes=("compile",)))
+    smoke: dict[str, Any] = {"budget": "smoke", "budget_settings": None}
+    with pytest.raises(UsageError, match=r"no row has a timing that counts \(a smoke budget"):
+        compared(processes(1, **smoke), processes(2, **smoke), gates=("latency",))
+    with pytest.raises(UsageError, match="nothing is compared by --gate launches"):
+        compared(processes(1), processes(2), gates=("exact", "launches"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--gate is empty"),
+        (" , ", "--gate is empty"),
+        ("speed", "no such gate; did you mean speedup"),
+        ("exact,latncy", "did you mean latency"),
+        ("everything", "There are exact, speedup, latency"),
+        ("first_call_s", "no such gate"),
+        ("status", "no such gate"),
+    ],
+)
+def test_wrong_gates_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        gate.gates_of(text)
+
+
+def test_gates_are_read() -> None:
+    assert gate.gates_of("exact, kernels,exact") == ("exact", "kernels")

@@ -1,0 +1,180 @@
+"""`python -m analysis.compare`: studies on disk, exit statuses, files, and what people mistype."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from modescope.analysis.compare import command
+from modescope.analysis.compare.rules import gate
+from modescope.analysis.load import cache
+from tests.helpers.comparisons import processes
+from tests.helpers.studies import save
+
+ALL = ("--gate", "exact,speedup,latency")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Studies of two modes: old, the same code again, slower, and other machines and models."""
+    folder = tmp_path_factory.mktemp("studies")
+    modes = ("eager", "compile")
+    studies = {
+        "old": processes(1, count=3, modes=modes),
+        "same": processes(2, count=3, modes=modes),
+        "slower": processes(3, {"compile": 1.2}, count=3, modes=modes),
+        "few": processes(4, count=1, modes=modes),
+        "elsewhere": processes(5, count=1, modes=modes, host="another"),
+        "other": processes(6, count=1, modes=modes, model="mlp"),
+    }
+    for name, records in studies.items():
+        save(records, folder / name)
+    (folder / "empty" / "runs").mkdir(parents=True)
+    shutil.copytree(folder / "few", folder / "copy")
+    shutil.copytree(folder / "few", folder / "damaged")
+    next((folder / "damaged" / "runs").iterdir()).write_bytes(b"PAR1 not whole")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path_factory.mktemp("caches"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("old", "same"), 0),
+        (("old", "same", *ALL), 0),
+        (("old", "slower"), 0),  # one after the other: timings are reported only
+        (("old", "slower", *ALL), 1),
+        (("old", "slower", *ALL, "--bisect"), 1),
+        (("old", "slower", "--gate", "exact"), 0),
+        (("old", "slower", *ALL, "--where", 'mode == "eager"'), 0),
+        (("old", "few", *ALL), 0),
+        (("old", "few", *ALL, "--strict"), 3),
+        (("old", "few", *ALL, "--strict", "--bisect"), 125),
+        (("old", "few", "--strict"), 0),
+        (("old", "elsewhere"), 2),
+        (("old", "elsewhere", "--bisect"), 125),
+        (("old", "elsewhere", "--allow", "host"), 0),
+        (("old", "damaged", "--allow", "unreadable_files"), 1),  # its row is missing
+    ],
+)
+def test_exit_status(arguments: tuple[str, ...], status: int) -> None:
+    assert command.main(arguments) == status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "expected two studies, OLD and NEW"),
+        (("old",), "expected two studies, OLD and NEW"),
+        (("old", "same", "few"), "expected two studies, got 3 (old, same, few)"),
+        (("nowhere", "same"), "OLD: no study at nowhere"),
+        (("old", "nowhere"), "NEW: no study at nowhere"),
+        (("old", "old"), "OLD and NEW are the same study"),
+        (("old", "./old/"), "OLD and NEW are the same study"),
+        (("few", "copy"), "hold the same runs (2"),
+        (("old", "other"), "no row of old is in other"),
+        (("empty", "old"), "OLD: empty/runs holds no run"),
+        (("old", "empty"), "NEW: empty/runs holds no run"),
+        (("old", "damaged"), "NEW: 1 file in damaged/runs cannot be compared"),
+        (("old", "elsewhere"), "differ in host bench-host → another"),
+        (("old", "same", "--allow", "hosts"), "--allow hosts: nothing has this name"),
+        (("old", "same", "--gate", "latncy"), "did you mean latency?"),
+        (("old", "same", "--gate", ""), "--gate is empty"),
+        (("old", "same", "--gate"), "expected one argument"),
+        (("old", "same", "--margin", "1"), "--margin 1: expected a percentage, such as 1%"),
+        (("old", "same", "--margin", "0.01"), "such as 0.01%"),
+        (("old", "same", "--margin=-1%"), "expected a percentage, such as 1%"),
+        (("old", "same", "--margin", "nan%"), "expected a percentage"),
+        (("old", "same", "--latency-margin", "100%"), "from 0% to below 100%"),
+        (("old", "same", "--bisec"), "unknown option --bisec"),
+        (("old", "same", "--where", "mode =="), "--where"),
+        (("old", "same", "--where", 'mode == "amp"'), "so nothing is compared"),
+        (("old", "same", "--where", "mode", "==", "compile"), "the shell splits words"),
+        (("old", "same", "--json", "nowhere/j.json"), "--json nowhere/j.json cannot be written"),
+        (("old", "same", "--html", "old"), "--html old cannot be written"),
+        (("old", "few", "--gate", "launches"), "nothing is compared by --gate launches"),
+    ],
+)
+def test_mistakes_end_with_a_sentence_and_status_2(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(arguments) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert expected in errors[0]
+
+
+def test_every_file_is_written_beside_the_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [f"--{name}={tmp_path / name}" for name in command.FILES]
+    assert command.main(["old", "slower", *ALL, *options]) == 1
+    sentence = "Regression: 1 of 2 rows fails (1 slower)."
+    assert capsys.readouterr().out.startswith(sentence)
+    for name in command.FILES:
+        assert sentence in (tmp_path / name).read_text()
+
+
+def test_a_refusal_replaces_the_files_of_an_earlier_comparison(tmp_path: Path) -> None:
+    report = tmp_path / "junit.xml"
+    assert command.main(["old", "same", "--junit", str(report)]) == 0
+    assert command.main(["old", "other", "--junit", str(report), f"--json={tmp_path / 'j'}"]) == 2
+    assert "no row of old" in next(ElementTree.parse(report).iter("error")).get("message")
+    assert json.loads((tmp_path / "j").read_text())["status"] == 2
+
+
+def test_github_gets_annotations_and_a_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    assert command.main(["old", "slower", *ALL, "--github"]) == 1
+    assert capsys.readouterr().out.startswith("::error title=modescope::Regression: 1 of 2")
+    assert "**Regression" in (tmp_path / "summary").read_text()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    assert command.main(["old", "same", "--github"]) == 2
+
+
+def test_a_fault_of_our_own_is_not_taken_for_a_regression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(request: gate.Request) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(gate, "compare", broken)
+    assert command.main(["old", "same"]) == 2
+    assert command.main(["old", "same", "--bisect"]) == 125
+    assert "ZeroDivisionError: ours" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_reading_does_not_change_the_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def closed(text: str, **_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", closed)
+    monkeypatch.setattr("sys.stderr.close", lambda: None)
+    assert command.main(["old", "slower", *ALL]) == 1
+
+
+def test_a_row_measured_in_two_environments_counts_in_the_newer_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = processes(7, count=3, modes=("eager",), environment_id="env-0", torch_version="2.11")
+    newer = processes(8, count=3, modes=("eager",))
+    study = save([*older, *newer], tmp_path / "both")
+    assert command.main([str(study), "same", "--where", 'mode == "eager"']) == 0
+    out = capsys.readouterr().out
+    assert "OLD: 3 processes of earlier environments are left out" in out
+    assert "the same code on both sides" in out

@@ -1,0 +1,95 @@
+"""`python -m analysis.trend`: the sentence, the place of a step, and what people mistype."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modescope.analysis.load import cache
+from modescope.analysis.trend import command
+from tests.helpers.comparisons import processes
+from tests.helpers.studies import save
+
+SETS = tuple(f"week-{number}" for number in range(8))
+STEP = 5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight weeks; from the sixth on, torch is newer and compile 6 % slower."""
+    folder = tmp_path_factory.mktemp("weeks")
+    for number, name in enumerate(SETS):
+        later = number >= STEP
+        records = processes(
+            number, {"compile": 1.06 if later else 1.0}, count=3, modes=("no_grad", "compile"),
+            torch_version="2.13.0" if later else "2.12.1",
+        )  # fmt: skip
+        save(records, folder / name)
+    save(processes(20, count=1, model="mlp"), folder / "other")
+    save(processes(21, count=1, host="another", modes=("compile",)), folder / "elsewhere")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(cache, "folder", lambda: tmp_path_factory.mktemp("caches"))
+
+
+def test_a_step_is_found_with_its_place_and_what_differs_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([*SETS, "--svg", str(tmp_path / "trend.svg")]) == 0
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert first == "Steps in 1 of 2 rows over 8 sets: 1 slower."
+    assert second.startswith("+6.")
+    assert f" since week-{STEP}: compile fp32, transformer" in second
+    assert rest == [
+        f"what differs between week-{STEP - 1} and week-{STEP}",
+        "    torch_version 2.12.1 → 2.13.0",
+    ]
+    figure = (tmp_path / "trend.svg").read_text()
+    assert "compile fp32: transformer" in figure
+    assert all(name in figure for name in SETS)
+
+
+def test_without_a_step_the_sentence_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([*SETS[:4], "--where", 'mode == "no_grad"']) == 0
+    assert capsys.readouterr().out == "No step beyond 1 % found in 1 row over 4 sets.\n"
+    assert command.main([*SETS, "--margin", "20%"]) == 0
+    assert "No step beyond 20 % found in 2 rows" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (SETS[:3], "expected 4 studies or more, got 3"),
+        ((), "got 0"),
+        ((*SETS, SETS[0]), "SET 1 and SET 9 are the same study"),
+        ((*SETS, "nowhere"), "SET 9: no study at nowhere"),
+        ((*SETS, "other"), "no row of week-7 is in other"),
+        ((*SETS, "elsewhere"), "--allow host"),
+        ((*SETS, "--allow", "everything"), "nothing has this name"),
+        ((*SETS, "--margin", "x"), "--margin x: expected a percentage"),
+        ((*SETS, "--gate", "exact"), "unknown option --gate"),
+        ((*SETS, "--svg", "nowhere/x.svg"), "--svg nowhere/x.svg cannot be written"),
+    ],
+)
+def test_mistakes_end_with_a_sentence_and_status_2(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(arguments) == 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert expected in errors[0]
+
+
+def test_rows_of_too_few_sets_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    more = save(processes(30, count=3, modes=("no_grad", "inference_mode")), tmp_path / "more")
+    assert command.main([*SETS[:STEP], str(more)]) == 0
+    assert "1 row was timed in fewer than 4 sets" in capsys.readouterr().out

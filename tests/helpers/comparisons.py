@@ -1,0 +1,94 @@
+"""Made-up studies to compare: the same rows in several processes, with planted changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modescope.analysis.compare.rules import gate, pairs
+from modescope.analysis.compare.rules.gate import Compared, Comparison, Request
+from modescope.analysis.compare.rules.sides import Side
+from modescope.analysis.load import run_stats
+from modescope.bench.records.results import Record, row
+from tests.helpers.studies import record
+
+LATENCIES_S = {"eager": 468e-6, "no_grad": 455e-6, "inference_mode": 452e-6, "compile": 357e-6}
+COMPILER = {"graphs": 1, "graph_breaks": 0, "recompiles": 0, "kernels": 12, "flops": 1000}
+BETWEEN = 0.002
+"""Spread of speedups between processes; latencies have five times as much."""
+
+USED = ("_latency", "_baseline_latency", "_ratio")
+"""The statistics of a process that are compared."""
+
+REQUEST = Request(Path("old"), Path("new"))
+TIMED = (gate.EXACT, *gate.TIMED)
+
+
+def processes(
+    seed: int = 0,
+    /,
+    slower: Mapping[str, float] | None = None,
+    eager: float = 1.0,
+    count: int = 5,
+    modes: Sequence[str] = tuple(LATENCIES_S),
+    of_mode: Mapping[str, Mapping[str, Any]] | None = None,
+    **columns: Any,
+) -> list[Record]:
+    """`count` processes of each mode; `slower`: factors of their time, `eager`: that of eager.
+
+    `of_mode`: columns of single modes, `columns`: those of all.
+    """
+    source = np.random.default_rng(seed)
+    records = []
+    for mode in modes:
+        changed = (slower or {}).get(mode, 1.0) / (eager if mode != "eager" else 1.0)
+        for number in range(count):
+            base_s = LATENCIES_S["eager"] * eager * float(np.exp(source.normal(0, 5 * BETWEEN)))
+            share = LATENCIES_S[mode] / LATENCIES_S["eager"] * changed
+            speedup = float(np.exp(source.normal(0, BETWEEN))) / share
+            counted = COMPILER if mode == "compile" else {}
+            given = {**counted, **columns, **(of_mode or {}).get(mode, {})}
+            records.append(
+                record(mode, base_s / speedup, speedup, rounds=20, spread=0.002,
+                       **{"replicate": number, **given})
+            )  # fmt: skip
+    return records
+
+
+def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
+    """Records as one side, with the statistics that a comparison uses; `columns` are added."""
+    rows = [_processed(row(one)) | {"environment": "A"} | columns for one in records]
+    return Side(label, label.lower(), pd.DataFrame(rows))
+
+
+def _processed(run: dict[str, Any]) -> dict[str, Any]:
+    """A run with statistics in place of its samples, which few tests can wait for."""
+    ok = run["status"] == "ok"
+    known = {name: run_stats.STATISTICS[name](run) if ok else None for name in USED}
+    return {name: run[name] for name in run if name not in run_stats.SAMPLES} | known
+
+
+def compared(
+    old: Sequence[Record], new: Sequence[Record], interleaved: bool = True, **request: Any
+) -> Comparison:
+    """The comparison of two sides, with all default gates unless `request` has other ones."""
+    sides = [
+        side(label, records, **({"versus_side": label.lower()} if interleaved else {}))
+        for label, records in (("OLD", old), ("NEW", new))
+    ]
+    if interleaved:
+        for one in sides:
+            one.processes["versus_block"] = one.processes["replicate"]
+    asked = Request(REQUEST.old, REQUEST.new, **request)
+    return gate.judged(asked, pairs.matched(*sides))
+
+
+def of_mode(comparison: Comparison, mode: str) -> Compared:
+    """The row of a mode in fp32."""
+    name = f"{mode} fp32"
+    (one,) = (each for each in comparison.rows if each.pair.name == name)
+    return one
