@@ -194,8 +194,7 @@ def _unchecked(rows: Sequence[Row], alone: bool) -> str:
 
 
 def _why_unchecked(row: Row) -> str:
-    profiled_s = row["device_busy_s" if phrases.on_cuda(row) else "kernels_s"]
-    if profiled_s is None or not profiler_agreement.DOUBTS.isdisjoint(phrases.flags(row)):
+    if row["residual_s"] is None:
         return "no reliable profile"
     most = numbers.whole_percent(profiler_agreement.MOST_DISPATCH)
     return f"dispatch is more than {most} of the call, and profiled kernels include part of it"

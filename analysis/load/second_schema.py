@@ -1,8 +1,9 @@
 """Migrates a row of schema version 2 to version 3, whose clocks share rounds.
 
 Version 2 read the clocks one after the other, and no pace. Each of their rounds therefore gets the
-median latency of the run, and a pace of 1: the machine is taken as constant, as version 2 did. The
-baseline's clocks and the pace of the speedup's rounds were not measured and stay null.
+median latency of the run, and a pace of 1: the machine is taken as constant, as version 2 did. So
+does the one profiled call that it stored. The baseline's clocks and the pace of the speedup's
+rounds were not measured and stay null.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def from_second(table: pa.Table) -> pa.Table:
         "clocks_pace_rounds_s": _repeated(_CONSTANT_PACE, clocks),
         "parts_latency_rounds_s": _repeated(median_s, parts),
         "profiled_pace_s": _CONSTANT_PACE if profiled else None,
+        "profiled_kernels_rounds_s": table["kernels_s"].to_pylist() if profiled else None,
+        "profiled_latency_rounds_s": _repeated(median_s, 1) if profiled else None,
     }
     for name, value in added.items():
         table = table.append_column(name, pa.array([value], SCHEMA.field(name).type))

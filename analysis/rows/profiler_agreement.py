@@ -1,8 +1,10 @@
 """Compares the split of a call by its clocks with a profile of the same call.
 
-On a CPU the work is latency minus dispatch, compared with the sum of the profiled kernels. The
-profile was taken at another time than the rounds of the clocks, when the machine may have been
-faster or slower, so both are divided by the time of the same fixed code beside them (the pace).
+On a CPU the work is the share of a call that is not dispatch, by the clocks. It is compared with
+the share of a call that kernels take, by the profiler. Each share is paired: dispatch with the
+latency of its round, kernels with the latency of the unrecorded calls right before and after the
+profiled one (`bench.case.profiler.turns`). So neither the machine's pace nor what the profiler
+costs between kernels enters. Of compiled code both calls are of the code compiled for the profile.
 
 On CUDA the work is the device time, compared with the device's busy time in the profile. These two
 cannot be paired: they come from different passes, and the pace is that of the host, which says
@@ -17,8 +19,8 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.intervals import ONE, difference, ends, quotient
 from modescope.analysis.rows.select import per_row
-from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 TOLERANCE = 0.15
@@ -46,13 +48,15 @@ DOUBTS = {
 def disagrees(run: Row) -> bool:
     """Whether clocks and profile disagree about the work of a CPU call.
 
-    Only checked for calls with little dispatch (MOST_DISPATCH). `run` has the stored rounds, and
-    the statistic `_dispatch_share`.
+    They do if the whole interval of their quotient lies beyond TOLERANCE; where few profiled calls
+    give no interval, its value decides. Only checked for calls with little dispatch
+    (MOST_DISPATCH). `run` has the statistics `_kernels_share` and `_dispatch_share`.
     """
     dispatch, share = run["_dispatch_share"], _profiled_share(run)
     if phrases.on_cuda(run) or dispatch is None or share is None:
         return False
-    return bool(dispatch.value <= MOST_DISPATCH and abs(share.value - 1) > TOLERANCE)
+    low, high = ends(share)
+    return bool(dispatch.value <= MOST_DISPATCH and max(low - 1, 1 - high) > TOLERANCE)
 
 
 def checked(row: Row) -> bool:
@@ -63,22 +67,13 @@ def checked(row: Row) -> bool:
 
 
 def _profiled_share(run: Row) -> Estimate | None:
-    """The work by the profiler ÷ the work by the clocks of the same process."""
+    """The work by the profiler ÷ the work by the clocks of the same process.
+
+    The interval is the worst case of those of the two shares.
+    """
     if phrases.on_cuda(run):
         return _share(run["device_busy_s"], run["_device"])
-    pace_s = run["profiled_pace_s"]
-    paced_kernels = run["kernels_s"] / pace_s if run["kernels_s"] is not None and pace_s else None
-    return _share(paced_kernels, _paced_work(run))
-
-
-def _paced_work(run: Row) -> Estimate | None:
-    """Latency minus dispatch ÷ pace, each round of the clocks by itself."""
-    clocks = [run[f"{name}_rounds_s"] for name in ("clocks_latency", "dispatch", "clocks_pace")]
-    if any(rounds is None for rounds in clocks):
-        return None
-    rounds = list(zip(*clocks, strict=False))  # dispatch may have ended before the others
-    work_s = [latency_s - dispatch_s for latency_s, dispatch_s, _ in rounds]
-    return estimates.ratio(work_s, [pace_s for _, _, pace_s in rounds])
+    return quotient(run["_kernels_share"], difference(ONE, run["_dispatch_share"]))
 
 
 def _busy_share(run: Row) -> Estimate | None:

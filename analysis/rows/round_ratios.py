@@ -28,6 +28,7 @@ RATIOS = {
     "_backward_share": ("backward", "parts_latency"),
     "_optimizer_share": ("optimizer", "parts_latency"),
     "_scaler_share": ("scaler", "parts_latency"),
+    "_kernels_share": ("profiled_kernels", "profiled_latency"),
     "_paced_latency": ("latency", "pace"),
 }
 

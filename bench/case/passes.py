@@ -129,13 +129,10 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    # the pace is the host's, and the time of a call on a GPU may be the device's
-    paces_s = None if scene.device.queues else findings.pace_rounds_s
-    pace_s = median(paces_s) if paces_s else None
     with scene.candidate.built.kept():
         kept, calls = path if room else None, settling(expected_s)
         step = _visible(scene)
-        captured = capture.capture(step, scene.device, kept, expected_s, room, calls, pace_s)
+        captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
     findings = joined(findings, profile.columns(captured, scene.device.queues, name))
     if path and not room:

@@ -313,7 +313,7 @@ class GeneratedCode:
 
 @dataclass(frozen=True)
 class Profiled:
-    """One steady call under the profiler: of several, the one with the median span.
+    """One steady call under the profiler: of several, the one with the median span at equal pace.
 
     Operators are those of the dispatcher. Kernels are the GPU's; on a CPU a kernel is the outermost
     operator that does work of its own, or a fused C++ kernel (which shows in the profile after the
@@ -338,6 +338,13 @@ class Profiled:
     fills: int | None = nullable("fills by the CUDA API; null on a CPU")
     device_busy_s: float | None = nullable(
         "time in which a kernel, copy or fill runs on any stream"
+    )
+    profiled_kernels_rounds_s: tuple[float, ...] | None = nullable(
+        "kernels_s of every profiled call; null on a GPU"
+    )
+    profiled_latency_rounds_s: tuple[float, ...] | None = nullable(
+        "beside every profiled call: latency of the same code without the profiler, mean of the "
+        "calls before and after; null on a GPU"
     )
     profiled_pace_s: float | None = nullable(
         "time of the fixed piece of Python code beside this call, as pace_rounds_s"
@@ -364,7 +371,7 @@ class Profiled:
         "the same for operators, by their time without that of operators they call"
     )
     profiler_overhead: float | None = nullable(
-        "latency under the profiler divided by latency without it"
+        "latency under the profiler divided by latency without it; on a CPU of calls in turns"
     )
     profile_note: str | None = nullable(
         "why columns of the profiler pass are null, or what to know about them"

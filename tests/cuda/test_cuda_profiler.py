@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from modescope.bench.case.profiler import contradictions, facts
-from modescope.bench.case.profiler.capture import STEPS, capture
+from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.profile import Profile
+from modescope.bench.case.profiler.turns import QUEUED_STEPS
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
@@ -60,7 +61,7 @@ def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
 def test_compile_launches_one_kernel(ops: int, device: Hardware) -> None:
     asked = variant(grad="inference_mode", compile="default")
     seen = profile(warm(asked, device, ops=ops, **SMALL), device)
-    assert [(step.kernels, step.launches) for step in seen.trace.steps] == [(1, 1)] * STEPS
+    assert [(step.kernels, step.launches) for step in seen.trace.steps] == [(1, 1)] * QUEUED_STEPS
     assert "triton" in seen.typical.heaviest_kernels[0].name
 
 
@@ -125,5 +126,5 @@ def test_busy_time_agrees_with_the_device_clock(device: Hardware) -> None:
 def test_a_saved_trace_has_the_gpu_s_work(tmp_path: Path, device: Hardware) -> None:
     path = tmp_path / "run.json.gz"
     seen = profile(warm(variant(), device, ops=4, **SMALL), device, path)
-    assert seen.saved_steps == STEPS
+    assert seen.saved_steps == QUEUED_STEPS
     assert facts.read(path) == seen.trace

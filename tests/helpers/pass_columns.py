@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from modescope.bench.records.results import Record
-from tests.helpers.studies import cpu_clocks, cuda_clocks, not_measured, record, training
+from tests.helpers.studies import (
+    ROUNDS_OF_CLOCKS,
+    cpu_clocks,
+    cuda_clocks,
+    not_measured,
+    record,
+    training,
+)
 
 MIB = 2**20
 
@@ -26,6 +33,7 @@ def profiled(kernels: int, kernels_s: float, **columns: Any) -> dict[str, Any]:
         "profiled_span_s": kernels_s * 2,
         "kernels": kernels,
         "kernels_s": kernels_s,
+        "profiled_kernels_rounds_s": (kernels_s,) * ROUNDS_OF_CLOCKS,
         "device_busy_s": kernels_s,
         "heaviest_kernels": json.dumps(heaviest),
         "heaviest_ops": json.dumps(operators),

@@ -128,6 +128,7 @@ def record(
         "pace_rounds_s": (PACE_S,) * len(played),
         "clocks_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
         "clocks_pace_rounds_s": (PACE_S,) * ROUNDS_OF_CLOCKS,
+        "profiled_latency_rounds_s": (latency_s,) * ROUNDS_OF_CLOCKS,
         "profiled_pace_s": PACE_S,
     }
     return _assemble(values | columns)

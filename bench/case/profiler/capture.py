@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from operator import truediv
 from pathlib import Path
 from statistics import median
 from unittest import mock
 
 import torch
 
-from modescope.bench.case.profiler import events, facts, files
+from modescope.bench.case.profiler import events, facts, files, turns
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
 from modescope.bench.case.profiler.facts import WORKING_OPERATORS, TraceFacts
 from modescope.bench.case.profiler.operators import working
-from modescope.bench.case.profiler.profile import Profile
-from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.profile import Profile, typical
+from modescope.bench.case.profiler.turns import Turns
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
 from modescope.bench.steps import compiler
-from modescope.bench.timing import pace
 
-STEPS = 5  # enough for a median
-LONGEST_S = 2.0  # of all profiled steps; of slow steps there are fewer
+KEPT_STEPS = 5  # in the trace's file: the typical one and its neighbours
 MAX_BYTES = 5_000_000  # of a compressed trace
 
 LOST_KERNELS = 100
@@ -42,17 +41,14 @@ def capture(
     expected_s: float,
     max_bytes: int = MAX_BYTES,
     settling_calls: int = 1,
-    expected_pace_s: float | None = None,
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
 
-    `expected_pace_s`: the pace at which it took so long; None: unknown, taken as constant.
-
-    Each profiled step is a range called `STEP` and is waited for. `settling_calls` come before; the
-    first of them allocates the profiler's buffers. The trace is written to `path`, a .json.gz for
-    Perfetto or `facts.read`, with as many steps as fit into `max_bytes`. May raise OSError.
+    It is profiled in turns (`turns.take`). `settling_calls` come before; the first of them
+    allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto or
+    `facts.read`, with the typical step and as many of its neighbours as are kept and fit into
+    `max_bytes`. May raise OSError.
     """
-    count = max(1, min(STEPS, int(LONGEST_S / expected_s))) if expected_s > 0 else STEPS
     profiling = torch.profiler.profile(activities=list(device.activities))
     without = _without_importing_inductor()
     with through_the_dispatcher() as rerouted, without, profiling as profiler:
@@ -62,25 +58,21 @@ def capture(
         for _ in range(settling_calls):  # outside of any range
             step()
             device.synchronize()
-        before_s = _pace(device)
-        latencies_s, paces_s = [], []
-        for _ in range(count):
-            latencies_s.append(_ranged(step, device))
-            after_s = _pace(device)
-            paces_s.append((before_s + after_s) / 2)
-            before_s = after_s
+        taken = turns.take(step, device, expected_s)
     trace = _exported(profiler)
     intervals, _ = events.intervals(trace)
     names = {each.name for each in intervals if each.category in events.OPERATIONS}
     if not device.queues:
         trace[WORKING_OPERATORS] = working(names)
     read = facts.read(trace)
-    saved_steps = files.save(trace, path, max_bytes) if path else None
-    overhead = _overhead(latencies_s, paces_s, expected_s, expected_pace_s)
-    notes = _notes(read, count, saved_steps, max_bytes)
+    place = typical(read.steps, taken)
+    saved_steps = None
+    if path:
+        saved_steps = 0 if place is None else files.save(trace, path, max_bytes, place, KEPT_STEPS)
+    notes = _notes(read, len(taken.latencies_s), saved_steps, max_bytes)
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
-    return Profile(read, tuple(paces_s), overhead, saved_steps, tuple(notes))
+    return Profile(read, taken, place, _overhead(taken, expected_s), saved_steps, tuple(notes))
 
 
 def _without_importing_inductor() -> AbstractContextManager[object]:
@@ -94,22 +86,11 @@ def _without_importing_inductor() -> AbstractContextManager[object]:
     return mock.patch.object(torch, "_lazy_modules", lazy - {"_inductor"})
 
 
-def _pace(device: Hardware) -> float:
-    return median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
-
-
-def _overhead(
-    latencies_s: Sequence[float],
-    paces_s: Sequence[float],
-    expected_s: float,
-    expected_pace_s: float | None,
-) -> float | None:
-    if expected_s <= 0:
-        return None
-    if expected_pace_s is None:
-        return median(latencies_s) / expected_s
-    at_pace = [latency_s / pace_s for latency_s, pace_s in zip(latencies_s, paces_s, strict=True)]
-    return median(at_pace) * expected_pace_s / expected_s
+def _overhead(taken: Turns, expected_s: float) -> float | None:
+    """Relative to the unrecorded call beside each; on a device that queues, to `expected_s`."""
+    if taken.unrecorded_s is not None:
+        return median(map(truediv, taken.latencies_s, taken.unrecorded_s))
+    return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 
 def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
@@ -129,14 +110,6 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     return step
 
 
-def _ranged(step: Step, device: Hardware) -> float:
-    start = device.clock()
-    with torch.profiler.record_function(STEP):
-        step()
-    device.synchronize()
-    return device.clock() - start
-
-
 def _exported(profiler: torch.profiler.profile) -> events.Trace:
     with leftovers.scratch() as folder:
         path = folder / "trace.json"
@@ -150,8 +123,9 @@ def _notes(trace: TraceFacts, count: int, saved: int | None, max_bytes: int) -> 
     steps, notes = len(trace.steps), []
     if steps < count:
         notes.append(f"{steps} of {count} profiled steps are in the trace")
-    if saved is not None and saved < steps:
-        held = f"{saved} of {steps} steps fit" if saved else "not even one step fits"
+    kept = min(steps, KEPT_STEPS)
+    if saved is not None and saved < kept:
+        held = f"{saved} of {kept} steps fit" if saved else "not even one step fits"
         notes.append(f"{held} into a trace file of {max_bytes / 1e6:g} MB")
     for name in ("ops_top", "kernels", "launches", "graph_launches"):
         values = sorted({getattr(step, name) for step in trace.steps})

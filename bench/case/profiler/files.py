@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from modescope.bench.case.profiler.events import RANGES, Trace
@@ -11,21 +13,20 @@ from modescope.bench.case.profiler.steps import STEP
 from modescope.bench.records.files import atomic_write
 
 
-def save(trace: Trace, path: Path, max_bytes: int) -> int:
-    """Writes the trace to `path`, a .json.gz, with as many steps as fit, from the first on.
+def save(trace: Trace, path: Path, max_bytes: int, place: int, most: int) -> int:
+    """Writes the step at `place` and its neighbours to `path`, a .json.gz; as many as fit.
 
-    Returns their number; there is no file if none fits. Each step must have been waited for, so
-    that none of its work runs in the next. May raise OSError.
+    At most `most` steps. Returns their number; there is no file if none fits. Each step must have
+    been waited for, so that none of its work runs in the next. May raise OSError.
     """
     starts_us = sorted(
         event["ts"]
         for event in trace["traceEvents"]
         if event.get("cat") in RANGES and event.get("name") == STEP
     )
-    steps = len(starts_us)
+    steps = min(most, len(starts_us))
     while steps > 0:
-        part = trace if steps == len(starts_us) else _until(starts_us[steps], trace)
-        text = json.dumps(part, separators=(",", ":"))
+        text = json.dumps(_part(trace, starts_us, place, steps), separators=(",", ":"))
         data = gzip.compress(text.encode(), mtime=0)
         if len(data) <= max_bytes:
             with atomic_write(path) as partial:
@@ -52,8 +53,16 @@ def _bytes(file: Path) -> int:
         return 0
 
 
-def _until(end_us: float, trace: Trace) -> Trace:
-    """The trace without what starts at `end_us` or later; names of threads stay."""
+def _part(trace: Trace, starts_us: Sequence[float], place: int, steps: int) -> Trace:
+    """The trace with this many steps around the one at `place`; names of threads stay.
+
+    What lies before the first step stays with it, and what follows the last one with that.
+    """
+    first = max(0, min(place - steps // 2, len(starts_us) - steps))
+    begin_us = starts_us[first] if first else -math.inf
+    end_us = starts_us[first + steps] if first + steps < len(starts_us) else math.inf
     events = trace["traceEvents"]
-    kept = [each for each in events if each.get("ph") == "M" or each.get("ts", 0) < end_us]
+    kept = [
+        each for each in events if each.get("ph") == "M" or begin_us <= each.get("ts", 0) < end_us
+    ]
     return {**trace, "traceEvents": kept}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
 from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
+from modescope.bench.case.profiler.turns import Turns
 from modescope.bench.records.columns import Profiled
 
 
@@ -15,32 +17,49 @@ class Profile:
     """The profiler's record of steady steps."""
 
     trace: TraceFacts
-    paces_s: tuple[float, ...]  # beside each of its steps (`bench.timing.pace`); or none
-    overhead: float | None  # median latency under the profiler ÷ without it, at equal pace
+    turns: Turns  # beside each of its steps
+    place: int | None  # of the typical step in both; None without any step
+    overhead: float | None  # median latency under the profiler ÷ without it
     saved_steps: int | None  # in the file; None without a path
     notes: tuple[str, ...]
 
     @property
     def typical(self) -> StepFacts | None:
-        """The step with the median span at equal pace; all facts are of this one step."""
-        return None if self._typical is None else self.trace.steps[self._typical]
+        """The typical step; all facts are of this one step."""
+        return None if self.place is None else self.trace.steps[self.place]
 
     @property
     def typical_pace_s(self) -> float | None:
         """The pace of the machine beside that step."""
-        known = self._typical is not None and len(self.paces_s) == len(self.trace.steps)
-        return self.paces_s[self._typical] if known and self._typical is not None else None
+        if self.place is None or not _complete(self.trace.steps, self.turns):
+            return None
+        return self.turns.paces_s[self.place]
 
     @property
-    def _typical(self) -> int | None:
-        steps = self.trace.steps
-        known = len(self.paces_s) == len(steps)
-        spans = [
-            step.span_s / (self.paces_s[place] if known else 1.0)
-            for place, step in enumerate(steps)
-        ]
-        in_order = sorted(range(len(steps)), key=spans.__getitem__)
-        return in_order[(len(in_order) - 1) // 2] if in_order else None
+    def pairs(self) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+        """Time in kernels of each step, and of the unrecorded call beside it; None without."""
+        alone_s = self.turns.unrecorded_s
+        if alone_s is None or not _complete(self.trace.steps, self.turns):
+            return None
+        return tuple(step.kernels_s for step in self.trace.steps), alone_s
+
+
+def typical(steps: Sequence[StepFacts], turns: Turns) -> int | None:
+    """The place of the step with the median span, each relative to the calls beside it.
+
+    Where the device queues, spans are relative to the pace; of an incomplete trace, to nothing.
+    """
+    beside_s: Sequence[float] = [1.0] * len(steps)
+    if _complete(steps, turns):
+        beside_s = turns.paces_s if turns.unrecorded_s is None else turns.unrecorded_s
+    spans = [step.span_s / each_s for step, each_s in zip(steps, beside_s, strict=True)]
+    in_order = sorted(range(len(steps)), key=spans.__getitem__)
+    return in_order[(len(in_order) - 1) // 2] if in_order else None
+
+
+def _complete(steps: Sequence[StepFacts], turns: Turns) -> bool:
+    """Whether each call is in the trace, so that steps and turns belong together by position."""
+    return len(steps) == len(turns.latencies_s)
 
 
 def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profiled:
@@ -54,6 +73,7 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
     if step is None:
         return Profiled(profiler_overhead=profile.overhead, profile_note=note)
     delays_s = step.launch_delays_s
+    kernels_s, alone_s = profile.pairs or (None, None)
     return Profiled(
         ops_dispatched=step.ops_top,
         ops_leaf=step.ops_leaf,
@@ -64,6 +84,8 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         copies=step.copies if launches else None,
         fills=step.fills if launches else None,
         device_busy_s=step.busy_s,
+        profiled_kernels_rounds_s=kernels_s,
+        profiled_latency_rounds_s=alone_s,
         profiled_pace_s=profile.typical_pace_s,
         guards_s=step.guards_s,
         compiled_wrapper_s=step.compiled_wrapper_s,

@@ -21,6 +21,7 @@ US = 1e-6
 SINCE = (
     "pace_rounds_s", "clocks_latency_rounds_s", "clocks_pace_rounds_s", "profiled_pace_s",
     "baseline_device_rounds_s", "baseline_dispatch_rounds_s", "parts_latency_rounds_s",
+    "profiled_kernels_rounds_s", "profiled_latency_rounds_s",
 )  # fmt: skip
 
 
@@ -46,6 +47,8 @@ def test_clocks_get_the_median_latency_and_a_constant_pace(tmp_path: Path) -> No
     assert run["clocks_latency_rounds_s"].tolist() == pytest.approx([100 * US] * 15)
     assert run["clocks_pace_rounds_s"].tolist() == [1.0] * 15
     assert run["profiled_pace_s"] == 1.0
+    assert run["profiled_kernels_rounds_s"].tolist() == [80 * US]
+    assert run["profiled_latency_rounds_s"].tolist() == pytest.approx([100 * US])
     assert run["parts_latency_rounds_s"] is None
     assert run["pace_rounds_s"] is None
     assert run["baseline_device_rounds_s"] is None

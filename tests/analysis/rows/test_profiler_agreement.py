@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from modescope.analysis.format import phrases
@@ -13,7 +14,7 @@ from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows import profiler_agreement
 from modescope.analysis.rows.profiler_agreement import DOUBTS
 from tests.helpers.pass_columns import profiled
-from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record, save
+from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record, save
 
 
 def _row(folder: Path, **columns: Any) -> dict[str, Any]:
@@ -38,23 +39,53 @@ def _row(folder: Path, **columns: Any) -> dict[str, Any]:
 def test_a_work_bound_call_is_checked_against_its_kernels(
     tmp_path: Path, dispatch_s: float | None, kernels_s: float | None, expected: bool
 ) -> None:
-    columns = cpu_clocks(1e-4, dispatch_s) | {"kernels_s": kernels_s}
+    profile = profiled(9, kernels_s) if kernels_s else {}
+    columns = cpu_clocks(1e-4, dispatch_s, spread=0) | profile
     assert _row(tmp_path, **columns)["flags"] == (["split_disagrees"] if expected else [])
 
 
-@pytest.mark.parametrize(("pace", "expected"), [(1.75, False), (1.0, True)])
-def test_a_profile_taken_at_another_pace_is_compared_relative_to_it(
-    tmp_path: Path, pace: float, expected: bool
+def test_kernels_are_compared_with_the_unrecorded_calls_beside_them(tmp_path: Path) -> None:
+    """The machine was 1.75 times slower in half of the profiled calls, and beside them."""
+    paces = np.where(np.arange(24) % 2, 1.75, 1.0)
+    columns = cpu_clocks(1e-4, 10e-6) | {"profiled_kernels_rounds_s": tuple(90e-6 * paces)}
+    beside = _row(tmp_path / "beside", **columns, profiled_latency_rounds_s=tuple(1e-4 * paces))
+    assert beside["flags"] == []
+    assert beside["residual_s"] == pytest.approx(0, abs=1e-7)
+    before = _row(tmp_path / "before", **columns, profiled_latency_rounds_s=(1e-4,) * 24)
+    assert before["residual_s"] == pytest.approx(-0.375 * 90e-6, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("turns", "spread", "expected"),
+    [
+        (24, 0.02, True),
+        (24, 0.3, False),  # the interval includes the limit
+        (11, 0.3, True),  # too few for an interval
+    ],
+)
+@pytest.mark.parametrize("shown", [0.8, 1.2])
+def test_the_whole_interval_must_lie_beyond_the_limit(
+    tmp_path: Path, turns: int, spread: float, expected: bool, shown: float
 ) -> None:
-    """Kernels took 1.75 times as long as work by the clocks; so did the fixed code beside them."""
-    columns = cpu_clocks(1e-4, 10e-6) | profiled(9, 90e-6 * 1.75)
-    row = _row(tmp_path, **columns | {"profiled_pace_s": PACE_S * pace})
+    kernels_s = blocks(90e-6 * shown, count=turns, spread=spread)
+    planted = {
+        "profiled_kernels_rounds_s": kernels_s,
+        "profiled_latency_rounds_s": (1e-4,) * turns,
+    }
+    row = _row(tmp_path, **cpu_clocks(1e-4, 10e-6), **planted)
     assert ("split_disagrees" in row["flags"]) is expected
-    assert row["residual_s"] == pytest.approx(0 if not expected else -0.75 * 90e-6, abs=1e-7)
+    assert row["residual_s"] == pytest.approx(90e-6 * (1 - shown), rel=1e-2)
 
 
-def test_without_a_pace_the_split_is_not_checked(tmp_path: Path) -> None:
-    columns = cpu_clocks(1e-4, 10e-6) | profiled(9, 50e-6) | {"profiled_pace_s": None}
+def test_the_interval_of_dispatch_counts_as_well(tmp_path: Path) -> None:
+    """Dispatch is 6 to 14 % of the call. Kernels of 104 % are 111 % of the work if it is 94 %."""
+    wide = cpu_clocks(1e-4, 10e-6) | {"dispatch_rounds_s": blocks(10e-6, count=24, spread=0.9)}
+    row = _row(tmp_path, **wide, **profiled(9, 90e-6 * 1.16))
+    assert row["flags"] == []
+
+
+def test_without_calls_beside_the_profiled_ones_the_split_is_not_checked(tmp_path: Path) -> None:
+    columns = cpu_clocks(1e-4, 10e-6) | profiled(9, 50e-6) | {"profiled_latency_rounds_s": None}
     row = _row(tmp_path, **columns)
     assert "split_disagrees" not in row["flags"]
     assert math.isnan(row["residual_s"])
@@ -66,15 +97,15 @@ def test_without_a_pace_the_split_is_not_checked(tmp_path: Path) -> None:
     ids=["smoke", "wrong", "cuda"],
 )
 def test_an_inconclusive_split_is_not_checked(tmp_path: Path, columns: dict[str, Any]) -> None:
-    clocks = cpu_clocks(1e-4, 10e-6) | {"kernels_s": 50e-6} | columns
+    clocks = cpu_clocks(1e-4, 10e-6) | profiled(9, 50e-6) | columns
     assert "split_disagrees" not in _row(tmp_path, **clocks)["flags"]
 
 
 def test_each_process_is_checked_separately(tmp_path: Path) -> None:
     clocks = cpu_clocks(1e-4, 10e-6)
     processes = [
-        record("eager", 1e-4, 1.0, replicate=number, kernels_s=kernels_s, **clocks)
-        for number, kernels_s in enumerate((90e-6, 50e-6, None))
+        record("eager", 1e-4, 1.0, replicate=number, **clocks, **profile)
+        for number, profile in enumerate((profiled(9, 90e-6), profiled(9, 50e-6), {}))
     ]
     assert list(derived(save(processes, tmp_path))["flags"][0]) == ["split_disagrees"]
 

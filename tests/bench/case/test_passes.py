@@ -15,9 +15,10 @@ import torch
 
 from modescope.bench.case import memory, passes, runner
 from modescope.bench.case.profiler import capture, events, facts, files
-from modescope.bench.case.profiler.capture import STEPS
-from modescope.bench.case.profiler.profile import Profile, columns
+from modescope.bench.case.profiler.capture import KEPT_STEPS
+from modescope.bench.case.profiler.profile import Profile, columns, typical
 from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.turns import Turns
 from modescope.bench.case.roofline import ceiling_cache, counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Model, Plan, Variant
@@ -136,9 +137,9 @@ def test_a_trace_loads_back_with_its_steps(plan: Plan) -> None:
     assert path.name == found.trace
     trace = events.load(path)
     ranges = [event for event in trace["traceEvents"] if event["name"] == STEP]
-    assert len(ranges) == STEPS
+    assert len(ranges) == KEPT_STEPS
     read = facts.read(path)
-    assert [step.kernels for step in read.steps] == [4] * STEPS
+    assert [step.kernels for step in read.steps] == [4] * KEPT_STEPS
     assert found.profiled_span_s in [step.span_s for step in read.steps]
 
 
@@ -171,7 +172,7 @@ def test_a_trace_keeps_fewer_steps_where_room_is_short(plan: Plan) -> None:
     found = runner.run(silent, chain(64, EAGER), tight, "20260302").findings
     assert found.trace == "20260302.json.gz"
     assert sum(path.stat().st_size for path in traces(plan)) <= tight.traces_max_bytes
-    assert f"of {STEPS} steps fit into a trace file" in found.profile_note
+    assert f"of {KEPT_STEPS} steps fit into a trace file" in found.profile_note
 
 
 def test_room_counts_complete_files_only(tmp_path: Path) -> None:
@@ -193,22 +194,27 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
     longest = replace(
         made.trace.steps[0], span_s=9.0, heaviest_kernels=(facts.Heavy("a", 20, 5.0),)
     )
-    profile = replace(made, trace=replace(made.trace, steps=(longest, *made.trace.steps)))
+    steps = (longest, *made.trace.steps)
+    taken = Turns((2.0,) * 3, (2e-5, 3e-5, 4e-5), (2.0,) * 3)
+    place = typical(steps, taken)
+    profile = replace(made, trace=replace(made.trace, steps=steps), turns=taken, place=place)
     found = columns(profile, launches=False)
     assert json.loads(found.heaviest_kernels) == [
         {"name": "a", "count": 2, "seconds": 0.75},
         {"name": "b", "count": 1, "seconds": 0.25},
     ]
     assert found.kernels_s == 1.0
+    assert found.profiled_kernels_rounds_s == (1.0, 1.0, 1.0)
+    assert found.profiled_latency_rounds_s == (2.0, 2.0, 2.0)
+    assert found.profiled_pace_s == 3e-5, "of the typical step, which is the second"
 
 
 def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> Profile:
     step = facts.StepFacts(
         *(2.0, 0.5, 0.25, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
-    return Profile(
-        facts.TraceFacts((step, step), Counter()), (2e-5, 3e-5), 1.5, None, ("one", "two")
-    )
+    taken = Turns((2.0, 2.0), (2e-5, 3e-5), (2.0, 2.0))
+    return Profile(facts.TraceFacts((step, step), Counter()), taken, 0, 1.5, None, ("one", "two"))
 
 
 def test_launches_are_counted_on_a_gpu_only() -> None:
@@ -222,7 +228,7 @@ def test_launches_are_counted_on_a_gpu_only() -> None:
 
 def test_a_trace_without_steps_leaves_nulls() -> None:
     made = _profile_of()
-    blank = replace(made, trace=replace(made.trace, steps=()))
+    blank = replace(made, trace=replace(made.trace, steps=()), place=None)
     found = columns(blank, launches=True)
     assert found == Profiled(profiler_overhead=1.5, profile_note="one; two")
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from modescope.bench.case.profiler import capture as capturing
 from modescope.bench.case.profiler import facts
 from modescope.bench.case.profiler.bypassing import through_the_dispatcher
 from modescope.bench.case.profiler.capture import (
+    KEPT_STEPS,
     MAX_BYTES,
-    STEPS,
     capture,
     with_kernel_events,
 )
@@ -28,6 +29,7 @@ from modescope.bench.case.profiler.contradictions import flags
 from modescope.bench.case.profiler.events import load
 from modescope.bench.case.profiler.profile import Profile, columns
 from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.turns import MOST_TURNS, Turns
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.records.columns import GeneratedCode
@@ -77,8 +79,8 @@ def profile(step: Step, path: Path | None = None, max_bytes: int = MAX_BYTES) ->
 @pytest.mark.parametrize("ops", LENGTHS)
 def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
     seen = profile(chain(ops))
-    assert [step.kernels for step in seen.trace.steps] == [ops] * STEPS
-    assert [step.ops_top for step in seen.trace.steps] == [ops] * STEPS
+    assert [step.kernels for step in seen.trace.steps] == [ops] * MOST_TURNS
+    assert [step.ops_top for step in seen.trace.steps] == [ops] * MOST_TURNS
     assert sum(heavy.count for heavy in seen.typical.heaviest_kernels) == ops
     assert flags(seen, None) == ()
     assert seen.notes == ()
@@ -87,8 +89,8 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
 @pytest.mark.parametrize("ops", LENGTHS)
 def test_a_compiled_chain_is_one_kernel_and_no_operator(ops: int) -> None:
     seen, _ = compiled(ops)
-    assert [step.kernels for step in seen.trace.steps] == [1] * STEPS
-    assert [step.ops_top for step in seen.trace.steps] == [0] * STEPS
+    assert [step.kernels for step in seen.trace.steps] == [1] * MOST_TURNS
+    assert [step.ops_top for step in seen.trace.steps] == [0] * MOST_TURNS
     (kernel,) = seen.typical.heaviest_kernels
     assert "cpp_fused" in kernel.name
 
@@ -202,24 +204,28 @@ def test_kernels_of_a_backward_pass_are_seen() -> None:
 def test_a_saved_trace_loads_back_with_its_steps(tmp_path: Path) -> None:
     path = tmp_path / "traces" / "run.json.gz"
     seen = profile(chain(4), path)
-    assert facts.read(path) == seen.trace
-    assert seen.saved_steps == STEPS
+    read = facts.read(path)
+    assert seen.saved_steps == len(read.steps) == KEPT_STEPS
+    assert seen.typical in read.steps
+    assert set(read.steps) <= set(seen.trace.steps)
     assert path.stat().st_size < MAX_BYTES
     ranges = [event for event in load(path)["traceEvents"] if event["name"] == STEP]
-    assert [event["cat"] for event in ranges] == ["user_annotation"] * STEPS
+    assert [event["cat"] for event in ranges] == ["user_annotation"] * KEPT_STEPS
     assert [file.name for file in path.parent.iterdir()] == ["run.json.gz"]
 
 
-def test_a_trace_too_large_keeps_its_first_steps(tmp_path: Path) -> None:
+def test_a_trace_too_large_keeps_fewer_steps(tmp_path: Path) -> None:
     whole, path = tmp_path / "whole.json.gz", tmp_path / "part.json.gz"
     profile(chain(64), whole)
     max_bytes = whole.stat().st_size * 3 // 5
     seen = profile(chain(64), path, max_bytes)
     assert path.stat().st_size <= max_bytes
-    assert 1 <= seen.saved_steps < STEPS
-    assert facts.read(path).steps == seen.trace.steps[: seen.saved_steps]
+    assert 1 <= seen.saved_steps < KEPT_STEPS
+    kept = facts.read(path).steps
+    assert len(kept) == seen.saved_steps
+    assert seen.typical in kept
     (note,) = seen.notes
-    assert note.startswith(f"{seen.saved_steps} of {STEPS} steps fit into a trace file of ")
+    assert note.startswith(f"{seen.saved_steps} of {KEPT_STEPS} steps fit into a trace file of ")
 
 
 def test_a_trace_without_room_for_a_step_is_not_saved(tmp_path: Path) -> None:
@@ -227,49 +233,41 @@ def test_a_trace_without_room_for_a_step_is_not_saved(tmp_path: Path) -> None:
     seen = profile(chain(4), path, max_bytes=100)
     assert list(tmp_path.iterdir()) == []
     assert seen.saved_steps == 0
-    assert len(seen.trace.steps) == STEPS
+    assert len(seen.trace.steps) == MOST_TURNS
     assert seen.notes == ("not even one step fits into a trace file of 0.0001 MB",)
 
 
-@pytest.mark.parametrize(("expected_s", "steps"), [(0.5, 4), (0.9, 2), (30.0, 1), (0.0, 5)])
-def test_fewer_slow_steps_are_profiled(expected_s: float, steps: int) -> None:
-    seen = capture(chain(4), Cpu(), None, expected_s)
-    assert len(seen.trace.steps) == steps
-    assert seen.saved_steps is None
-    assert (seen.overhead is None) == (expected_s == 0)
+def test_calls_between_profiled_ones_are_not_recorded() -> None:
+    """Outside of the profiled calls, the trace has the one call that comes before all."""
+    x = torch.rand(4)
+    seen = profile(lambda: torch.sin(torch.cos(x)))
+    assert seen.trace.left_out["elsewhere"] == 2
+    assert len(seen.turns.unrecorded_s) == len(seen.trace.steps) == MOST_TURNS
 
 
-class Ticking(Cpu):
-    """A clock that advances by a second with every reading."""
-
-    def __init__(self) -> None:
-        self.clock: Callable[[], float] = iter(range(1000)).__next__
-
-
-def test_overhead_is_relative_to_the_step_without_the_profiler() -> None:
-    assert capture(chain(4), Ticking(), None, 0.25).overhead == 4
-
-
-def test_overhead_is_that_at_equal_pace() -> None:
-    """Steps of 4 s, and of 8 s while the machine is half as fast, against 2 s at twice the pace."""
-    assert capturing._overhead([4.0, 8.0, 8.0], [1.0, 2.0, 2.0], 2.0, 0.5) == 1.0
-    assert capturing._overhead([4.0, 8.0, 8.0], [1.0, 2.0, 2.0], 2.0, None) == 4.0
+def test_overhead_is_relative_to_the_calls_between() -> None:
+    taken = Turns((4.0, 9.0, 4.0), (1.0, 2.0, 1.0), (2.0, 3.0, 4.0))
+    assert capturing._overhead(taken, 8.0) == 2.0
+    assert capturing._overhead(replace(taken, unrecorded_s=None), 8.0) == 0.5
+    assert capturing._overhead(replace(taken, unrecorded_s=None), 0.0) is None
 
 
 def test_every_profiled_step_has_the_pace_around_it() -> None:
     seen = profile(chain(4))
-    assert len(seen.paces_s) == len(seen.trace.steps) == STEPS
-    assert min(seen.paces_s) > 0
-    assert seen.typical_pace_s in seen.paces_s
-    assert columns(seen, launches=False).profiled_pace_s == seen.typical_pace_s
+    assert len(seen.turns.paces_s) == len(seen.trace.steps)
+    assert min(seen.turns.paces_s) > 0
+    found = columns(seen, launches=False)
+    assert found.profiled_pace_s == seen.turns.paces_s[seen.place]
+    assert found.profiled_latency_rounds_s == seen.turns.unrecorded_s
+    assert found.kernels_s == found.profiled_kernels_rounds_s[seen.place]
 
 
 def test_steps_that_do_different_things_are_noted() -> None:
-    lengths = iter([1, 1, 2, 1, 2, 1])
+    calls = count()
     x = torch.rand(4)
 
     def step() -> None:
-        for _ in range(next(lengths)):
+        for _ in range(1 + next(calls) % 2):
             torch.sin(x)
 
     assert profile(step).notes == (

@@ -24,7 +24,7 @@ def with_step(sane: Profile, lost: int = 0, **changes: float) -> Profile:
     facts = replace(sane.trace.steps[0], kernels=100, kernels_s=1e-3, busy_s=1e-3, span_s=2e-3)
     left_out = Counter(lost=lost)
     trace = replace(sane.trace, steps=(replace(facts, **changes),), left_out=left_out)  # type: ignore[arg-type]
-    return replace(sane, trace=trace)
+    return replace(sane, trace=trace, place=0)
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,6 @@ def test_implausible_profiles_are_flagged(sane: Profile) -> None:
         "profile_busy_exceeds_span",
     )
     assert contradictions.flags(with_step(sane, lost=2), None) == ("profile_lost_events",)
-    empty = replace(sane, trace=replace(sane.trace, steps=()))
+    empty = replace(sane, trace=replace(sane.trace, steps=()), place=None)
     assert contradictions.flags(empty, 1.0) == ("profile_empty",)
     assert empty.typical is None
-
-
-def test_the_typical_step_has_the_median_span_at_equal_pace(sane: Profile) -> None:
-    first = sane.trace.steps[0]
-    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
-    of_three = replace(sane, trace=replace(sane.trace, steps=steps), paces_s=(0.3, 0.1, 0.1))
-    assert of_three.typical.span_s == 1.1, "10, 11 and 20 times the pace"
-    assert of_three.typical_pace_s == 0.1
-    one_lost = replace(of_three, paces_s=(0.3, 0.1))
-    assert (one_lost.typical.span_s, one_lost.typical_pace_s) == (2.0, None)
-
-
-def test_the_typical_step_is_a_measured_step(sane: Profile) -> None:
-    base = sane.trace.steps[0]
-    steps = tuple(replace(base, span_s=span) for span in (3.0, 1.0, 9.0, 2.0))
-    assert replace(sane, trace=replace(sane.trace, steps=steps)).typical is steps[3]
