@@ -203,11 +203,11 @@ METRICS = (
            "and where a flag marks the profile as unreliable"),
     Metric("residual_s", profiler_agreement.residual_s, "s", "neither",
            "work_s × (1 - profiled ÷ clocked work), in each process. On a CPU the profiled work is "
-           "kernels_s ÷ profiled_pace_s, the clocked one the median over rounds of (latency - "
-           "dispatch) ÷ pace (negative if profiled kernels include a part of dispatch, and no "
-           "check where dispatch_share is more than 1/6). On CUDA they are device_busy_s and "
-           "device_s (leaving the pauses between kernels), which cannot be paired, as the pace is "
-           "the host's. Null where a flag marks the profile as unreliable"),
+           "the median share of kernels in profiled_latency_rounds_s, the clocked one 1 - "
+           "dispatch_share (negative if profiled kernels include a part of dispatch, and no check "
+           "where dispatch_share is more than 1/6). On CUDA they are device_busy_s and device_s "
+           "(leaving the pauses between kernels), which cannot be paired, as the pace is the "
+           "host's. Null where a flag marks the profile as unreliable"),
     Metric("fusion_gain", part("_fusion", "gain.value"), "1", "higher",
            "work of plain eager with the same grad axis and dtype ÷ work of this row, each through "
            "its own baseline, as times differ between processes: on CUDA this row's device_gain ÷ "

@@ -195,7 +195,7 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
         made.trace.steps[0], span_s=9.0, heaviest_kernels=(facts.Heavy("a", 20, 5.0),)
     )
     steps = (longest, *made.trace.steps)
-    taken = Turns((2.0,) * 3, (2e-5, 3e-5, 4e-5), (2.0,) * 3)
+    taken = Turns((2.0,) * 3, (2e-5, 3e-5, 4e-5), (2.0, 2.0, 2.5))
     place = typical(steps, taken)
     profile = replace(made, trace=replace(made.trace, steps=steps), turns=taken, place=place)
     found = columns(profile, launches=False)
@@ -205,7 +205,7 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
     ]
     assert found.kernels_s == 1.0
     assert found.profiled_kernels_rounds_s == (1.0, 1.0, 1.0)
-    assert found.profiled_latency_rounds_s == (2.0, 2.0, 2.0)
+    assert found.profiled_latency_rounds_s == (2.0, 2.0, 2.5)
     assert found.profiled_pace_s == 3e-5, "of the typical step, which is the second"
 
 
