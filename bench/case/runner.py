@@ -18,16 +18,11 @@ from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
-from modescope.bench.steps import compiler, modes
+from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
-
-UNTUNED = (
-    "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
-    "again, which is part of this sweep; measured alone it gets its own row"
-)
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -59,7 +54,7 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
-    _settle(case, plan)
+    settle(case, plan)
     candidate, last_check, findings = _timed(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
@@ -71,7 +66,7 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
     return Result("ok", None, last_check(case, plan, device, findings))
 
 
-def _settle(case: Case, plan: Plan) -> None:
+def settle(case: Case, plan: Plan) -> None:
     """Sets everything global that a measurement depends on."""
     torch.set_num_threads(case.threads)
     torch.set_float32_matmul_precision(modes.MATMUL_PRECISION.get(case.variant.dtype, "highest"))
@@ -112,7 +107,7 @@ def _timed(
     candidate = enter(subject, case.variant, case, device, plan)
     findings = _describe(candidate, findings)
     if plan.untuned and candidate.facts.tuned_nothing:
-        raise Ended("skipped", UNTUNED.format(other=plan.untuned), findings)
+        raise Ended("skipped", backends.UNTUNED.format(other=plan.untuned), findings)
     progress("check")
     findings = judge.judge(candidate.built, findings)
     progress("baseline")

@@ -137,7 +137,7 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
     """
     logs = _varied(differences)
     effect = None if logs is None else orders.order_effect(logs, case_first)
-    return effect and Effect(effect.z, effect.p, math.expm1(effect.difference))
+    return None if effect is None else Effect(effect.z, effect.p, math.expm1(effect.difference))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ class Compiled:
         )
 
 
+UNTUNED = (
+    "autotuning had nothing to choose between, so this would measure the kernels of mode={other} "
+    "again, which is part of this sweep; measured alone it gets its own row"
+)
+"""Why a case that autotunes is skipped in a sweep that measures the mode `other`."""
+
+
 @dataclass(frozen=True)
 class Compilation:
     """What the checks of backends need to know of a variant's first call."""

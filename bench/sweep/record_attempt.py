@@ -7,10 +7,12 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 
 from modescope.bench.records import parquet, results
 from modescope.bench.records.results import Findings, Result
+from modescope.bench.steps import backends
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
 
@@ -57,11 +59,29 @@ def measure(
     return run_id
 
 
+def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
+    """Whether a trial finds nothing to tune; False where it fails, as then the case is measured."""
+    with compiler_cache.of("cold") as variables:
+        outcome = isolation.call(
+            "modescope.bench.case.tuning_trial:nothing_to_tune",
+            job.case,
+            job.plan,
+            timeout_s=job.plan.timeout_s,
+            log=log,
+            variables=variables,
+            on_phase=on_phase,
+        )
+    return outcome.value is True
+
+
 def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     if job.refusal:
         return Result("skipped", job.refusal, Findings())
     logs = job.plan.study_folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{run_id}.log"
+    if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
+        return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
     with compiler_cache.of(job.plan.compile_cache) as variables:
         outcome = isolation.call(
             "modescope.bench.case.runner:run",
@@ -69,7 +89,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
             job.plan,
             run_id,
             timeout_s=job.plan.timeout_s,
-            log=logs / f"{run_id}.log",
+            log=log,
             variables=variables,
             on_phase=on_phase,
         )

@@ -171,6 +171,17 @@ def broken() -> Built:
     return _applied(_in_two)
 
 
+def _product_after_a_break(weight: Tensor, x: Tensor) -> Tensor:
+    y = (weight * x).expand(4, -1, -1).contiguous()
+    torch._dynamo.graph_break()
+    return torch.bmm(y, y.transpose(1, 2).contiguous())
+
+
+def product_after_a_break() -> Built:
+    """Two graphs, of which the second has a batched matrix product, for which there are kernels."""
+    return _applied(_product_after_a_break)
+
+
 def _print_within_cond(weight: Tensor, x: Tensor) -> Any:
     def told(y: Tensor) -> Tensor:
         print("within a branch")

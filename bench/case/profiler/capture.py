@@ -89,7 +89,7 @@ def _without_importing_inductor() -> AbstractContextManager[object]:
 def _overhead(taken: Turns, expected_s: float) -> float | None:
     """Relative to the unrecorded call beside each; on a device that queues, to `expected_s`."""
     if taken.unrecorded_s is not None:
-        return median(map(truediv, taken.latencies_s, taken.unrecorded_s))
+        return float(median(map(truediv, taken.latencies_s, taken.unrecorded_s)))
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 

@@ -13,9 +13,10 @@ from itertools import pairwise
 from statistics import median
 
 import torch
+from torch._C._autograd import _enable_record_function
 
 from modescope.bench.case.profiler.steps import STEP
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Device, Step
 from modescope.bench.timing import pace
 
 MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
@@ -39,7 +40,7 @@ class _Beside:
     unrecorded_s: float | None
 
 
-def take(step: Step, device: Hardware, expected_s: float) -> Turns:
+def take(step: Step, device: Device, expected_s: float) -> Turns:
     """Profiles `step`, which takes about `expected_s`, as often as `count` says.
 
     To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
@@ -59,13 +60,13 @@ def take(step: Step, device: Hardware, expected_s: float) -> Turns:
     )
 
 
-def count(device: Hardware, expected_s: float) -> int:
+def count(device: Device, expected_s: float) -> int:
     """The number of profiled calls of a step that takes about `expected_s`; 0.0: unknown."""
     most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
     return max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
 
 
-def _beside(step: Step, device: Hardware) -> _Beside:
+def _beside(step: Step, device: Device) -> _Beside:
     pace_s = median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
     if device.queues:
         return _Beside(pace_s, None)
@@ -79,14 +80,14 @@ def _beside(step: Step, device: Hardware) -> _Beside:
 @contextmanager
 def _unrecorded() -> Iterator[None]:
     """Within it, a running profiler records nothing of this thread and costs nothing."""
-    torch.autograd._enable_record_function(False)
+    _enable_record_function(False)
     try:
         yield
     finally:
-        torch.autograd._enable_record_function(True)
+        _enable_record_function(True)
 
 
-def _ranged(step: Step, device: Hardware) -> float:
+def _ranged(step: Step, device: Device) -> float:
     start = device.clock()
     with torch.profiler.record_function(STEP):
         step()
