@@ -187,7 +187,7 @@ def die(*arguments, **options):
     with leftovers.scratch():
         os.kill(os.getpid(), 9)
 
-pq.write_table = die
+pq.ParquetWriter.write_table = die
 store.write(record(), Path(sys.argv[1]))
 """
 
@@ -206,12 +206,12 @@ def test_leftovers_of_a_killed_process_are_recognised(runs: Path, temporary: Pat
 
 def test_a_file_being_written_is_kept(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another sweep may start in the same study."""
-    write_table = pq.write_table
+    write_table = pq.ParquetWriter.write_table
 
     def meanwhile(*arguments: Any, **options: Any) -> None:
         write_table(*arguments, **options)
         leftovers.clear(runs)
 
-    monkeypatch.setattr(pq, "write_table", meanwhile)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", meanwhile)
     path = parquet.write(record(), runs)
     assert list(runs.iterdir()) == [path]

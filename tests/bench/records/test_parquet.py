@@ -70,13 +70,12 @@ def test_the_footer_names_the_schema_and_the_environment(tmp_path: Path) -> None
     assert json.loads(footer[b"modescope.environment"]) == asdict(made.environment)
 
 
-def disk_full(table: pa.Table, file: Any, **options: Any) -> NoReturn:
-    file.write(b"half a file")
+def disk_full(writer: pq.ParquetWriter, table: pa.Table) -> NoReturn:
     raise OSError(28, "No space left on device")
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pq, "write_table", disk_full)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", disk_full)
     with pytest.raises(OSError, match="No space left"):
         parquet.write(record(), tmp_path)
     assert list(tmp_path.iterdir()) == []
