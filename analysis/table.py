@@ -105,7 +105,7 @@ def csv(rows: pd.DataFrame) -> str:
     whole += [metric.name for metric in METRICS if metric.unit in ("rounds", "bytes")]
     table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null
     lists = [f.name for f in SCHEMA if f.name in table and str(f.type).startswith("list")]
-    for name in lists:
+    for name in (*lists, "flags_touch"):
         table[name] = [_joined(values) for values in table[name]]
     return table.to_csv(index=False)
 

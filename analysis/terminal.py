@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from modescope.analysis.format import phrases
+from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, MEASURED, Column, distinguishing, wanted
 from modescope.analysis.format.paragraphs import WIDTH, beneath
@@ -19,7 +19,7 @@ _GAP = "  "
 
 
 def lines(frame: pd.DataFrame) -> list[str]:
-    """Column titles, a block per section (same work, same machine), and a line per note."""
+    """Column titles, a block per section (same work, same machine), and lines of notes."""
     blocks = row_parts(phrases.as_rows(ordered(frame)), SECTION)
     every = [row for block in blocks for row in block]
     marks = _marks(every)
@@ -40,6 +40,8 @@ def lines(frame: pd.DataFrame) -> list[str]:
             result += _with_reason(row, _join(cells, columns, widths), alone=len(every) == 1)
     for note, mark in marks.items():
         result += textwrap.wrap(f"{mark} {note}", WIDTH, subsequent_indent="  ")
+    for note in (disturbed.legend(every), disturbed.banner(every)):
+        result += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
     return result
 
 

@@ -29,9 +29,14 @@ def fusion_gain(row: Row) -> str:
 
 
 def latency(row: Row) -> str:
-    """`357 µs [355, 359]`; without the brackets if there is no interval."""
+    """`357 µs [355, 359]`; without the brackets if there is no interval; `~357 µs` if flagged."""
     ends = row["latency_ci_low_s"], row["latency_ci_high_s"]
-    return numbers.duration_interval(row["latency_s"], *ends)
+    return approximate(numbers.duration_interval(row["latency_s"], *ends), row, "latency")
+
+
+def approximate(text: str, row: Row, *figures: str) -> str:
+    """`~357 µs`: the text of a figure, marked where a flag makes one of `figures` doubtful."""
+    return f"~{text}" if text != UNKNOWN and phrases.flags(row, *figures) else text
 
 
 def first_call(row: Row) -> str:
@@ -136,7 +141,7 @@ def outcome(row: Row) -> str:
 
 
 def remarks(row: Row) -> str:
-    """What a reader must know beside the numbers: smoke budget, flags, repeated measurement."""
+    """What a reader must know beside the numbers: smoke budget, flags of the speedup, repeats."""
     breaks_allowed = row["compile"] != "none" and row["fullgraph"] is False
     in_its_name = "fullgraph" in (row["apart"] or "")
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
@@ -145,7 +150,7 @@ def remarks(row: Row) -> str:
         phrases.checked(row),
         phrases.accepted_knowingly(row),
         phrases.baseline_accepted(row),
-        *phrases.flags(row),
+        *phrases.flags(row, "speedup"),
         "fullgraph=false" if breaks_allowed and not in_its_name else "",
         _breaks_counted(row) if row["graph_breaks"] else "",
         f"newest of {row['measured_times']}" if row["measured_times"] > 1 else "",

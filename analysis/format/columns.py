@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from modescope.analysis.format import cells, numbers, phrases
@@ -40,6 +40,11 @@ def _clock(name: str, spare: int = 0) -> Column:
     return _number(numbers.duration, name, f"{name}_s", spare)
 
 
+def _approximate(column: Column, *figures: str) -> Column:
+    """The column with a mark at each cell of which a flag makes one of `figures` doubtful."""
+    return replace(column, cell=lambda row: cells.approximate(column.cell(row), row, *figures))
+
+
 _size = partial(_number, numbers.size)
 _count = partial(_number, numbers.count)
 _factor = partial(_number, numbers.factor)
@@ -56,9 +61,9 @@ VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
 ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
-KERNELS = _count("kernels", "kernels", spare=6)
+KERNELS = _approximate(_count("kernels", "kernels", spare=6), "profile")
 FUSION = Column("fusion gain [95 %]", cells.fusion_gain, optional=True, key="fusion_gain")
-PEAK = _size("peak", "peak_bytes", spare=9)
+PEAK = _size("peak", "peak_bytes", spare=2)
 SLOWEST_PACE = Column(
     "slowest pace", lambda row: numbers.share(row["pace_slowest"], 1), ">", True, key="pace_slowest"
 )
@@ -66,20 +71,22 @@ AT_FULL_PACE = _number(numbers.duration, "at full pace", "latency_at_full_pace_s
 # Parts of a training step. A narrow table omits first what differs least between modes.
 _SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
 PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
+_DISPATCH = _approximate(_clock("dispatch", spare=1), "latency", "split")
+_DEVICE = _approximate(_clock("device", spare=3), "device")
 _HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="host_s")
 
 # For runs that ended ok. Other rows show their reason in place of these columns.
 MEASURED = (
-    Column("latency", lambda row: numbers.duration(row["latency_s"]), ">"),
+    _approximate(Column("latency", lambda row: numbers.duration(row["latency_s"]), ">"), "latency"),
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
     *PARTS,
-    _clock("dispatch", spare=1),
-    _clock("device", spare=3),
+    _DISPATCH,
+    _DEVICE,
     _HOST,
     KERNELS,
-    _factor("fusion", "fusion_gain", spare=5),
+    _approximate(_factor("fusion", "fusion_gain", spare=5), "split"),
     PEAK,
     FIRST_CALL,
     PAYS_AFTER,
@@ -110,7 +117,9 @@ FURTHER = (
     SLOWEST_PACE,
     AT_FULL_PACE,
     _HOST,
-    *(_clock(name) for name in ("device", "pipelined", "dispatch")),
+    _DEVICE,
+    _clock("pipelined"),
+    _DISPATCH,
     *PARTS,
     Column("of the step", lambda row: numbers.share(row["parts_ratio"], 1), ">", True,
            key="parts_ratio"),

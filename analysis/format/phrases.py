@@ -154,9 +154,17 @@ def not_in_effect(row: Row) -> bool:
     return row["in_effect"] is not None and not row["in_effect"]
 
 
-def flags(row: Row) -> list[str]:
-    """The flags that the row raised."""
-    return [] if row["flags"] is None else list(row["flags"])
+def flags(row: Row, *touching: str) -> list[str]:
+    """The flags that the row raised; with `touching`, those that make one of these doubtful.
+
+    `touching`: values of `analysis.rows.flags.Figure`, which are those of the column `flags_touch`.
+    """
+    if row["flags"] is None:
+        return []
+    if not touching:
+        return list(row["flags"])
+    pairs = zip(row["flags"], row["flags_touch"], strict=True)
+    return [flag for flag, figure in pairs if figure in touching]
 
 
 _CHECKED = {"not": "not checked", "without_randomness": "checked without randomness"}

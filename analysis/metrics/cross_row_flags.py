@@ -8,6 +8,7 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import flags as rules
 from modescope.analysis.rows.flags import differ
 from modescope.analysis.rows.select import SECTION, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
@@ -26,6 +27,11 @@ def flags(rows: pd.DataFrame) -> pd.Series:
     up = set(_contradicted(rows))
     lists = ([*raised, *([GATE] if at in up else [])] for at, raised in rows["_flags"].items())
     return per_row(rows, lists, "object")
+
+
+def touched(rows: pd.DataFrame) -> pd.Series:
+    """What each flag of each row makes doubtful."""
+    return per_row(rows, map(rules.touched, flags(rows)), "object")
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:

@@ -254,6 +254,9 @@ METRICS = (
     Metric("flags", cross_row_flags.flags, "", "neither",
            "the stored flags of all processes of the case, those raised by their rounds, clocks "
            "and counts (analysis.rows.flags), and those from a comparison with another row"),
+    Metric("flags_touch", cross_row_flags.touched, "", "neither",
+           "what each of these flags makes doubtful, in their order: speedup (without a baseline, "
+           "the latency), latency, device, split, roofline or profile"),
     Metric("cause", finding.cause, "", "neither",
            "codes of what explains the result (see Causes), the most important first, joined by ;; "
            "null where the columns decide none, and for budget=smoke"),
@@ -282,5 +285,5 @@ CONTRACT = (
     "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
     "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
     "unchecked_outputs", "baseline_error", "checked", "checked_note", "loss_scale",
-    "overflow_skipped", "flops", "roofline_fraction", "flags", "cause", "cause_text",
+    "overflow_skipped", "flops", "roofline_fraction", "flags", "flags_touch", "cause", "cause_text",
 )  # fmt: skip

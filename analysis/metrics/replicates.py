@@ -51,6 +51,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
         for name, dtype in _COMBINED.items()
     }
     table = shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
+    table = table.copy()  # defragmented, or pandas warns when many columns are added
     return table.assign(apart=identity.apart(table))
 
 

@@ -14,7 +14,7 @@ from modescope.analysis.recommend.exclusions import fits_into, refusal
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import Choice, Question, Recommendation, Refusal, Tie
 from modescope.analysis.rows import intervals
-from modescope.analysis.rows.flags import ON_SPEEDUP
+from modescope.analysis.rows.flags import Figure
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 _OPEN = "this data cannot show a difference"
@@ -93,7 +93,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         peak_bytes=peaks[0],
         extra_bytes=None if None in peaks else peaks[0] - peaks[1],
         processes=row["replicates"],
-        flags=tuple(flag for flag in phrases.flags(row) if flag in ON_SPEEDUP),
+        flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
         accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
     )

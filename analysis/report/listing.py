@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modescope.analysis.format import cells, columns, numbers, phrases
+from modescope.analysis.format import cells, columns, disturbed, numbers, phrases
 from modescope.analysis.format.columns import (
     AGAINST,
     BUDGET,
@@ -78,6 +78,7 @@ def listing(study: Study) -> dict[str, Any]:
         "columns": shown,
         "works": [_work(study, members, shown) for members in study.listed_sections()],
         "shared": _shared(rows),
+        "legend": disturbed.legend(rows),
         "unlisted": study.unlisted,
         "folder": study.folder,
     }

@@ -19,6 +19,7 @@ from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import figures, render, sections
+from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import LARGE, Study, period, places
 from modescope.analysis.rows.select import ordered
 from modescope.bench.records.errors import UsageError
@@ -84,6 +85,7 @@ def _context(
         "study": shown.name,
         "folder": shown.folder,
         "places": places(shown),
+        "ceilings": ceilings(shown),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "rows": len(rows),
         "large": LARGE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format import disturbed, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.merge_sizes import Advice, Span, fold
 from modescope.analysis.recommend.types import Question, Recommendation
@@ -66,10 +66,17 @@ def which(study: Study) -> dict[str, Any]:
             (_title(study, one, several), one) for one in advice
         ).items()
     ]
-    return {"works": works[:MOST_WORKS], "others": works[MOST_WORKS:], "wishes": _wishes(study)}
+    return {
+        "works": works[:MOST_WORKS],
+        "others": works[MOST_WORKS:],
+        "wishes": _wishes(study),
+        "banner": disturbed.banner(list(rows.values())),
+    }
 
 
-_NEEDED = tuple(dict.fromkeys((*NEEDED, "autocast", "baseline_error", "checked")))
+_NEEDED = tuple(
+    dict.fromkeys((*NEEDED, *disturbed.NEEDED, "autocast", "baseline_error", "checked"))
+)
 
 
 def _wishes(study: Study) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -14,67 +16,146 @@ from modescope.bench.stats.estimates import Estimate
 
 TOLERANCE = 0.05  # of an invariant: the noise that medians leave
 
-# flag -> meaning and remedy: flags that concern the speedup, which recommendations report
-ON_SPEEDUP = {
-    "no_steady_state": "warm-up ended before times settled: use a longer one (budget=thorough).",
-    "drift": "from the first rounds to the last the speedup changed by more than "
-    f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
-    f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was taken: "
-    "let the machine settle and measure again.",
-    "autocorrelated": "successive rounds are correlated, so the interval should be wider by "
-    f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
-    "processes (replicates=5).",
-    "bimodal": "the rounds have two levels more than "
-    f"{numbers.whole_percent(diagnostics.MODE_DISTANCE)} apart, and the median represents only "
-    "one: check with replicates=5 whether both recur, and stop other work on the machine.",
-    "order_effect": "the ratio depends on whether the case or the baseline ran first in a round, "
-    "as under a periodic load, and the speedup is the middle between the two: stop that load, or "
-    "change the length of a round (another budget), and measure again.",
-    "contended": "other processes competed for the cores, or a quota throttled this one "
-    "(cpu_wait_s, others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during "
-    "the measurement: stop them, lift the quota, or use fewer threads than there are cores.",
-    "throttled": "the clock was lowered during the measurement (device_clock_hz fell by more than "
-    f"{numbers.whole_percent(CLOCK_FALL)}, or throttle_reasons names a cause): let the device cool "
-    "down, or lock a clock within its limits, and measure again.",
+
+class Figure(StrEnum):
+    """What a flag makes doubtful."""
+
+    SPEEDUP = "speedup"  # the paired ratio; without a baseline, the latency
+    LATENCY = "latency"  # absolute times alone: the ratio withstands what slows both sides
+    DEVICE = "device"
+    SPLIT = "split"  # of a call, into dispatch and work
+    ROOFLINE = "roofline"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A diagnostic."""
+
+    touches: Figure
+    meaning: str  # and remedy
+
+
+FLAGS = {
+    "drift": Flag(
+        Figure.SPEEDUP,
+        "from the first rounds to the last the speedup changed by more than "
+        f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
+        f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was "
+        "taken: let the machine settle and measure again.",
+    ),
+    "autocorrelated": Flag(
+        Figure.SPEEDUP,
+        "successive rounds are correlated, so the interval should be wider by "
+        f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
+        "processes (replicates=5).",
+    ),
+    "bimodal": Flag(
+        Figure.SPEEDUP,
+        f"the rounds have two levels more than {numbers.whole_percent(diagnostics.MODE_DISTANCE)} "
+        "apart, and the median represents only one: check with replicates=5 whether both recur, "
+        "and stop other work on the machine.",
+    ),
+    "baseline_wrong": Flag(
+        Figure.SPEEDUP,
+        "the baseline's own result is off, so nothing is compared with it: choose another "
+        "baseline.mode or baseline.dtype.",
+    ),
+    "baseline_not_in_effect": Flag(
+        Figure.SPEEDUP,
+        "the baseline did not do what its name says, so there is no speedup against it: choose "
+        "another baseline.mode or baseline.dtype.",
+    ),
+    "no_steady_state": Flag(
+        Figure.LATENCY,
+        "warm-up ended before times settled: use a longer one (budget=thorough).",
+    ),
+    "order_effect": Flag(
+        Figure.LATENCY,
+        "times depend on whether the case or the baseline ran first in a round, as under a "
+        "periodic load. The effect is taken off the speedup, but not off the latencies: stop that "
+        "load, or change the length of a round (another budget), and measure again.",
+    ),
+    "contended": Flag(
+        Figure.LATENCY,
+        "other processes competed for the cores, or a quota throttled this one (cpu_wait_s, "
+        "others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during the "
+        "measurement: stop them, lift the quota, or use fewer threads than there are cores.",
+    ),
+    "throttled": Flag(
+        Figure.LATENCY,
+        "the clock was lowered during the measurement (device_clock_hz fell by more than "
+        f"{numbers.whole_percent(CLOCK_FALL)}, or throttle_reasons names a cause): let the device "
+        "cool down, or lock a clock within its limits, and measure again.",
+    ),
+    "queue_full": Flag(
+        Figure.DEVICE,
+        "the device queue held fewer calls than a block of device time needs (device_calls of "
+        "device_calls_wanted), so device_s is less precise: a mode with fewer launches, such as "
+        "cuda-graph, measures it better.",
+    ),
+    "not_isolable": Flag(
+        Figure.DEVICE,
+        "launches could not be queued ahead, so device_s is unknown: the mode waits for the "
+        "device within a call, or overfills its queue.",
+    ),
+    "graph_contradicts_gate": Flag(
+        Figure.DEVICE,
+        "device times of plain eager and of eager captured in a graph (mode=cuda-graph), each "
+        "relative to the baseline's in its own rounds (device_gain), differ by more than "
+        f"{numbers.whole_percent(TOLERANCE)} although both run the same kernels: a graph shortens "
+        "the pauses between many small kernels; compare kernels_s of both.",
+    ),
+    "broken_invariant": Flag(
+        Figure.SPLIT,
+        "latency, host, device and pipelined time of the same rounds contradict each other by "
+        f"more than {numbers.whole_percent(TOLERANCE)} of the latency, so the split of a call is "
+        "unreliable: other work disturbed one of them, or they were read one after the other "
+        "(files of schema version 2 and older) while the machine changed its pace; measure again.",
+    ),
+    "split_disagrees": Flag(
+        Figure.SPLIT,
+        "the profiler's kernels (kernels_s) differ from latency less dispatch by more than "
+        f"{numbers.whole_percent(profiler_agreement.TOLERANCE)}, both as shares of calls beside "
+        "them (checked where dispatch is at most "
+        f"{numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split "
+        "and fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead "
+        "is far above 1, the profiled calls were slower than the timed ones).",
+    ),
+    roofline.BEATEN: Flag(
+        Figure.ROOFLINE,
+        "the work took less than the floor set by the ceilings of the device (roofline_fraction "
+        "above 1), so the floor is invalid: data in a cache moves faster than "
+        "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
+        "larger shape.",
+    ),
+    "profile_empty": Flag(
+        Figure.PROFILE,
+        "the profiler recorded no step, so kernels and idle time are unknown: profile again, with "
+        "no other profiler attached to the process or the GPU.",
+    ),
+    "profile_busy_exceeds_span": Flag(
+        Figure.PROFILE,
+        "the profile shows more busy time than the call lasted, so its clocks disagree: ignore "
+        "the profile, and measure again.",
+    ),
+    "profile_lost_events": Flag(
+        Figure.PROFILE,
+        "launches in the trace have no kernel there, so kernels and busy time are too low: "
+        "profile a smaller shape, which fits the profiler's buffers.",
+    ),
+    "profile_contradicts_device_time": Flag(
+        Figure.PROFILE,
+        "kernels under the profiler and device_s differ by more than "
+        f"{numbers.whole_percent(profiler_agreement.TOLERANCE)}, so idle time is unreliable: let "
+        "clocks settle or lock them, and measure again.",
+    ),
 }
-FLAGS = ON_SPEEDUP | {
-    "baseline_wrong": "the baseline's own result is off, so nothing is compared with it: choose "
-    "another baseline.mode or baseline.dtype.",
-    "baseline_not_in_effect": "the baseline did not do what its name says, so there is no speedup "
-    "against it: choose another baseline.mode or baseline.dtype.",
-    "queue_full": "the device queue held fewer calls than a block of device time needs "
-    "(device_calls of device_calls_wanted), so device_s is less precise: a mode with fewer "
-    "launches, such as cuda-graph, measures it better.",
-    "not_isolable": "launches could not be queued ahead, so device_s is unknown: the mode waits "
-    "for the device within a call, or overfills its queue.",
-    "broken_invariant": "latency, host, device and pipelined time of the same rounds contradict "
-    f"each other by more than {numbers.whole_percent(TOLERANCE)} of the latency, so the split of a "
-    "call is unreliable: other work disturbed one of them, or they were read one after the other "
-    "(files of schema version 2 and older) while the machine changed its pace; measure again.",
-    "graph_contradicts_gate": "device times of plain eager and of eager captured in a graph "
-    "(mode=cuda-graph), each relative to the baseline's in its own rounds (device_gain), differ by "
-    f"more than {numbers.whole_percent(TOLERANCE)} although both run the same kernels: a graph "
-    "shortens the pauses between many small kernels; compare kernels_s of both.",
-    "split_disagrees": "the profiler's kernels (kernels_s) differ from latency less dispatch by "
-    f"more than {numbers.whole_percent(profiler_agreement.TOLERANCE)}, both relative to the "
-    "machine's pace (checked where dispatch is at most "
-    f"{numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split and "
-    "fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead is far "
-    "above 1, the profiled calls were slower than the timed ones).",
-    roofline.BEATEN: "the work took less than the floor set by the ceilings of the device "
-    "(roofline_fraction above 1), so the floor is invalid: data in a cache moves faster than "
-    "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
-    "larger shape.",
-    "profile_empty": "the profiler recorded no step, so kernels and idle time are unknown: profile "
-    "again, with no other profiler attached to the process or the GPU.",
-    "profile_busy_exceeds_span": "the profile shows more busy time than the call lasted, so its "
-    "clocks disagree: ignore the profile, and measure again.",
-    "profile_lost_events": "launches in the trace have no kernel there, so kernels and busy time "
-    "are too low: profile a smaller shape, which fits the profiler's buffers.",
-    "profile_contradicts_device_time": "kernels under the profiler and device_s differ by more "
-    f"than {numbers.whole_percent(profiler_agreement.TOLERANCE)}, so idle time is unreliable: let "
-    "clocks settle or lock them, and measure again.",
-}
+
+
+def touched(names: Iterable[str]) -> list[str]:
+    """What each of these flags touches; unknown flags, of a later version, count as `speedup`."""
+    return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
 
 
 def raised(run: Row) -> list[str]:

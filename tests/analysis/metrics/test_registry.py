@@ -118,11 +118,14 @@ def test_a_mode_that_is_not_in_effect_does_not_pay_or_fail_to_pay(
         assert cells.break_even(row) == expected
 
 
+LISTS = ("flags", "flags_touch")
+
+
 @pytest.mark.parametrize("status", ["failed", "wrong_result", "oom", "timeout", "crashed"])
 def test_only_ok_rows_have_derived_values(tmp_path: Path, status: str) -> None:
     passes = profiled(9, 1e-4) | memory(1000, 10) | BOUNDS | GENERATED | cpu_clocks(357e-6, 50e-6)
     row = _row(tmp_path, record(status=status, reason="it went wrong", **passes))
-    assert [m.name for m in METRICS if m.name != "flags" and pd.notna(row[m.name])] == []
+    assert [m.name for m in METRICS if m.name not in LISTS and pd.notna(row[m.name])] == []
 
 
 def test_smoke_rows_have_values_but_no_verdict(tmp_path: Path) -> None:
@@ -165,7 +168,8 @@ def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
 
 _NO_WAY_IS_BETTER = {
     "baseline_latency_s", "verdict", "mde", "rounds", "host_wait_s", "device_idle_s", "bound_by",
-    "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags", "cause", "cause_text",
+    "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags", "flags_touch", "cause",
+    "cause_text",
     "parts_ratio",
     "parts_residual_s", "parts_ratio_ci_low", "parts_ratio_ci_high", "pace",
     "pace_slowest",
@@ -342,4 +346,4 @@ def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:
     added = set(rows.columns) - set(before.columns)
     counted = {"replicates", "replicates_not_ok", "process_run_ids", "apart"}
     assert added == counted | {metric.name for metric in METRICS}
-    assert [list(raised) for raised in rows["flags"]] == [[], []]
+    assert [list(values) for name in LISTS for values in rows[name]] == [[]] * 4

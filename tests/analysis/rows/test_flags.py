@@ -184,4 +184,5 @@ def test_every_flag_in_the_code_is_explained_and_no_other() -> None:
 
 
 def test_every_meaning_is_one_sentence() -> None:
-    assert all(meaning.endswith(".") and meaning.count(".") <= 3 for meaning in FLAGS.values())
+    meanings = [flag.meaning for flag in FLAGS.values()]
+    assert all(text.endswith(".") and text.count(".") <= 3 for text in meanings)

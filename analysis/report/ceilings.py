@@ -1,0 +1,45 @@
+"""The rates that were measured as a device's highest, for the header of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.report.study import MOST_PLACES, Study
+
+
+def ceilings(study: Study) -> str:
+    """`Measured ceilings: 73 GFLOP/s in fp32, 225 GFLOP/s in bf16; memory 29 to 94 GB/s`.
+
+    Of each place, where there are several; empty where nothing was measured, or of too many places.
+    Memory rates are those of transfers as large as the calls, which caches make differ.
+    """
+    named = [*phrases.PLACE, "dtype", "ceiling_flops_per_s", "ceiling_bytes_per_s"]
+    rows = phrases.as_rows(study.rows[named])
+    places = phrases.grouped((study.place(row), row) for row in rows)
+    texts = {place: text for place, members in places.items() if (text := _rates(members))}
+    if not texts or len(places) > MOST_PLACES:
+        return ""
+    if len(places) == 1:
+        return f"Measured ceilings: {texts.popitem()[1]}"
+    return "Measured ceilings: " + ". ".join(f"{place}: {text}" for place, text in texts.items())
+
+
+def _rates(rows: Sequence[Row]) -> str:
+    computing = phrases.grouped(
+        (row["dtype"], row["ceiling_flops_per_s"]) for row in rows if row["ceiling_flops_per_s"]
+    )
+    texts = [
+        ", ".join(
+            f"{_span(rates, 'FLOP/s')} in {dtype}" for dtype, rates in sorted(computing.items())
+        )
+    ]
+    moving = [row["ceiling_bytes_per_s"] for row in rows if row["ceiling_bytes_per_s"]]
+    texts += [f"memory {_span(moving, 'B/s')}"] if moving else []
+    return "; ".join(filter(None, texts))
+
+
+def _span(rates: Sequence[float], unit: str) -> str:
+    low, high = (numbers.rate(end, unit) for end in (min(rates), max(rates)))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,69 @@
+"""What a table says of its flags: marks, a legend, a banner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from modescope.analysis.format import cells, disturbed
+from modescope.analysis.rows.flags import FLAGS, Figure, touched
+
+
+def row(*flags: str, **columns: Any) -> dict[str, Any]:
+    return {
+        "status": "ok",
+        "budget_rank": 1,
+        "flags": list(flags),
+        "flags_touch": touched(flags),
+        "pace_slowest": 0.97,
+    } | columns
+
+
+def test_a_figure_is_marked_by_the_flags_that_touch_it() -> None:
+    assert cells.approximate("3 µs", row("contended", "drift"), "latency") == "~3 µs"
+    assert cells.approximate("3 µs", row("contended"), "split") == "3 µs"
+    assert cells.approximate("3 µs", row("drift"), "latency") == "3 µs"
+    assert cells.approximate("–", row("contended"), "latency") == "–"
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_each_flag_is_a_remark_or_in_the_legend(flag: str) -> None:
+    in_legend = flag in disturbed.legend([row(flag)])
+    assert in_legend is (FLAGS[flag].touches != Figure.SPEEDUP)
+
+
+def test_a_legend_counts_the_rows_of_each_flag() -> None:
+    rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
+    assert "(contended 2 rows, split_disagrees 1 row)" in disturbed.legend(rows)
+    assert disturbed.legend([row("drift"), row()]) == ""
+
+
+def test_a_flag_of_a_later_version_is_a_remark() -> None:
+    assert touched(["shaken", "contended"]) == ["speedup", "latency"]
+
+
+@pytest.mark.parametrize("flag", disturbed.CONDITIONS)
+def test_more_than_half_of_the_rows_make_a_banner(flag: str) -> None:
+    half = [row(flag), row()]
+    assert disturbed.banner(half) == ""
+    text = disturbed.banner([row(flag), *half])
+    assert disturbed.CONDITIONS[flag] in text
+    assert "measure again" in text
+
+
+@pytest.mark.parametrize("columns", [{"status": "skipped"}, {"budget_rank": 0}])
+def test_only_measured_rows_count_for_a_banner(columns: dict[str, Any]) -> None:
+    assert disturbed.banner([row("contended"), row(), row("contended", **columns)]) == ""
+    assert disturbed.banner([row("contended"), row(**columns)])
+    assert disturbed.banner([row("contended", **columns)]) == ""
+
+
+def test_a_slow_machine_makes_a_banner_with_its_slowest_pace() -> None:
+    slow = [row(pace_slowest=0.57), row(pace_slowest=0.6), row(pace_slowest=None)]
+    assert "it ran at down to 57 % of its speed" in disturbed.banner(slow)
+    assert disturbed.banner([row(pace_slowest=0.57), row()]) == ""
+
+
+def test_the_conditions_of_a_banner_touch_absolute_times() -> None:
+    assert {FLAGS[flag].touches for flag in disturbed.CONDITIONS} == {Figure.LATENCY}
