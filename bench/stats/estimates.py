@@ -237,10 +237,15 @@ def rounds_needed(
     The interval is that of the ratio, or of the case's duration without a baseline.
     """
     pilot = speedup(case_s, [1.0] * len(case_s) if baseline_s is None else baseline_s)
+    return rounds_for(pilot, len(case_s), half_width, low, high)
+
+
+def rounds_for(pilot: Estimate | None, rounds: int, half_width: float, low: int, high: int) -> int:
+    """`rounds_needed`, from the estimate that a pilot of so many rounds gave."""
     spread = _log_half_width(pilot)
     if spread is None:
         return high
-    needed = len(case_s) * (spread / math.log1p(half_width)) ** 2
+    needed = rounds * (spread / math.log1p(half_width)) ** 2
     return max(low, math.ceil(min(high, needed)))
 
 

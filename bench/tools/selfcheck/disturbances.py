@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.records.cases import Budget
+from modescope.bench.stats import estimates
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.paired import paired
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, percent
@@ -19,6 +19,16 @@ from modescope.bench.tools.testbed.workloads import built, lengthened
 
 OFF = 0.01
 FALSE_FLAGS = 0.05
+RESOLVED = 0.02 / 6
+"""Half-width of the interval of a comparison that is disturbed, a sixth of the planted 2 %.
+
+How small a disturbance a test of n rounds detects depends on their noise as the interval does, so
+a disturbance of fixed size needs more rounds where the noise is larger. For normal noise of
+standard deviation s, Kendall's tau has z = 0.42 d sqrt(n) / s for a step of d and two thirds of it
+for a ramp that ends at d, and the interval of the median a half-width of 2.46 s / sqrt(n). At a
+sixth z is 6.2 for both planted sizes, where DRIFT_P needs 2.8.
+"""
+MOST_ROUNDS = 600  # with more, noise above 4 % would take minutes
 CALL_S, NOISE = 250e-6, 0.02  # of the simulated step; a round's median has half the noise
 
 
@@ -26,26 +36,26 @@ CALL_S, NOISE = 250e-6, 0.02  # of the simulated step; a round's median has half
 class Disturbance:
     """A disturbance injected while equal steps are compared.
 
-    `slowdown(round, second)` is the relative slowdown of calls in that round; `second` is true in
-    the round's second block. It slows both steps, and the ratio must stay right; with `case_alone`
-    it slows one, and the flag must say that the ratio changes. `flag`: what it should raise; None
-    where nothing that is reported is wrong.
+    `slowdown(played, second)` is the relative slowdown of calls in a round before which that share
+    of the rounds was played; `second` is true in the round's second block. It slows both steps, and
+    the ratio must stay right; with `case_alone` it slows one, and the flag must say that the ratio
+    changes. `flag`: what it should raise; None where nothing that is reported is wrong.
     """
 
     name: str
     flag: str | None
-    slowdown: Callable[[int, bool], float] = lambda round_, second: 0.0
+    slowdown: Callable[[float, bool], float] = lambda played, second: 0.0
     condition: Condition = nullcontext
-    budget: Budget = FIXED
+    warmup_min_s: float = FIXED.warmup_min_s
     case_alone: bool = False
 
 
-def _ramp(round_: int, second: bool) -> float:
-    return 0.03 * round_ / FIXED_ROUNDS
+def _ramp(played: float, second: bool) -> float:
+    return 0.03 * played
 
 
-def _step(round_: int, second: bool) -> float:
-    return 0.02 * (round_ >= FIXED_ROUNDS // 2)
+def _step(played: float, second: bool) -> float:
+    return 0.02 * (played >= 0.5)
 
 
 DISTURBANCES = (
@@ -58,7 +68,7 @@ DISTURBANCES = (
         "co-runners busy 20 % of the time",  # on each core, as the scheduler uses free cores
         "contended",
         condition=lambda: co_runners(CORES, share=0.2),
-        budget=replace(FIXED, warmup_min_s=0.5),  # contention is observed as long as in quick
+        warmup_min_s=0.5,  # contention is observed as long as in quick
     ),
 )
 
@@ -122,8 +132,8 @@ def _calm_row(name: str, trials: list[Trial]) -> CheckRow:
 class _Blocks:
     """Counts blocks by the redraw before each; a round has two blocks."""
 
-    def __init__(self, each: Disturbance, elsewhere: memory_layout.Redraw) -> None:
-        self._each, self._elsewhere, self._block = each, elsewhere, -1
+    def __init__(self, each: Disturbance, rounds: int, elsewhere: memory_layout.Redraw) -> None:
+        self._each, self._rounds, self._elsewhere, self._block = each, rounds, elsewhere, -1
 
     def redraw(self) -> object:
         self._block += 1
@@ -133,16 +143,28 @@ class _Blocks:
         """The slowdown of the current call; 0 during warm-up."""
         if self._block < 0:
             return 0.0
-        return self._each.slowdown(self._block // 2, self._block % 2 == 1)
+        played = self._block // 2 / self._rounds
+        return self._each.slowdown(played, self._block % 2 == 1)
 
 
 def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
+    """Equal steps under a disturbance, in as many rounds as resolve it (RESOLVED)."""
+    calm = _race(replace(each, slowdown=CALM.slowdown), setting, seed, FIXED_ROUNDS)
+    rounds = estimates.rounds_for(calm.ratio, FIXED_ROUNDS, RESOLVED, FIXED_ROUNDS, MOST_ROUNDS)
+    return _race(each, setting, seed, rounds + rounds % 2)  # whole pairs of mirrored rounds
+
+
+def _race(each: Disturbance, setting: Setting, seed: int, rounds: int) -> Trial:
     device = setting.device
     work, other = built(STEP, device), built(STEP, device)
-    blocks = _Blocks(each, memory_layout.anew([*work.tensors, *other.tensors], device, seed))
+    elsewhere = memory_layout.anew([*work.tensors, *other.tensors], device, seed)
+    blocks = _Blocks(each, rounds, elsewhere)
     case = lengthened(work, blocks.slowdown, device)
     baseline = lengthened(other, _nothing if each.case_alone else blocks.slowdown, device)
-    return race(case, baseline, device, each.budget, seed, blocks.redraw)
+    budget = replace(
+        FIXED, warmup_min_s=each.warmup_min_s, min_rounds=rounds, max_rounds=rounds
+    )  # fmt: skip
+    return race(case, baseline, device, budget, seed, blocks.redraw)
 
 
 def _nothing() -> float:
@@ -151,7 +173,7 @@ def _nothing() -> float:
 
 def _simulated_race(each: Disturbance, seed: int) -> Trial:
     device = simulated.SimulatedDevice(queues=False)
-    blocks = _Blocks(each, lambda: None)
+    blocks = _Blocks(each, FIXED_ROUNDS, lambda: None)
     noise = simulated.normal_noise(seed, NOISE)
 
     def scaled(slowdown: Callable[[], float]) -> Step:
@@ -160,5 +182,5 @@ def _simulated_race(each: Disturbance, seed: int) -> Trial:
     case = scaled(blocks.slowdown)
     baseline = scaled(_nothing if each.case_alone else blocks.slowdown)
     expected_s = (CALL_S, CALL_S)
-    timed = paired(case, baseline, device, each.budget, seed, expected_s, blocks.redraw)
+    timed = paired(case, baseline, device, FIXED, seed, expected_s, blocks.redraw)
     return trial_of(timed)

@@ -345,11 +345,12 @@ def _disturbed(each: Disturbance) -> Trial:
 
 def test_a_disturbance_reaches_the_second_block_of_each_round(played: list[Rounds]) -> None:
     """1.5 times as long in every second block: the order effect is flagged, the ratio is right."""
-    trial = _disturbed(Disturbance("a load", "order_effect", lambda round_, second: 0.5 * second))
+    trial = _disturbed(Disturbance("a load", "order_effect", lambda played, second: 0.5 * second))
     assert trial.ratio.value == pytest.approx(1, abs=0.01)
     assert "order_effect" in trial.flags
-    (observed,) = played
+    calm, observed = played
     first_s, second_s = SPIN_S, 1.5 * SPIN_S
+    assert set(calm.case_ran_first) == {True, False}
     assert len(observed.latency_rounds_s) == FIXED_ROUNDS
     assert observed.latency_rounds_s == pytest.approx(
         [first_s if f else second_s for f in observed.case_ran_first]
@@ -359,11 +360,29 @@ def test_a_disturbance_reaches_the_second_block_of_each_round(played: list[Round
     )
 
 
-def _doubling(round_: int, second: bool) -> float:
-    return round_ / FIXED_ROUNDS
+def _doubling(played: float, second: bool) -> float:
+    return played
 
 
-RAMP = [SPIN_S * (1 + _doubling(round_, False)) for round_ in range(FIXED_ROUNDS)]
+RAMP = [SPIN_S * (1 + round_ / FIXED_ROUNDS) for round_ in range(FIXED_ROUNDS)]
+
+
+@pytest.mark.parametrize(
+    ("half_width", "rounds"), [(0.001, FIXED_ROUNDS), (0.005, 270), (0.1, 600)]
+)
+def test_a_disturbed_comparison_has_the_rounds_that_its_noise_needs(
+    half_width: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A half-width of a sixth of 2 %: (0.005 * 300)**2 times the 120 rounds of the calm one."""
+    races_of: list[tuple[float, int]] = []
+
+    def kept(each: Disturbance, setting: Setting, seed: int, rounds: int) -> Trial:
+        races_of.append((each.slowdown(1.0, False), rounds))
+        return _trial(1 / (1 + half_width), 1 + half_width)
+
+    monkeypatch.setattr(disturbances, "_race", kept)
+    _disturbed(Disturbance("a ramp", None, _doubling))
+    assert races_of == [(0.0, FIXED_ROUNDS), (1.0, rounds)]
 
 
 def test_a_disturbance_follows_the_rounds(played: list[Rounds]) -> None:
@@ -371,7 +390,7 @@ def test_a_disturbance_follows_the_rounds(played: list[Rounds]) -> None:
     trial = _disturbed(Disturbance("a ramp", None, _doubling))
     assert trial.ratio.value == pytest.approx(1, abs=0.01)
     assert "drift" not in trial.flags
-    (observed,) = played
+    _, observed = played
     assert observed.latency_rounds_s == pytest.approx(RAMP)
     assert observed.baseline_latency_rounds_s == pytest.approx(RAMP)
 
@@ -379,7 +398,8 @@ def test_a_disturbance_follows_the_rounds(played: list[Rounds]) -> None:
 def test_a_disturbance_of_the_case_alone_is_flagged(played: list[Rounds]) -> None:
     trial = _disturbed(Disturbance("a ramp", "drift", _doubling, case_alone=True))
     assert "drift" in trial.flags
-    (observed,) = played
+    calm, observed = played
+    assert calm.latency_rounds_s == pytest.approx([SPIN_S] * FIXED_ROUNDS)
     assert observed.latency_rounds_s == pytest.approx(RAMP)
     assert observed.baseline_latency_rounds_s == pytest.approx([SPIN_S] * FIXED_ROUNDS)
 
