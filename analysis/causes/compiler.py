@@ -8,6 +8,7 @@ from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.format import numbers
+from modescope.analysis.rows import compiled_call
 
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
 
@@ -57,10 +58,8 @@ def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
     if in_eager:
         left = [one for one in evidence.kernels(row) if not one.is_generated]
         return evidence.share_of_call(row, evidence.seconds(left)) if left else None
-    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
-    if lookup_s is None or wrapper_s is None:
-        return None
-    return evidence.share_of_call(row, lookup_s + wrapper_s)
+    call = compiled_call.of(row)
+    return None if call is None else call.overhead_share
 
 
 def _operator(name: str) -> str:

@@ -14,13 +14,14 @@ from modescope.analysis.causes.verdicts import (
 )
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows import compiled_call
 from modescope.analysis.rows.intervals import of_columns
 
 LEAST = 0.03
 """Of a call: a smaller change of overhead or work is not named."""
 
 LEAST_GUARDS = 0.05
-"""Of a call: cheaper guards are not named."""
+"""Of a profiled call: less time of cache lookup and the Python around it is not named."""
 
 GRADS = ("no_grad", "inference_mode")
 
@@ -84,17 +85,16 @@ def bound_by_overhead(case: Case) -> Evidence | None:
 
 
 def guards(case: Case) -> Evidence | None:
-    """Dynamo's cache lookup takes a visible part of the profiled call of a compiled mode."""
-    row = case.row
-    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
-    share = evidence.share_of_call(row, lookup_s)
-    if not is_compared(row) or share is None or share < LEAST_GUARDS:
+    """Cache lookup and the Python around compiled code take a visible part of the profiled call."""
+    call = compiled_call.of(case.row)
+    if call is None or not is_compared(case.row) or call.overhead_share < LEAST_GUARDS:
         return None
-    around = "" if wrapper_s is None else f", and Python around it {numbers.duration(wrapper_s)}"
-    return Evidence(
-        share,
-        {"lookup": numbers.duration(lookup_s), "share": numbers.share(share, 1), "around": around},
-    )
+    figures = {
+        "lookup": numbers.duration(call.lookup_s), "wrapper": numbers.duration(call.wrapper_s),
+        "share": numbers.share(call.overhead_share, 1), "rest": numbers.duration(call.rest_s),
+        "span": numbers.duration(call.span_s),
+    }  # fmt: skip
+    return Evidence(call.overhead_share, figures)
 
 
 def no_autograd(case: Case) -> Evidence | None:
@@ -135,12 +135,12 @@ def grad_left_on(case: Case) -> Evidence | None:
 
 def _parts(row: Row) -> str:
     """The parts of a compiled call's overhead, with their times where the profile has them."""
-    lookup_s, wrapper_s = row.get("guards_s"), row.get("compiled_wrapper_s")
-    if lookup_s is None or wrapper_s is None:
+    call = compiled_call.of(row)
+    if call is None:
         return "cache lookup (guards), Python around the compiled code and launches"
     return (
-        f"cache lookup (guards, {numbers.duration(lookup_s)}), Python around the compiled code "
-        f"({numbers.duration(wrapper_s)}) and launches"
+        f"cache lookup (guards, {numbers.duration(call.lookup_s)}), Python around the compiled "
+        f"code ({numbers.duration(call.wrapper_s)}) and launches"
     )
 
 
@@ -241,10 +241,11 @@ CAUSES = (
     ),
     Cause(
         "guards", PART, guards,
-        "cache lookup (guards) takes {lookup} of each call, {share} of it{around}.",
+        "of a profiled call of {span}, cache lookup (guards) takes {lookup} and Python around the "
+        "compiled code {wrapper}, together {share}; the rest, {rest}, is the call of that code.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
-        "guards_s is at least a twentieth of profiled_span_s",
+        "guards_s and compiled_wrapper_s take a twentieth of profiled_span_s, or more",
     ),
 )  # fmt: skip
 """Causes in the overhead of a call."""

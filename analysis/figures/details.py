@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pandas as pd
 
 from modescope.analysis.figures.scaling import bound, ordered
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.columns import COUNTED, NAMING, distinguishing, wanted
+from modescope.analysis.format.columns import COUNTED, NAMING, Column, distinguishing, wanted
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
 from modescope.analysis.metrics import heaviest
 from modescope.analysis.metrics.size_series import Series, by_slope
+from modescope.analysis.rows import compiled_call
+from modescope.analysis.rows.compiled_call import CompiledCall
+
+
+def _part(title: str, seconds: Callable[[CompiledCall], float]) -> Column:
+    """`12.0 µs (5 %)`: a part of the profiled call, and its share."""
+
+    def cell(row: Row) -> str:
+        call = compiled_call.of(row)
+        if call is None:
+            return numbers.UNKNOWN
+        part_s = seconds(call)
+        return f"{numbers.duration(part_s)} ({numbers.share(part_s, call.span_s)})"
+
+    return Column(title, cell, ">")
+
+
+_OF_COMPILED_CALL = (
+    Column("profiled call", lambda row: numbers.duration(row["profiled_span_s"]), ">"),
+    _part("cache lookup (guards)", lambda call: call.lookup_s),
+    _part("Python around", lambda call: call.wrapper_s),
+    _part("compiled code and the rest", lambda call: call.rest_s),
+)
 
 
 def of_section(section: pd.DataFrame) -> Iterator[Table]:
-    """The counts of one call and its heaviest kernels and operators, where known.
+    """The counts of one call, the parts of compiled ones, and the heaviest kernels and operators.
 
     Includes rows that ended ok without being in effect: their counts describe what ran.
     """
     rows = phrases.as_rows(section)
     ok = [row for row in rows if row["status"] == "ok"]
+    naming = (*NAMING, *distinguishing(rows))
     if wanted(COUNTED, ok):
-        naming = (*NAMING, *distinguishing(rows))
         yield of_columns("Operators, generated code and allocations", ok, naming, COUNTED)
+    if compiled := [row for row in ok if compiled_call.of(row) is not None]:
+        title = "Calls of compiled code, by the profiler"
+        yield of_columns(title, compiled, naming, _OF_COMPILED_CALL)
     for kind in heaviest.KINDS:
         if lines := tuple(heaviest.table(ok, kind)):
             yield Table(kind.title, kind.titles, heaviest.NAMED, lines)

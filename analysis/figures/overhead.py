@@ -17,7 +17,7 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.rows import profiler_agreement
+from modescope.analysis.rows import compiled_call, profiler_agreement
 from modescope.analysis.rows.flags import TOLERANCE
 from modescope.analysis.rows.select import trusted
 
@@ -160,13 +160,13 @@ def caption(section: pd.DataFrame) -> str | None:
     unknown = [row for row in rows if _bound_by(row) is None]
     reasons = phrases.with_reasons(unknown, _why_unknown)
     if not sentences:
-        return f"Where the time goes is unknown: {reasons}."
+        return f"Where the time goes is unknown: {reasons}.{_around_compiled(rows)}"
     sentences += [f"Unknown: {reasons}"] if unknown else []
     checked = [row for row in rows if profiler_agreement.checked(row)]
     split = [row for row in rows if _bound_by(row) is not None]
     unchecked = [row for row in split if not profiler_agreement.checked(row)]
     profiled = _worst(checked) + _unchecked(unchecked, alone=not checked)
-    return f"{'. '.join(sentences)}.{profiled}"
+    return f"{'. '.join(sentences)}.{profiled}{_around_compiled(rows)}"
 
 
 def _bound_by(row: Row) -> str | None:
@@ -198,6 +198,21 @@ def _why_unchecked(row: Row) -> str:
         return "no reliable profile"
     most = numbers.whole_percent(profiler_agreement.MOST_DISPATCH)
     return f"dispatch is more than {most} of the call, and profiled kernels include part of it"
+
+
+def _around_compiled(rows: Sequence[Row]) -> str:
+    """Shares of the lookup and of the Python around it in a profiled call, by compiled mode."""
+    calls = [(row, compiled_call.of(row)) for row in rows]
+    known = [
+        f"{phrases.variant(row)} {numbers.share(call.lookup_s, call.span_s)} and "
+        f"{numbers.share(call.wrapper_s, call.span_s)}"
+        for row, call in calls
+        if call is not None
+    ]
+    if not known:
+        return ""
+    what = "Cache lookup (guards) and the Python around compiled code take"
+    return f" {what}, of the profiled call: {', '.join(known)}."
 
 
 def _titles(row: Row) -> dict[str, str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
+from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.records.cases import Model
-from modescope.bench.steps.evidence import graph_breaks
+from modescope.bench.steps.evidence import compilation_log, graph_breaks
 from modescope.bench.steps.evidence.graph_break_watch import STOPS, UNBREAKABLE, site
 
 GAVE_UP = (
-    "torch.compile compiled the same code again and again and gave up: a value that changes from "
-    "call to call, such as a number in the module, is a constant of the compiled code"
+    "torch.compile compiled the same code again and again and gave up at its limit "
+    "(recompile_limit={limit}), where torch by default goes on in eager{why}; keep a value that "
+    "changes from call to call in a tensor, because a number is a constant of the compiled code"
 )
 
 CANNOT_TRACE = (
@@ -24,8 +27,15 @@ CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph
 def reason(error: Exception, model: Model) -> str | None:
     """The reason that `error` gives, or None if the compiler did not raise it."""
     if isinstance(error, FailOnRecompileLimitHit):
-        return GAVE_UP
+        return _gave_up()
     if not isinstance(error, (*STOPS, *UNBREAKABLE)):
         return None
     may_break = model.fullgraph and not isinstance(error, UNBREAKABLE)
     return (CANNOT_TRACE if may_break else CANNOT_BREAK).format(graph_breaks.summary([site(error)]))
+
+
+def _gave_up() -> str:
+    """With torch's reason to compile the last time, where it recorded one."""
+    reasons = compilation_log.recompile_reasons(get_compilation_metrics())
+    why = f"; its last reason: {reasons[-1]}" if reasons else ""
+    return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)

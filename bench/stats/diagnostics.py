@@ -142,9 +142,14 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
 
 @dataclass(frozen=True)
 class LogRounds:
-    """The logarithms that a result rests on, one per round."""
+    """The logarithms that a result rests on, one per round.
 
-    values: Logs  # ratios of baseline and case; without a baseline durations of the case
+    `values`: those whose median is the result, so ratios of baseline and case less the effect of
+    the order where it is taken off (`bench.stats.orders`); without a baseline, durations.
+    """
+
+    values: Logs
+    as_played: Logs  # the same with the effect of the order
     least_drift: float  # that is flagged
     case_first: Order
 
@@ -163,7 +168,7 @@ def _is_bimodal(rounds: LogRounds) -> bool:
 
 
 def _has_order_effect(rounds: LogRounds) -> bool:
-    return _is_up(order_effect(rounds.values, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
+    return _is_up(order_effect(rounds.as_played, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
 
 
 # flag -> whether it is raised
@@ -179,7 +184,8 @@ def raised(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str
     """The names of the DIAGNOSTICS that are raised.
 
     With a baseline the ratios are judged alone: what slows both sides leaves them unchanged, and
-    the pace of the machine (`pace_rounds_s`) shows it. Position i of each argument is round i;
+    the pace of the machine (`pace_rounds_s`) shows it. An effect of the order is taken off the
+    speedup, so it raises its own flag and no other. Position i of each argument is round i;
     durations in seconds. () below MIN_ROUNDS rounds and where a value is not a positive duration.
     Raises ValueError where case and baseline have different numbers of rounds.
     """
@@ -187,9 +193,11 @@ def raised(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str
     case, baseline = logarithms(case_s), logarithms(baseline_s)
     if case is None or (baseline is None and baseline_s is not None):
         return ()
-    rounds = LogRounds(case, DURATION_DRIFT, None)
+    rounds = LogRounds(case, case, DURATION_DRIFT, None)
     if baseline is not None:
-        rounds = LogRounds(baseline - case, RATIO_DRIFT, case_first)
+        ratios = baseline - case
+        result = orders.without_order_effect(ratios, case_first)
+        rounds = LogRounds(result, ratios, RATIO_DRIFT, case_first)
     return tuple(name for name, is_up in DIAGNOSTICS.items() if is_up(rounds))
 
 

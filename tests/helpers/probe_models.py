@@ -105,6 +105,11 @@ def scaled() -> Built:
     return _applied(lambda weight, x: weight * x)
 
 
+def below_the_largest() -> Built:
+    """It takes the largest row, which an empty batch does not have."""
+    return _applied(lambda weight, x: weight * x - x.amax(0))
+
+
 def wrong_when_compiled() -> Built:
     return _applied(lambda weight, x: weight * x + float(torch.compiler.is_compiling()))
 

@@ -11,6 +11,7 @@ COMPILER = "tests/analysis/causes/test_compiler.py"
 GRAPHS = "tests/analysis/causes/test_graphs.py"
 COSTS = "tests/analysis/causes/test_costs_and_machine.py"
 FINDING = "tests/analysis/causes/test_finding.py"
+WORLDS = "tests/analysis/causes/test_worlds.py::test_it_is_named_with_its_figures"
 
 CAUSES = (
     Fault(
@@ -60,7 +61,7 @@ CAUSES = (
         "analysis/causes/overhead.py",
         "share < LEAST_GUARDS",
         "share > LEAST_GUARDS",
-        (f"{OVERHEAD}::test_guards_are_named_if_they_take_a_visible_part",),
+        (f"{WORLDS}[guards]",),
     ),
     Fault(
         "generated kernels remain, others do not",
@@ -96,6 +97,13 @@ CAUSES = (
         'row["floor_s"] < NEAR * longest_s',
         'row["floor_s"] > NEAR * longest_s',
         (f"{KERNELS}::test_work_near_its_floor_has_little_to_gain",),
+    ),
+    Fault(
+        "the CPU's instructions explain a gain",
+        "analysis/causes/precision.py",
+        "if lack is None or not is_slower(row):",
+        "if lack is None or is_slower(row):",
+        (f"{WORLDS}[no_native_dtype]",),
     ),
     Fault(
         "few casts are named",
@@ -182,6 +190,20 @@ CAUSES = (
         (f"{GRAPHS}::test_a_mode_without_its_graphs_says_why_and_nothing_else",),
     ),
     Fault(
+        "a mode that is in effect is not",
+        "analysis/causes/graphs.py",
+        'if not phrases.not_in_effect(row) or not row["in_effect_note"]:',
+        'if phrases.not_in_effect(row) or not row["in_effect_note"]:',
+        (f"{WORLDS}[not_in_effect]",),
+    ),
+    Fault(
+        "a part without graphs is named where there is none",
+        "analysis/causes/graphs.py",
+        "phrases.not_in_effect(row) or not reasons or not _captures(row)",
+        "phrases.not_in_effect(row) or reasons or not _captures(row)",
+        (f"{WORLDS}[partly_graphed]",),
+    ),
+    Fault(
         "other causes of a mode that is not in effect",
         "analysis/causes/finding.py",
         "if one.kind in (DECISIVE, HINT)]",
@@ -222,6 +244,20 @@ CAUSES = (
         "or count >= cores:",
         "or count < cores:",
         (f"{COSTS}::test_idle_cores_are_a_hint_where_arithmetic_is_the_limit",),
+    ),
+    Fault(
+        "a warning is passed over unless there are several",
+        "analysis/causes/machine.py",
+        "if warnings else None",
+        "if len(warnings) > 1 else None",
+        (f"{WORLDS}[torch_warning]",),
+    ),
+    Fault(
+        "the call of compiled code contains the lookup",
+        "analysis/rows/compiled_call.py",
+        "self.span_s - self.lookup_s - self.wrapper_s",
+        "self.span_s - self.wrapper_s",
+        ("tests/analysis/rows/test_compiled_call.py",),
     ),
     Fault(
         "the smallest part of a call comes first",

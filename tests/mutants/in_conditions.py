@@ -11,14 +11,25 @@ RULES = "tests/bench/stats/test_conditions.py"
 ESTIMATES = "tests/bench/stats/test_estimates.py"
 CLOCKS = "tests/bench/timing/test_clock_rounds.py"
 FLAGS = "tests/analysis/rows/test_conditions.py"
+DESERVED = "tests/analysis/rows/test_flags_deserved.py"
 
 CONDITIONS = (
     Fault(
         "flags judged on durations although there is a baseline",
         "bench/stats/diagnostics.py",
-        "LogRounds(baseline - case, RATIO_DRIFT, case_first)",
-        "LogRounds(case, RATIO_DRIFT, case_first)",
+        "LogRounds(result, ratios, RATIO_DRIFT, case_first)",
+        "LogRounds(case, case, RATIO_DRIFT, case_first)",
         (f"{DIAGNOSTICS}::test_what_slows_both_sides_is_not_flagged",),
+    ),
+    Fault(
+        "an effect of the order that is taken off the speedup is called two levels of it",
+        "bench/stats/diagnostics.py",
+        "result = orders.without_order_effect(ratios, case_first)",
+        "result = ratios",
+        (
+            f"{DIAGNOSTICS}::test_an_effect_of_the_order_raises_no_flag_about_the_speedup",
+            f"{DESERVED}::test_a_row_with_a_remark_misses_the_truth_more_often",
+        ),
     ),
     Fault(
         "every significant drift is flagged, however small",

@@ -50,6 +50,9 @@ JUDGES = [
     "tests/analysis/rows/test_flags.py::test_every_flag_in_the_code_is_explained_and_no_other",
     "tests/bench/records/test_cases.py",
     "tests/bench/sweep/test_executors.py::test_the_function_of_every_executor_exists",
+    "tests/analysis/causes/test_worlds.py::"
+    "test_each_cause_has_a_world_a_silent_one_and_a_fault_in_its_rule",
+    "tests/analysis/causes/test_worlds.py::test_it_is_named_with_its_figures[paged_out]",
     "tests/repository/test_architecture.py::test_no_import_breaks_a_rule",
     "tests/repository/test_mutants.py::test_each_fault_fits_one_place_and_changes_it"
     "[empty batch that is none]",

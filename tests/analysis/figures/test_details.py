@@ -8,7 +8,7 @@ from modescope.analysis.figures import details
 from modescope.analysis.format.tables import Table
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import cells, rows_of, series_of
-from tests.helpers.pass_columns import cpu_passes, cuda_passes
+from tests.helpers.pass_columns import cpu_passes, cuda_passes, profiled
 from tests.helpers.studies import batch_series, dispatch_series, not_measured, record
 
 
@@ -42,6 +42,21 @@ def test_a_table_has_the_counts_of_one_call(tmp_path: Path) -> None:
 def test_a_column_without_any_value_is_omitted(tmp_path: Path) -> None:
     table = _tables(tmp_path, *cpu_passes())["Operators"]
     assert table.titles == ("mode", "dtype", "operators", "leaves", "with profiler")
+
+
+def test_calls_of_compiled_code_are_divided(tmp_path: Path) -> None:
+    split = {"guards_s": 30e-6, "compiled_wrapper_s": 20e-6}
+    records = [record(**profiled(9, 100e-6, **split)), record("eager", **profiled(42, 100e-6))]
+    table = _tables(tmp_path, *records)["Calls of compiled code"]
+    assert [row[0] for row in table.rows] == ["compile"]
+    assert cells(table, "compile") == {
+        "mode": "compile",
+        "dtype": "fp32",
+        "profiled call": "200 µs",
+        "cache lookup (guards)": "30.0 µs (15 %)",
+        "Python around": "20.0 µs (10 %)",
+        "compiled code and the rest": "150 µs (75 %)",
+    }
 
 
 def test_kernels_and_operators_have_a_table_each(tmp_path: Path) -> None:

@@ -101,6 +101,23 @@ def test_the_caption_groups_modes_by_the_larger_part(tmp_path: Path) -> None:
     )
 
 
+def test_the_caption_divides_calls_of_compiled_code(tmp_path: Path) -> None:
+    """Also where the batch cannot be empty, so that dispatch is unknown."""
+    split = profiled(9, 100e-6, guards_s=30e-6, compiled_wrapper_s=20e-6)
+    records = [
+        record("eager", 100e-6, 1.0, **cpu_clocks(100e-6, None)),
+        record("compile", 60e-6, 1.6, **cpu_clocks(60e-6, None), **split),
+    ]
+    expected = (
+        "Cache lookup (guards) and the Python around compiled code take, of the profiled call: "
+        "compile fp32 15 % and 10 %."
+    )
+    assert _caption(tmp_path / "unknown", *records).endswith(f"). {expected}")
+    records[0] = record("eager", 100e-6, 1.0, **cpu_clocks(100e-6, 81e-6))
+    assert _caption(tmp_path / "known", *records).endswith(f". {expected}")
+    assert "Cache lookup" not in _caption(tmp_path / "eager", records[0])
+
+
 def test_dispatch_that_exceeds_the_call_is_no_split(tmp_path: Path) -> None:
     records = [
         record("eager", 100e-6, 1.0, **cpu_clocks(100e-6, 130e-6)),

@@ -130,6 +130,28 @@ def test_a_compiled_chain_is_one_kernel(ops: int, plan: Plan) -> None:
     assert kernel["count"] == 1
 
 
+def test_a_compiled_call_is_divided_where_no_batch_can_be_empty(plan: Plan) -> None:
+    """The profiler has the lookup, the Python around the graph, and the call of the graph."""
+    asked = case(model(probe_models.below_the_largest), COMPILE, baseline=None)
+    found = runner.run(silent, asked, plan, RUN_ID).findings
+    assert found.dispatch_rounds_s is None
+    assert "cannot take an empty batch" in found.dispatch_note
+    assert found.guards_s > 0
+    assert found.compiled_wrapper_s > 0
+    recorded = events.load(traces(plan)[0])["traceEvents"]
+    (call,) = [
+        each for each in recorded
+        if each["name"] == STEP and each["dur"] == pytest.approx(found.profiled_span_s * 1e6)
+    ]  # fmt: skip
+    (graph,) = [
+        each for each in recorded
+        if each["name"].startswith("## Call CompiledFxGraph")
+        and call["ts"] < each["ts"] < call["ts"] + call["dur"]
+    ]  # fmt: skip
+    rest_s = found.profiled_span_s - found.guards_s - found.compiled_wrapper_s
+    assert found.kernels_s < graph["dur"] / 1e6 <= rest_s
+
+
 def test_a_trace_loads_back_with_its_steps(plan: Plan) -> None:
     found = runner.run(silent, chain(4, EAGER), plan, RUN_ID).findings
     assert found.trace == f"{RUN_ID}.json.gz"

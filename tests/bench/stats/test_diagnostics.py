@@ -287,8 +287,9 @@ def share_raised(flag: str, disturb: Disturbance, n: int) -> float:
 @pytest.mark.parametrize("n", [30, 60, 120])  # 20 rounds show a step in 8 of 10 runs
 @pytest.mark.parametrize("name", DISTURBANCES)
 def test_a_planted_disturbance_is_flagged(name: str, n: int) -> None:
+    """In 0.8 % of runs of 30 rounds two modes fall together with the order, which is taken off."""
     flag, disturb = DISTURBANCES[name]
-    assert share_raised(flag, disturb, n) >= 0.95
+    assert share_raised(flag, disturb, n) >= 0.94
 
 
 @pytest.mark.parametrize("n", [30, 60, 120])
@@ -330,12 +331,13 @@ def test_noise_shared_by_a_pair_is_not_flagged_as_autocorrelation() -> None:
 
 
 def test_significant_but_tiny_effects_raise_no_flag() -> None:
-    """With hardly any noise, half a permille is highly significant."""
+    """Without noise, half a permille is highly significant."""
     first = np.arange(120) % 2 == 0
     tiny = np.linspace(0, 0.0009, 120) + np.where(first, 0.0005, 0)
     assert diagnostics.drift(tiny).p < 1e-6
     assert diagnostics.order_effect(tiny, first).p < 1e-6
-    assert diagnostics.raised(np.exp(tiny), np.ones(120), first) == ()
+    flags = diagnostics.raised(np.exp(tiny), np.ones(120), first)
+    assert not {"drift", "order_effect"} & set(flags)
 
 
 BUDGET = replace(made_up_records.BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
@@ -388,7 +390,17 @@ def test_rounds_with_load_in_every_second_block_are_flagged(seed: int) -> None:
 
 def test_flags_come_in_the_order_of_the_table() -> None:
     first = np.arange(120) % 2 == 0
-    case = np.exp(np.linspace(0, 0.05, 120) + np.where(first, 0, 0.2))
+    second = np.arange(120) >= 60
+    case = np.exp(np.where(second, 0.2, 0) + np.where(first, 0, 0.05))
     flags = diagnostics.raised(case, np.ones(120), first)
-    assert flags == ("drift", "bimodal", "order_effect")
-    assert set(flags) < set(DIAGNOSTICS)
+    assert flags == ("drift", "autocorrelated", "bimodal", "order_effect")
+    assert flags == tuple(DIAGNOSTICS)
+
+
+def test_an_effect_of_the_order_raises_no_flag_about_the_speedup() -> None:
+    """It is taken off the speedup, so two levels that it makes are none of the result."""
+    source = np.random.default_rng(0)
+    first = orders(source, 60)
+    ratios = np.where(first, 0.02, -0.02) + source.normal(0, 0.002, 60)
+    assert diagnostics.raised(np.ones(60), np.exp(ratios), first) == ("order_effect",)
+    assert diagnostics.raised(np.ones(60), np.exp(ratios), None) == ("bimodal",)

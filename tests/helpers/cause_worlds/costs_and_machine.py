@@ -1,0 +1,100 @@
+"""Worlds of `analysis.causes.first_call`, `memory` and `machine`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.helpers.cause_worlds.world import World, alone, first, last
+from tests.helpers.studies import cpu_clocks, record
+
+MIB = 2**20
+STEADY: dict[str, Any] = {
+    "resident_bytes": 10 * MIB, "step_peak_bytes": 0, "graph_pool_bytes": 0,
+    "graph_pool_live_bytes": 0,
+}  # fmt: skip
+NEAR_THE_RATE: dict[str, Any] = {
+    "least_bytes": 1, "flops": 80_000, "ceiling_bytes_per_s": 1e12, "ceiling_flops_per_s": 1e9,
+}  # fmt: skip
+CALL_S = 400e-6  # of the baseline
+
+FIRST_CALL = {
+    "first_call": World(
+        [record("compile", CALL_S / 1.25, 1.25, spread=0.002, first_call_s=4.0,
+                compile_phases_s='{"dynamo": 0.8, "inductor": 3.1}')],
+        "the first call takes 4.00 s, as long as 10,000 calls of the baseline: inductor 3.10 s, "
+        "dynamo 800 ms.",
+        silent={
+            "less than a thousand calls": last(first_call_s=0.399),
+            "unknown": last(first_call_s=None),
+            "nothing is compiled or captured": last(compile="none"),
+        },
+        still={"a thousand calls": last(first_call_s=0.401)},
+    ),
+}  # fmt: skip
+
+MEMORY = {
+    "memory_of_compiling": World(
+        [
+            record("inference_mode", speedup=1.0, setup_peak_bytes=4 * MIB, **STEADY),
+            record("compile", speedup=1.0, setup_peak_bytes=400 * MIB, **STEADY),
+        ],
+        "the first call takes 400 MiB more memory, in eager 4.00 MiB; a steady call needs 10.0 "
+        "MiB.",
+        silent={
+            "less than 64 MiB more than in eager": last(setup_peak_bytes=67 * MIB),
+            "less than twice a steady call": last(peak_bytes=201 * MIB),
+            "nothing is compiled": last(compile="none"),
+            "eager's is unknown": first(setup_peak_bytes=None),
+        },
+        still={
+            "64 MiB more than in eager": last(setup_peak_bytes=69 * MIB),
+            "twice a steady call": last(peak_bytes=199 * MIB),
+        },
+    ),
+}
+
+MACHINE = {
+    "threads": World(
+        [
+            record("compile", 200e-6, 1.25, spread=0.002, threads=2, case_id="other"),
+            record("compile", 400e-6, 1.25, spread=0.002),
+        ],
+        "with 1 thread a call takes 400.0 µs [399.9, 400.1], with 2 threads 200.0 µs [199.9, "
+        "200.1].",
+        silent={
+            "not faster by a tenth, by the intervals": first(latency_ci_high_s=370e-6),
+            "the same number of threads": first(threads=1),
+            "other options": first(mode="no_grad"),
+            "no interval": last(latency_ci_low_s=None),
+            "not measured": alone,
+        },
+        still={"faster by a tenth, by the intervals": first(latency_ci_high_s=360e-6)},
+    ),
+    "idle_cores": World(
+        [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **NEAR_THE_RATE)],
+        "its arithmetic runs at 81 % of the highest rate measured, on 1 of 2 cores.",
+        silent={
+            "all cores are busy": last(threads=2),
+            "below half of that rate": last(roofline_fraction=0.49),
+            "bound by reading memory": last(floor_bound="memory"),
+            "bound by overhead": last(bound_by="overhead"),
+            "the cores are unknown": last(cpu_cores=None),
+            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+        },
+        still={
+            "half of that rate": last(roofline_fraction=0.51),
+            "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
+        },
+    ),
+    "torch_warning": World(
+        [record("no_grad", torch_warnings='["TensorFloat32 is not enabled.  Consider it."]')],
+        "torch warned: TensorFloat32 is not enabled. Consider it.",
+        silent={
+            "no warning": last(torch_warnings="[]"),
+            "not recorded": last(torch_warnings=None),
+        },
+    ),
+}
+
+WORLDS = FIRST_CALL | MEMORY | MACHINE
+"""By the code of the cause."""

@@ -1,0 +1,62 @@
+"""Worlds of `analysis.causes.graphs`."""
+
+from __future__ import annotations
+
+from tests.helpers.cause_worlds.world import World, last
+from tests.helpers.studies import cuda_clocks, record
+
+NO_GPU = "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs"
+NO_CHOICE = "there was nothing to choose"
+SKIPPED = '["skipping cudagraphs due to mutated inputs (1 instances)"]'
+
+WORLDS = {
+    "not_graphed": World(
+        [record("reduce-overhead", speedup=1.0, in_effect=False, in_effect_note=NO_GPU)],
+        f"no CUDA graph was launched ({NO_GPU}).",
+        silent={
+            "in effect": last(in_effect=True),
+            "for another reason": last(in_effect_note=NO_CHOICE),
+            "a mode that records no graphs": last(compile="default"),
+        },
+        still={"torch's own reason": last(in_effect_note=None, cudagraph_skip_reasons=SKIPPED)},
+    ),
+    "not_in_effect": World(
+        [record("max-autotune-no-cudagraphs", in_effect=False, in_effect_note=NO_CHOICE)],
+        f"torch ran something else: {NO_CHOICE}.",
+        silent={
+            "in effect": last(in_effect=True),
+            "no reason": last(in_effect_note=None),
+            "for want of graphs": last(compile="max-autotune", in_effect_note=NO_GPU),
+        },
+    ),
+    "partly_graphed": World(
+        [record("reduce-overhead", speedup=1.0, cudagraph_skip_reasons=SKIPPED)],
+        "torch left a part out of its CUDA graphs: "
+        "skipping cudagraphs due to mutated inputs (1 instances).",
+        silent={
+            "nothing was left out": last(cudagraph_skip_reasons="[]"),
+            "all of it was left out": last(in_effect=False),
+            "a mode that records no graphs": last(compile="default"),
+        },
+    ),
+    "device_is_the_limit": World(
+        [
+            record("inference_mode", 100e-6, 1.0, launches=84, **cuda_clocks(20e-6, 90e-6)),
+            record("cuda-graph", 100e-6, 1.0, graph_launches=1, launches=0,
+                   **cuda_clocks(8e-6, 90e-6)),
+        ],
+        "84 launches of eager became 1 graph launch, but the device works for 90.0 % [89.4, 90.6] "
+        "of a call.",
+        silent={
+            "no graph was launched": last(graph_launches=0),
+            "the host is the limit": last(bound_by="overhead"),
+            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+            "the interval shows a loss of a tenth": last(speedup_ci_high=0.90),
+        },
+        still={
+            "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
+            "the interval admits a loss of less": last(speedup_ci_high=0.92),
+        },
+    ),
+}  # fmt: skip
+"""By the code of the cause."""

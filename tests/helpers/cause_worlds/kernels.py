@@ -1,0 +1,110 @@
+"""Worlds of `analysis.causes.kernels`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.helpers.cause_worlds.world import World, alone, first, kernels, last
+from tests.helpers.causes import profiled
+from tests.helpers.studies import cpu_clocks, record
+
+FUSED = ("x_cpp_fused_gelu_0", 3, 10e-6)
+PRODUCT = ("aten::addmm", 4, 100e-6)
+FLOOR: dict[str, Any] = {
+    "least_bytes": 900_000, "flops": 1, "ceiling_bytes_per_s": 1e10, "ceiling_flops_per_s": 1e12,
+}  # fmt: skip
+
+
+def _split(mode: str, speedup: float, profile: dict[str, Any]) -> Any:
+    """A call of which 20 us are dispatch; its baseline takes 400 us."""
+    latency_s = 400e-6 / speedup
+    return record(mode, latency_s, speedup, **(cpu_clocks(latency_s, 20e-6) | profile))
+
+
+EAGER = _split("inference_mode", 1.0, profiled(400e-6, PRODUCT, ("aten::gelu", 3, 260e-6)))
+
+WORLDS = {
+    "unchanged_kernels": World(
+        [
+            record("compile", speedup=1.0, spread=0.002,
+                   **profiled(100e-6, ("aten::addmm", 4, 80e-6), FUSED))
+        ],
+        "80 % of a call is kernels that compile leaves as they are (aten::addmm 80 %); without all "
+        "the rest it would be at most 1.25× as fast as the baseline.",
+        silent={
+            "less than half of a call": last(
+                heaviest_kernels=kernels(("aten::addmm", 4, 49e-6), FUSED)
+            ),
+            "all kernels are generated": last(heaviest_kernels=kernels(FUSED)),
+            "bound by overhead": last(bound_by="overhead"),
+            "functions in eager": last(eager_functions='["Net.forward"]'),
+            "another precision": last(dtype="bf16"),
+            "a profile that contradicts the clocks": last(flags=["split_disagrees"]),
+            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+            "the interval shows a loss of a tenth": last(speedup_ci_high=0.90),
+        },
+        still={
+            "half of a call": last(heaviest_kernels=kernels(("aten::addmm", 4, 51e-6), FUSED)),
+            "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
+        },
+    ),
+    "fused_kernels": World(
+        [
+            EAGER,
+            _split("compile", 2.0, profiled(200e-6, PRODUCT, ("x_cpp_fused_gelu_0", 1, 60e-6))
+                   | {"generated_kernels": 1}),
+        ],
+        "its kernels, 1 of them generated, take less time than eager's, which saves 55 % of the "
+        "baseline's call; 7 kernels became 5.",
+        silent={
+            "no kernel is generated": last(generated_kernels=0),
+            "not faster by the interval": last(speedup_ci_low=0.99),
+            "the interval admits as much work as in eager": first(
+                dispatch_share=0.55, dispatch_share_ci_low=0.54, dispatch_share_ci_high=0.56
+            ),
+            "no plain eager": alone,
+        },
+        still={
+            "the interval excludes as much work": first(
+                dispatch_share=0.45, dispatch_share_ci_low=0.44, dispatch_share_ci_high=0.46
+            ),
+        },
+    ),
+    "slower_kernels": World(
+        [
+            EAGER,
+            _split("compile", 0.5, profiled(800e-6, PRODUCT, ("x_cpp_fused_gelu_0", 3, 660e-6))),
+        ],
+        "generated kernels take 660 µs, and the eager kernels that they replace 260 µs "
+        "(x_cpp_fused_gelu_0 82 %).",
+        silent={
+            "not slower by the interval": last(speedup_ci_high=1.01),
+            "new kernels as fast": last(
+                heaviest_kernels=kernels(PRODUCT, ("x_cpp_fused_gelu_0", 3, 285e-6))
+            ),
+            "the interval admits as much work as in eager": last(kernels_s=300e-6),
+            "no plain eager": alone,
+        },
+        still={
+            "new kernels slower by a tenth": last(
+                heaviest_kernels=kernels(PRODUCT, ("x_cpp_fused_gelu_0", 3, 287e-6))
+            ),
+        },
+    ),
+    "near_floor": World(
+        [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **FLOOR)],
+        "reading weights and inputs once at the measured bandwidth takes 91 % of the time of its "
+        "kernels, so no mode can gain much.",
+        silent={
+            "less than 0.7 of the longest work of the interval": last(latency_ci_high_s=131e-6),
+            "the floor is beaten": last(flags=["above_ceiling"]),
+            "bound by overhead": last(bound_by="overhead"),
+            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+        },
+        still={
+            "0.7 of the longest work of the interval": last(latency_ci_high_s=128e-6),
+            "the interval excludes a gain of a tenth": last(speedup_ci_high=1.09),
+        },
+    ),
+}  # fmt: skip
+"""By the code of the cause."""

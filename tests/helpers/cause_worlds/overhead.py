@@ -1,0 +1,103 @@
+"""Worlds of `analysis.causes.overhead`."""
+
+from __future__ import annotations
+
+from modescope.bench.records.results import Record
+from tests.helpers.cause_worlds.world import World, alone, first, last
+from tests.helpers.causes import profiled
+from tests.helpers.studies import cpu_clocks, record
+
+
+def _half_dispatch() -> Record:
+    """Plain eager without gradients: of 400 us, as long as its baseline, 200 are dispatch."""
+    return record("inference_mode", 400e-6, 1.0, ops_dispatched=40, **cpu_clocks(400e-6, 200e-6))
+
+
+WORLDS = {
+    "grad_left_on": World(
+        [record("inference_mode", speedup=1.5), record("eager", speedup=1.0)],
+        "it records for a backward, which inference does not need; without that (inference_mode) "
+        "the same call is 1.50× as fast.",
+        silent={
+            "a step of training": last(phase="train"),
+            "nothing is recorded": last(grad="no_grad"),
+            "the other mode is compiled": first(compile="default"),
+            "the intervals meet": last(speedup_ci_high=1.5),
+        },
+        still={"the intervals are apart": last(speedup_ci_high=1.45)},
+    ),
+    "no_autograd": World(
+        [record("eager", speedup=1.0), record("inference_mode", speedup=1.25)],
+        "recording nothing for a backward saves 20 % of the baseline's call.",
+        silent={
+            "recording is on": last(grad="enabled"),
+            "a step of training": last(phase="train"),
+            "the interval admits no gain": last(speedup_ci_low=0.99),
+            "the interval admits a gain of 2 %": last(speedup_ci_low=1.02),
+        },
+        still={"the interval excludes a gain of 3 %": last(speedup_ci_low=1.04)},
+    ),
+    "less_overhead": World(
+        [
+            _half_dispatch(),
+            record("compile", 200e-6, 2.0, ops_dispatched=10, **cpu_clocks(200e-6, 20e-6),
+                   **profiled(200e-6, ("aten::addmm", 4, 180e-6))),
+        ],
+        "it spends less beside the kernels, which saves 45 % of the baseline's call (40 operators "
+        "became 10).",
+        silent={
+            "not faster by the interval": last(speedup_ci_low=0.99),
+            "as much beside the kernels, by its upper end": last(kernels_s=10e-6),
+            "no plain eager": alone,
+        },
+        still={"less beside the kernels, by its upper end": last(kernels_s=60e-6)},
+    ),
+    "compiled_code": World(
+        [record("inference_mode", speedup=1.25), record("compile", speedup=2.5)],
+        "compiled code saves 40 % of the baseline's call over inference_mode, the same without "
+        "compiling, which the clocks and the profile do not split into overhead and kernels.",
+        silent={
+            "nothing is compiled": last(compile="none"),
+            "the intervals meet": last(speedup_ci_low=1.2),
+            "the same mode without compiling is unknown": alone,
+        },
+        still={"the intervals are apart": last(speedup_ci_low=1.4)},
+    ),
+    "more_overhead": World(
+        [_half_dispatch(), record("compile", 800e-6, 0.5, **cpu_clocks(800e-6, 600e-6))],
+        "cache lookup (guards), Python around the compiled code and launches add 400 µs to a call, "
+        "beside its kernels.",
+        silent={
+            "not slower by the interval": last(speedup_ci_high=1.01),
+            "as much as in eager, by its lower end": last(dispatch_share_ci_low=0.25),
+            "no plain eager": alone,
+        },
+        still={"more than in eager, by its lower end": last(dispatch_share_ci_low=0.30)},
+    ),
+    "bound_by_overhead": World(
+        [record("no_grad", 100e-6, 1.0, ops_dispatched=42, **cpu_clocks(100e-6, 80e-6))],
+        "dispatch takes 80.0 % [79.5, 80.5] of a call for 42 operators, which this mode does not "
+        "shorten enough.",
+        silent={
+            "bound by work": last(bound_by="work"),
+            "the interval does not decide": last(bound_by="undecided"),
+            "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
+        },
+        still={"the interval excludes a gain of a tenth": last(speedup_ci_high=1.09)},
+    ),
+    "guards": World(
+        [
+            record("compile", speedup=0.8, guards_s=30e-6, compiled_wrapper_s=20e-6,
+                   **profiled(200e-6, ("aten::addmm", 1, 50e-6)))
+        ],
+        "of a profiled call of 200 µs, cache lookup (guards) takes 30.0 µs and Python around the "
+        "compiled code 20.0 µs, together 25 %; the rest, 150 µs, is the call of that code.",
+        silent={
+            "less than a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=4.9e-6),
+            "the lookup is unknown": last(guards_s=None),
+            "longer than the call": last(guards_s=181e-6),
+        },
+        still={"a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=5.1e-6)},
+    ),
+}  # fmt: skip
+"""By the code of the cause."""
