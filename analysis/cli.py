@@ -23,6 +23,7 @@ from modescope.bench.records.paths import program
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
 _WORD = re.compile(r"\S+")
+_PRECISION = re.compile(r"(fp|bf|tf)\d+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,6 +53,13 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(
                 f"--where received only {expression}, as the shell splits words at spaces; put "
                 f"the whole expression in single quotes: {EXAMPLE}"
+            )
+        mode = getattr(known, "against", None)
+        split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
+        if mode and split:
+            raise UsageError(
+                f"--against received only {mode}, as the shell splits words at spaces; put the "
+                f"mode and its precision in single quotes: --against '{mode} {split[0]}'"
             )
         if surplus:
             named = ", ".join(map(str, (*studies, *surplus)))

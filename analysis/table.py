@@ -10,8 +10,11 @@ import pandas as pd
 
 from modescope.analysis import cli, terminal
 from modescope.analysis.causes.important import most_important
-from modescope.analysis.format import phrases
+from modescope.analysis.changes.verdicts import LEAST_PROCESSES
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
+from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
 from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.recommend import constraints
@@ -51,6 +54,38 @@ def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
         lines += paragraph(f"{work}{row['cause_text']}")
     study = folder or f"results/{rows['study'].iloc[0]}"
     return "\n".join([f"why ({program('analysis.why')} {study})", *lines]) if lines else ""
+
+
+def against_mode(rows: pd.DataFrame, wanted: str) -> str:
+    """The rows of `against` as a table whose speedups are against the mode `wanted`, with notes."""
+    shown = in_place_of_the_baseline(rows)
+    left_out = rows[rows["against_mode"].isna()]
+    notes = [] if shown.empty else list(terminal.lines(shown))
+    if shown["against_processes"].notna().any():
+        notes += paragraph(_how_compared(shown, wanted))
+    if len(left_out):
+        works = dict.fromkeys(map(phrases.work, phrases.as_rows(left_out)))
+        count = numbers.counted(len(left_out), "row that has", "rows that have")
+        notes += paragraph(
+            f"not shown: {count} no {wanted} of the same work and baseline to be compared with "
+            f"({'; '.join(works)})"
+        )
+    return "\n".join(notes)
+
+
+def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
+    """How the speedups follow from two rows each."""
+    text = (
+        f"speedups are against {wanted}, which was measured in processes of its own: each is the "
+        "row's speedup over the baseline ÷ that of the other row"
+    )
+    if not (shown["against_processes"] < LEAST_PROCESSES).any():
+        return text
+    return (
+        f"{text}. Intervals of rows with fewer than {LEAST_PROCESSES} replicates are widened by "
+        f"{numbers.percent(BETWEEN_PROCESSES)}, as speedups of the same code can differ so much "
+        "between processes; replicates=5 measures how much they differ here"
+    )
 
 
 def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
@@ -98,11 +133,12 @@ def csv(rows: pd.DataFrame) -> str:
     Samples (a value per round, block or call) are not included. Unknown is an empty field; lists,
     such as flags, are joined with `;`.
     """
-    first = [*CONTRACT, *ADDED, *(metric.name for metric in METRICS)]
+    first = [*CONTRACT, *ADDED, *(metric.name for metric in METRICS), *COLUMNS]
     names = dict.fromkeys([*first, *(str(name) for name in rows.columns)])
     table = ordered(rows)[[name for name in names if name in rows]]
     whole = [f.name for f in SCHEMA if f.name in table and str(f.type) == "int64"]
     whole += [metric.name for metric in METRICS if metric.unit in ("rounds", "bytes")]
+    whole += [name for name in ("against_processes",) if name in table]
     table = table.astype(dict.fromkeys(whole, "Int64"))  # 4, not 4.0 beside a null
     lists = [f.name for f in SCHEMA if f.name in table and str(f.type).startswith("list")]
     for name in (*lists, "flags_touch"):
@@ -120,24 +156,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--csv", action="store_true", help="every column (results/README.md), full precision"
     )
+    parser.add_argument(
+        "--against", metavar="MODE",
+        help="compare with this mode instead of the baseline: inference_mode, or with a precision "
+        "'compile bf16'; --csv adds its columns (against_...)",
+    )  # fmt: skip
     cli.add_where(parser)
     constraints.add_options(parser)
 
     def body() -> None:
         options = parser.read(arguments)
         wanted = constraints.wishes(options)
-        if options.csv and wanted != ANYTHING:
+        silent = "--csv" if options.csv else "--against" if options.against else None
+        if silent and wanted != ANYTHING:
             raise UsageError(
-                "--calls and --memory-limit change only the recommendation, which --csv does not "
-                "print; leave out either --csv or them"
+                f"--calls and --memory-limit change only the recommendation, which {silent} does "
+                f"not print; leave out either {silent} or them"
             )
         rows, _ = cli.study(options.study)
+        rows = rows if options.against is None else against(rows, options.against)
         selection = None if options.where is None else cli.where(rows, options.where)
         rows = rows if selection is None else selection.rows
         if options.csv:
             sys.stdout.write(csv(rows))
         if selection is not None and rows.empty:
             print(selection.count, file=sys.stderr if options.csv else sys.stdout)
+        elif options.against is not None and not options.csv:
+            print(against_mode(rows, options.against))
         elif not options.csv:
             above = "\n".join(filter(None, (text(rows), why(rows, options.study))))
             print(f"{above}\n\n{advice(rows, wanted)}")

@@ -9,18 +9,16 @@ import numpy as np
 import pandas as pd
 
 from modescope.analysis.format import phrases
-from modescope.analysis.metrics import first_calls
+from modescope.analysis.metrics import first_calls, mode_ratios
 from modescope.analysis.rows import bottleneck
 from modescope.analysis.rows.identity import OPTIONS
-from modescope.analysis.rows.select import SECTION, per_row, trusted
+from modescope.analysis.rows.select import per_row, trusted
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates as stats
 
 Formula = Callable[[pd.DataFrame], pd.Series]
 
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
-# Two speedups are comparable if their baselines are the same work on the same machine.
-_SAME_BASELINE = [*SECTION, "baseline_mode", "baseline_dtype"]
 
 
 def column(name: str) -> Formula:
@@ -69,26 +67,31 @@ def _replaces_the_baseline(row: phrases.Row) -> bool:
     return not (phrases.is_control(row) or phrases.not_in_effect(row))
 
 
-def speedup_same_grad(rows: pd.DataFrame) -> pd.Series:
-    """The gain of the mode beyond its grad axis: the ratio of two speedups over one baseline.
+def same_grad(rows: pd.DataFrame) -> pd.Series:
+    """The gain of the mode beyond its grad axis, as an Estimate for each row.
 
-    This row's speedup ÷ that of plain eager with the same grad axis at the baseline's precision; of
-    several such rows, the one with this row's other options. Null for that row itself.
+    The ratio of this row to plain eager with the same grad axis at the baseline's precision; of
+    several such rows, to the one with this row's other options. Null for that row itself.
     """
     plain = (rows[list(PLAIN_EAGER)] == pd.Series(PLAIN_EAGER)).all(axis="columns")
     is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
-    key = [*_SAME_BASELINE, "grad"]
+    key = [*mode_ratios.SAME_BASELINE, "grad"]
     options = [*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE})]
     reference = trusted(rows[is_reference]).drop_duplicates(options, keep="last")
-    of_options = _speedups(rows, reference, options)
-    of_any = _speedups(rows, reference.drop_duplicates(key, keep=False), key)
-    beyond: pd.Series = rows["speedup"] / of_options.fillna(of_any)
-    return beyond.mask(is_reference)
+    of_options = _ids(rows, reference, options)
+    of_any = _ids(rows, reference.drop_duplicates(key, keep=False), key)
+    ids = of_options.fillna(of_any).mask(is_reference)
+    cases = phrases.as_rows(rows[list(mode_ratios.NEEDED)])
+    by_id = {row["run_id"]: row for row in cases}
+    pairs = ((row, by_id.get(other)) for row, other in zip(cases, ids, strict=True))
+    ratios = (mode_ratios.ratio(row, other) if other else None for row, other in pairs)
+    return per_row(rows, ratios, "object")
 
 
-def _speedups(rows: pd.DataFrame, reference: pd.DataFrame, by: list[str]) -> pd.Series:
-    """For each row the speedup of the row in `reference` with equal columns `by`."""
-    return per_row(rows, rows[by].merge(reference[[*by, "speedup"]], how="left", on=by)["speedup"])
+def _ids(rows: pd.DataFrame, reference: pd.DataFrame, by: list[str]) -> pd.Series:
+    """For each row the run_id of the row in `reference` with equal columns `by`."""
+    joined = rows[by].merge(reference[[*by, "run_id"]], how="left", on=by)
+    return per_row(rows, joined["run_id"], "object")
 
 
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:

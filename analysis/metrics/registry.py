@@ -35,6 +35,13 @@ class Metric:
 
 _MANY = 60  # columns; pandas warns after 100
 
+# Columns of objects that several metrics read, each computed before the first of them.
+_SHARED: dict[str, tuple[str, Formula]] = {
+    "speedup_same_grad": ("_same_grad", formulas.same_grad),
+    "fusion_gain": ("_fusion", fusion.fusion),
+    "cause": ("_causes", finding.found),
+}
+
 
 def derived(study_folder: str | Path) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
@@ -51,10 +58,9 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     for number, metric in enumerate(METRICS):
         if number % _MANY == 0:
             table = table.copy()  # defragmented, or pandas warns when many columns are added
-        if metric.name == "fusion_gain":
-            table["_fusion"] = fusion.fusion(table)  # shared by the metrics of fusion
-        if metric.name == "cause":
-            table["_causes"] = finding.found(table)  # shared by the metrics of causes
+        if metric.name in _SHARED:
+            name, function = _SHARED[metric.name]
+            table[name] = function(table)
         table[metric.name] = metric.function(table)
     public = table.drop(columns=[name for name in table if str(name).startswith("_")])
     return public.copy()  # defragmented, for callers that add columns
@@ -99,10 +105,20 @@ METRICS = (
            "replicates); null below 12 rounds"),
     Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
            "upper end of that interval or range"),
-    Metric("speedup_same_grad", formulas.speedup_same_grad, "1", "higher",
+    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
+           "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
+           "for fewer than two"),
+    Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
+           "the same for latency_s"),
+    Metric("speedup_same_grad", part("_same_grad", "value"), "1", "higher",
            "this row's speedup ÷ that of plain eager (nothing compiled, captured or autocast) with "
            "the same grad axis, work, machine and baseline, at the baseline's dtype; null without "
-           "such a trusted row, and for that row itself, where it would be 1 by definition"),
+           "such a trusted row, for that row itself, where it would be 1 by definition, and for "
+           "budget=smoke"),
+    Metric("speedup_same_grad_ci_low", part("_same_grad", "low"), "1", "higher",
+           "lower end of its interval, by the rule of against_speedup_ci_low"),
+    Metric("speedup_same_grad_ci_high", part("_same_grad", "high"), "1", "higher",
+           "upper end of that interval"),
     Metric("verdict", formulas.verdict, "", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else "
            "inconclusive; null without an interval and for budget=smoke"),
@@ -246,11 +262,6 @@ METRICS = (
            "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain on this device at "
            "this dtype, if its measured ceilings are the highest possible; above 1 they are not "
            "(flag above_ceiling); low for pointwise arithmetic, which flops do not count"),
-    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
-           "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
-           "for fewer than two"),
-    Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
-           "the same for latency_s"),
     Metric("flags", cross_row_flags.flags, "", "neither",
            "the stored flags of all processes of the case, those raised by their rounds, clocks "
            "and counts (analysis.rows.flags), and those from a comparison with another row"),

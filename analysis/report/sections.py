@@ -11,6 +11,7 @@ from modescope.analysis.report.environment import environments
 from modescope.analysis.report.figures import chapters
 from modescope.analysis.report.left_out import left_out
 from modescope.analysis.report.listing import listing
+from modescope.analysis.report.ratios import ratios
 from modescope.analysis.report.runs import runs
 from modescope.analysis.report.study import Study
 from modescope.analysis.report.summary import which
@@ -33,6 +34,7 @@ FIGURES = "figures"
 PARTS = (
     Part("which", "Which mode?", which),
     Part("rows", "All rows", listing),
+    Part("ratios", "Modes against each other", ratios),
     Part(FIGURES, "Figures", chapters),
     Part("diagnostics", "Flags and remedies", diagnostics),
     Part("left-out", "Left out", left_out),

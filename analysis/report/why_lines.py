@@ -42,8 +42,8 @@ def lines(
     refused = [other.run_id for one in answers for other in one.refused]
     several = len({one.question.shape for one in answers}) > 1
     others = _one_each(rows[run_id] for run_id in refused if _is_measured(rows[run_id]))
-    losers = [row for row in others if is_loser(row)]
-    rest = [row for row in others if not is_loser(row) and causes.get(row["run_id"])]
+    losers = [row for row in others if _is_loser(row)]
+    rest = [row for row in others if not _is_loser(row) and causes.get(row["run_id"])]
 
     def text(row: Row) -> str:
         found = causes.get(row["run_id"])
@@ -70,6 +70,11 @@ def _not_in_effect(rows: Sequence[Row], causes: Mapping[str, Sequence[Finding]])
         names = list(dict.fromkeys(map(phrases.mode, members)))
         verb = "is" if len(names) == 1 else "are"
         yield f"{phrases.listed(names)} {verb} not in effect: {sentence} {remedy}".strip()
+
+
+def _is_loser(row: Row) -> bool:
+    """Whether the mode itself is slower by a tenth, and not another one that ran in its place."""
+    return is_loser(row) and not phrases.not_in_effect(row)
 
 
 def _is_measured(row: Row) -> bool:

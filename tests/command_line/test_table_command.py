@@ -428,3 +428,83 @@ def test_the_causes_that_matter_most_stand_beneath_the_table(
 
 def test_without_causes_nothing_stands_beneath_the_table(tmp_path: Path) -> None:
     assert table.why(derived(save([record("eager", speedup=1.0)], tmp_path))) == ""
+
+
+def _compared(folder: Path) -> Path:
+    modes = (("eager", 0.99), ("inference_mode", 1.25), ("compile", 1.5))
+    records = [record(mode, speedup=speedup) for mode, speedup in modes]
+    return save([*records, record("compile", model="mlp")], folder)
+
+
+def test_against_a_mode_the_table_shows_ratios_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert table.main([str(_compared(tmp_path)), "--against", "inference_mode"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("inference · AMD EPYC 9554, 1 thread · against inference_mode fp32")
+    cells = {line.split()[0]: re.split(" {2,}", line.strip()) for line in lines[2:5]}
+    assert list(cells) == ["compile", "inference_mode", "eager"]
+    assert cells["compile"][3:5] == ["1.20× [1.15, 1.25]", "faster"]
+    assert cells["inference_mode"][3:5] == ["1.00×", "–"]
+    assert cells["eager"][3:5] == ["0.800× [0.795, 0.805]", "slower"]
+    notes = " ".join(" ".join(lines[5:]).split())
+    assert "widened by 3 %" in notes
+    assert "not shown: 1 row that has no inference_mode of the same work and baseline" in notes
+    assert "mlp, batch 4, seq 64, inference" in notes
+    assert "recommend" not in notes
+
+
+def test_against_a_mode_with_replicates_nothing_is_widened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = [
+        record(mode, speedup=speedup + 0.002 * number, replicate=number)
+        for mode, speedup in (("inference_mode", 1.25), ("compile", 1.5))
+        for number in range(3)
+    ]
+    assert table.main([str(save(records, tmp_path)), "--against", "inference_mode"]) == 0
+    text = capsys.readouterr().out
+    assert "widened" not in text
+    assert "processes of its own" in text
+
+
+def test_against_a_mode_csv_has_its_columns_and_where_reads_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--csv", "--against", "inference_mode", "--where", "against_speedup > 1.1"]
+    assert table.main([str(_compared(tmp_path)), *options]) == 0
+    (row,) = pd.read_csv(io.StringIO(capsys.readouterr().out)).to_dict("records")
+    assert (row["mode"], row["against_mode"], row["baseline_mode"]) == (
+        "compile", "inference_mode", "eager",
+    )  # fmt: skip
+    assert row["against_speedup"] == pytest.approx(1.2)
+    assert row["speedup"] == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ["--against", "fast"],
+            "--against fast: no row has this mode; there is compile, eager and",
+        ),
+        (["--against", "compile", "fp32"], "in single quotes: --against 'compile fp32'"),
+        (["--against", "compile", "--calls", "9"], "leave out either --against or them"),
+        (["--against", "compile", "--memory-limit", "8GB"], "which --against does not print"),
+    ],
+)
+def test_mistakes_with_against_are_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    assert table.main([str(_compared(tmp_path)), *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_a_precision_without_quotes_is_noticed_in_the_place_of_a_study(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert table.main(["--against", "compile", "bf16"]) == 2
+    assert "--against 'compile bf16'" in capsys.readouterr().err

@@ -31,10 +31,11 @@ ROOMS = {
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "analysis.format": "bench.records bench.stats",
     "analysis.filters": "bench.records",
+    "analysis.changes": "bench.stats",
     "analysis.rows": "bench.records bench.stats format",
     "analysis.load": "bench.records bench.stats format rows",
     "analysis.causes": "bench.records bench.stats format rows",
-    "analysis.metrics": "bench.records bench.stats format rows load causes",
+    "analysis.metrics": "bench.records bench.stats format changes rows load causes",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
     "analysis.cli": "bench.records filters rows load metrics",
@@ -42,7 +43,6 @@ ROOMS = {
     "analysis.report": (
         "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
     ),
-    "analysis.changes": "bench.stats",
     "analysis.trend": "bench.records bench.stats changes compare cli figures format",
     "analysis.compare": (
         "bench.records bench.stats bench.text format rows load metrics figures cli report changes"

@@ -9,8 +9,55 @@ MERGING = "tests/analysis/recommend/test_merge_sizes.py"
 CACHE = "tests/analysis/load/test_cache.py"
 LOADING = "tests/analysis/load/test_files.py"
 RECOMMENDING = "analysis/recommend"
+MODE_RATIOS = "tests/analysis/metrics/test_mode_ratios.py"
+AGAINST = "tests/analysis/metrics/test_against.py"
 
 READ = (
+    Fault(
+        "two modes compared as if processes of the same code did not differ",
+        "analysis/metrics/mode_ratios.py",
+        "return intervals.product(intervals.quotient(one, two), _WIDENING)",
+        "return intervals.quotient(one, two)",
+        (
+            f"{MODE_RATIOS}::test_single_processes_have_the_worst_case_widened_by_the_spread_between_"
+            "them",
+        ),
+    ),
+    Fault(
+        "two processes are enough for an interval over processes",
+        "analysis/metrics/mode_ratios.py",
+        "processes(row, other) < LEAST_PROCESSES",
+        "processes(row, other) < 2",
+        (f"{MODE_RATIOS}::test_too_few_processes_on_either_side_are_widened",),
+    ),
+    Fault(
+        "the faster of two modes is the slower one",
+        "analysis/metrics/mode_ratios.py",
+        "welch.total(_mean(row), welch.negative(_mean(other)))",
+        "welch.total(_mean(other), welch.negative(_mean(row)))",
+        (f"{MODE_RATIOS}::test_three_processes_of_both_have_welchs_interval",),
+    ),
+    Fault(
+        "the noise of the baseline's own run enters ratios to it",
+        "analysis/metrics/mode_ratios.py",
+        "        return one\n",
+        "        return intervals.quotient(one, two)\n",
+        (f"{MODE_RATIOS}::test_ratios_with_the_baseline_are_paired",),
+    ),
+    Fault(
+        "compared with the mode at another precision than the baseline's",
+        "analysis/metrics/against.py",
+        'if each["dtype"] == row["baseline_dtype"]',
+        'if each["dtype"] != row["baseline_dtype"]',
+        (f"{AGAINST}::test_without_a_precision_it_is_that_of_the_baseline",),
+    ),
+    Fault(
+        "a first call that pays against that of the baseline, not of the other mode",
+        "analysis/metrics/against.py",
+        ".assign(baseline_first_call_s=first_s)",
+        ".assign()",
+        (f"{AGAINST}::test_the_first_call_pays_against_that_of_the_other_mode",),
+    ),
     Fault(
         "recommended by the middle of its interval",
         f"{RECOMMENDING}/choose.py",

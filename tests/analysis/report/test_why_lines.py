@@ -69,6 +69,12 @@ def test_the_details_of_a_row_have_all_its_causes(study: Path) -> None:
     assert "The first call takes 9.00 s, as long as 25,200 calls of the baseline." in of_compile
 
 
+def test_a_slow_mode_that_is_not_in_effect_is_no_loser(tmp_path: Path) -> None:
+    eager, slow = record("eager"), record("reduce-overhead", speedup=0.5, **NO_GRAPHS)
+    (line,) = _lines(_page(save([eager, slow], tmp_path)))
+    assert line.startswith("Why not: reduce-overhead is not in effect")
+
+
 def test_chosen_rows_keep_causes_that_come_from_others(study: Path) -> None:
     page = _page(study, 'mode == "eager"')
     assert "without that (inference_mode) the same call is 1.25" in page
