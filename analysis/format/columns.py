@@ -57,6 +57,9 @@ SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
 SAME_GRAD = Column(
     "same grad", cells.same_grad, ">", optional=True, spare=2, key="speedup_same_grad"
 )
+THREADS_GAIN = Column(
+    "threads gain", lambda row: numbers.factor(row["threads_gain"]), ">", True, key="threads_gain"
+)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
@@ -81,6 +84,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
+    THREADS_GAIN,
     *PARTS,
     _DISPATCH,
     _DEVICE,
@@ -99,6 +103,7 @@ MEASURED = (
 REPORTED = (
     SPEEDUP,
     SAME_GRAD,
+    Column("threads gain [95 %]", cells.threads_gain, optional=True, key="threads_gain"),
     Column("latency [95 %]", cells.latency, key="latency_s"),
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
