@@ -181,6 +181,20 @@ def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
+def measured(rows: Sequence[Row]) -> list[Column]:
+    """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
+
+    It then needs no note, as the cache has a column of its own.
+    """
+    shown = wanted(MEASURED, rows)
+    if CACHE not in distinguishing(rows):
+        return shown
+    first_call = replace(
+        FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]), spare=0
+    )
+    return [first_call if column is FIRST_CALL else column for column in shown]
+
+
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
     """`columns` without the optional ones that are empty or unknown in every row that is ok."""
     ok = [row for row in rows if row["status"] == "ok"]

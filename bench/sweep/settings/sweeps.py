@@ -30,15 +30,14 @@ NO_BASELINE = "baseline.mode=none"
 Values = dict[str, list[str]]
 """Keys and the values over which they are swept, as they are written."""
 
-
 Jobs = list[list[str]]
 """The overrides of each job."""
 
 
 def with_further(sweeper: Any, config: DictConfig) -> Sweeper:
     """Makes Hydra's basic sweeper also make the further sweeps of the experiment in `config`."""
-    further = config.experiment.further if config.experiment else []
-    every = [_values(_parsed(one)) for one in OmegaConf.to_container(OmegaConf.create(further))]
+    listed: Any = OmegaConf.to_container(config.experiment.further) if config.experiment else []
+    every = [_values(_parsed(one)) for one in listed]
     sweeper.split_arguments = partial(_batches, sweeper.split_arguments, len(sweeper.params), every)
     return sweeper  # type: ignore[no-any-return]
 
