@@ -17,10 +17,16 @@ def threads(case: Case) -> Evidence | None:
     """The same case is faster by a tenth with another number of threads, the intervals apart.
 
     At equal pace of the machine where that is known, as the two are separate processes. A tenth is
-    more than two processes of the same code differ by.
+    more than two processes of the same code differ by. Other programs slow down more threads more
+    than fewer, so beside them only a gain of more threads counts.
     """
     row = case.row
-    compared = ((one, equal_pace.latencies(row, one)) for one in case.threads)
+    others = (
+        one
+        for one in case.threads
+        if one["threads"] > row["threads"] or "contended" not in phrases.flags(row)
+    )
+    compared = ((one, equal_pace.latencies(row, one)) for one in others)
     faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None

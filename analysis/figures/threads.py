@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from modescope.analysis.figures.draw.curves import curve, over, sheet
 from modescope.analysis.figures.figure import FigureKind
@@ -53,13 +53,13 @@ def draw(series: ThreadSeries) -> Figure:
             over(axes, counts, "threads")
             axes.set_yscale("log")
         seconds_axis(times)
-        _factor_axis(factors, [count / fewest for count in counts])
+        _factor_axis(factors)
         panels.legend()
     return panels.figure
 
 
-def _factor_axis(axes: Axes, ticks: list[float]) -> None:
-    axes.yaxis.set_major_locator(FixedLocator(ticks))
+def _factor_axis(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda factor, _: f"{factor:g}×"))
     axes.yaxis.set_minor_locator(NullLocator())
 

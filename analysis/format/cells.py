@@ -29,9 +29,9 @@ def fusion_gain(row: Row) -> str:
 
 
 def threads_gain(row: Row) -> str:
-    """`1.62× [1.58, 1.66]`: the gain over the fewest threads; without brackets if no interval."""
+    """`1.62× [1.58, 1.66]`: the gain over the fewest threads; `~1.62×` if flagged."""
     ends = row["threads_gain_ci_low"], row["threads_gain_ci_high"]
-    return numbers.factor_interval(row["threads_gain"], *ends)
+    return approximate(numbers.factor_interval(row["threads_gain"], *ends), row, "latency")
 
 
 def latency(row: Row) -> str:

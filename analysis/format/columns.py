@@ -84,7 +84,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
-    THREADS_GAIN,
+    _approximate(THREADS_GAIN, "latency"),
     *PARTS,
     _DISPATCH,
     _DEVICE,

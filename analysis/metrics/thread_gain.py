@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from modescope.analysis.format import phrases
+from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics.size_series import Line, variants, with_looks
 from modescope.analysis.rows import equal_pace, intervals
@@ -66,9 +66,9 @@ def series(rows: pd.DataFrame) -> list[ThreadSeries]:
 
 
 def _lines(rows: Sequence[Row]) -> tuple[Line, ...]:
-    """A line for each variant with several numbers of threads."""
+    """A line for each variant with several numbers of threads, in the order of figures."""
     lines = []
-    for name, members in variants(rows).items():
+    for name, members in variants(sorted(rows, key=style.order)).items():
         ordered = tuple(sorted(members, key=lambda row: row["threads"]))
         counts = tuple(row["threads"] for row in ordered)
         if len(set(counts)) > 1:

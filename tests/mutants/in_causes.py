@@ -217,6 +217,13 @@ CAUSES = (
         (f"{COSTS}::test_another_number_of_threads_that_is_faster_is_named",),
     ),
     Fault(
+        "fewer threads are recommended for what other programs took",
+        "analysis/causes/machine.py",
+        'or "contended" not in phrases.flags(row)',
+        'or "contended" in phrases.flags(row)',
+        (f"{COSTS}::test_beside_other_programs_fewer_threads_are_not_recommended",),
+    ),
+    Fault(
         "threads are compared at the pace that each process had",
         "analysis/rows/equal_pace.py",
         "CLOCKS[0] if has_pace(*rows)",

@@ -96,6 +96,20 @@ def test_threads_are_compared_at_equal_pace(tmp_path: Path) -> None:
     assert "full pace" not in found.sentence
 
 
+@pytest.mark.parametrize("flags", [(), ("contended",)], ids=str)
+def test_beside_other_programs_fewer_threads_are_not_recommended(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    same: dict[str, Any] = {"speedup": 1.25, "first_call_s": 0.1, "flags": flags}
+    fast, slow = (
+        [record("compile", s, threads=n, case_id=f"{n}", **same) for n, s in pairs]
+        for pairs in (((2, 200e-6), (1, 357e-6)), ((1, 200e-6), (2, 357e-6)))
+    )
+    assert codes(of_last(rows_of(fast, tmp_path / "more"))) == ["threads"]
+    expected = [] if flags else ["threads"]
+    assert codes(of_last(rows_of(slow, tmp_path / "fewer"))) == expected
+
+
 def _near_the_rate(**columns: Any) -> Any:
     work = {"least_bytes": 1, "flops": 80_000, "ceiling_bytes_per_s": 1e12,
             "ceiling_flops_per_s": 1e9}  # fmt: skip
