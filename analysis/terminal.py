@@ -9,7 +9,7 @@ import pandas as pd
 
 from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.cells import graph_breaks
-from modescope.analysis.format.columns import AGAINST, MEASURED, Column, distinguishing, wanted
+from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
 from modescope.analysis.format.paragraphs import WIDTH, beneath
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
@@ -30,7 +30,7 @@ def lines(frame: pd.DataFrame) -> list[str]:
         *(() if shared else (AGAINST,)),
         *distinguishing(every),
     )
-    columns, widths = _fitting(naming, wanted(MEASURED, every), every)
+    columns, widths = _fitting(naming, measured(every), every)
     result = [_join([column.title for column in columns], columns, widths)]
     letter = len({row["environment"] for row in every}) > 1
     for block in blocks:
@@ -46,10 +46,10 @@ def lines(frame: pd.DataFrame) -> list[str]:
 
 
 def _fitting(
-    naming: Sequence[Column], measured: Sequence[Column], every: Sequence[Row]
+    naming: Sequence[Column], others: Sequence[Column], every: Sequence[Row]
 ) -> tuple[list[Column], list[int]]:
     """The columns that fit into WIDTH, with spare ones dropped as needed, and their widths."""
-    columns = [*naming, *measured]
+    columns = [*naming, *others]
     ok = [row for row in every if row["status"] == "ok"]
     cells = [(column, map(column.cell, every if column in naming else ok)) for column in columns]
     widths = [max(len(column.title), *map(len, texts), 0) for column, texts in cells]

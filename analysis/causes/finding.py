@@ -11,13 +11,9 @@ from modescope.analysis.causes.types import DECISIVE, HINT, Case, Cause, Finding
 from modescope.analysis.causes.verdicts import lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.select import FAMILY, SECTION, is_plain, per_row, values_of
+from modescope.analysis.rows.select import SECTION, THREADED, is_plain, per_row, values_of
 
 _BASELINE = ("baseline_mode", "baseline_dtype")
-_FAMILY_OF_ANY_THREADS = tuple(name for name in FAMILY if name not in ("threads", "environment"))
-_OF_THREADS = (
-    *_FAMILY_OF_ANY_THREADS, "environment", "shape", "mode", "dtype", "apart", "compile_cache",
-)  # fmt: skip
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
@@ -27,7 +23,7 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     """
     good = [row for row in rows if _is_trusted(row)]
     sections = phrases.grouped((values_of(row, (*SECTION, *_BASELINE)), row) for row in good)
-    threads = phrases.grouped((values_of(row, _OF_THREADS), row) for row in good)
+    threads = phrases.grouped((values_of(row, THREADED), row) for row in good)
     return [_of_row(row, sections, threads) for row in rows]
 
 
@@ -67,7 +63,7 @@ def _of_row(
     if row["status"] != "ok" or phrases.is_smoke(row):
         return ()
     members = sections.get(values_of(row, (*SECTION, *_BASELINE)), [])
-    same = threads.get(values_of(row, _OF_THREADS), [])
+    same = threads.get(values_of(row, THREADED), [])
     case = Case(
         row,
         plain=_plain(row, members),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from modescope.analysis.causes.types import COST, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_compiled
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.compile_phases import phases_of
 
 DOMINATES = 1000  # calls: a first call that takes as long as so many is named
 _MOST_PHASES = 3
@@ -30,16 +29,19 @@ def first_call(case: Case) -> Evidence | None:
 
 def _phases(row: Row) -> str:
     """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
-    stored = row["compile_phases_s"]
-    phases = sorted((json.loads(stored) if stored else {}).items(), key=lambda one: -one[1])
-    known = [f"{name} {numbers.duration(time_s)}" for name, time_s in phases if time_s > 0]
+    phases = sorted(phases_of(row).items(), key=lambda one: -one[1])
+    known = [f"{name} {numbers.duration(time_s)}" for name, time_s in phases]
     return f": {', '.join(known[:_MOST_PHASES])}" if known else ""
 
 
 def _caches(case: Case) -> str:
-    """`; with a warm compiler cache 1.03 s`; empty without such a row."""
+    """`; with a warm compiler cache 1.03 s`; empty without such a row.
+
+    A warm cache that lacked the row's code says nothing.
+    """
     for other in case.caches:
-        if other["first_call_s"] is not None:
+        lacked = other["compile_cache"] == "warm" and other["compiler_cache_misses"]
+        if other["first_call_s"] is not None and not lacked:
             first = numbers.duration(other["first_call_s"])
             return f"; with a {other['compile_cache']} compiler cache {first}"
     return ""

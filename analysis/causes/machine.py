@@ -5,31 +5,46 @@ from __future__ import annotations
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
-from modescope.analysis.format import cells, numbers, phrases
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.rows import equal_pace
+from modescope.analysis.rows.intervals import ends
+from modescope.bench.stats.estimates import Estimate
 
 NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are the way to go on
 
 
 def threads(case: Case) -> Evidence | None:
-    """The same case is faster by a tenth with another number of threads, the intervals apart."""
+    """The same case is faster by a tenth with another number of threads, the intervals apart.
+
+    At equal pace of the machine where that is known, as the two are separate processes. A tenth is
+    more than two processes of the same code differ by. Other programs slow down more threads more
+    than fewer, so beside them only a gain of more threads counts.
+    """
     row = case.row
-    if row["latency_ci_low_s"] is None:
-        return None
-    faster = [
+    others = (
         one
         for one in case.threads
-        if one["latency_ci_high_s"] is not None
-        and one["latency_ci_high_s"] * (1 + LITTLE) < row["latency_ci_low_s"]
-    ]
+        if one["threads"] > row["threads"] or "contended" not in phrases.flags(row)
+    )
+    compared = ((one, equal_pace.latencies(row, one)) for one in others)
+    faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None
-    best = min(faster, key=lambda one: one["latency_ci_high_s"])
+    best, (mine, theirs) = min(faster, key=lambda pair: pair[1][1].value / pair[1][0].value)
     figures = {
-        "here": numbers.counted(row["threads"], "thread", "threads"), "mine": cells.latency(row),
+        "here": numbers.counted(row["threads"], "thread", "threads"),
+        "mine": numbers.estimate(mine),
         "there": numbers.counted(best["threads"], "thread", "threads"),
-        "theirs": cells.latency(best), "threads": str(best["threads"]),
-    }  # fmt: skip
-    return Evidence(1 - best["latency_s"] / row["latency_s"], figures)
+        "theirs": numbers.estimate(theirs),
+        "pace": " (both at the machine's full pace)" if equal_pace.has_pace(row, best) else "",
+        "threads": str(best["threads"]),
+    }
+    return Evidence(1 - theirs.value / mine.value, figures)
+
+
+def _surely_faster(mine: Estimate, theirs: Estimate) -> bool:
+    (low_s, _), (_, high_s) = ends(mine), ends(theirs)
+    return high_s * (1 + LITTLE) < low_s
 
 
 def idle_cores(case: Case) -> Evidence | None:
@@ -61,7 +76,7 @@ def torch_warning(case: Case) -> Evidence | None:
 CAUSES = (
     Cause(
         "threads", PART, threads,
-        "with {here} a call takes {mine}, with {there} {theirs}.",
+        "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
         "Use threads={threads} (torch.set_num_threads).",
         "the same case is faster with another number of threads, by its interval",
     ),

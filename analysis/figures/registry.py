@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modescope.analysis.figures import (
+    compiling,
     fusion,
     heatmap,
     latency,
@@ -13,6 +14,7 @@ from modescope.analysis.figures import (
     slopes,
     speedup,
     step_parts,
+    threads,
     waterfall,
 )
 
@@ -24,7 +26,9 @@ OF_SECTION = (  # one work at one size
     waterfall.FIGURE,
     fusion.FIGURE,
     memory.FIGURE,
+    compiling.FIGURE,
 )
 OF_GRIDS = (heatmap.FIGURE,)  # one work at all sizes
 OF_SERIES = (scaling.FIGURE, saved_activations.FIGURE, slopes.FIGURE)  # one work over one size
-FIGURES = (*OF_SECTION, *OF_GRIDS, *OF_SERIES)
+OF_THREADS = (threads.FIGURE,)  # one work at one size over threads
+FIGURES = (*OF_SECTION, *OF_GRIDS, *OF_SERIES, *OF_THREADS)

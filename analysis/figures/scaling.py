@@ -73,9 +73,14 @@ def _share_height(panels: Sequence[Axes]) -> None:
     limits = [axes.get_ylim() for axes in panels if axes.lines]
     for axes in panels:
         axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
-        axes.yaxis.set_minor_locator(NullLocator())
+        seconds_axis(axes)
+
+
+def seconds_axis(axes: Axes) -> None:
+    """Few ticks on a logarithmic axis of seconds."""
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def caption(series: Series) -> str:

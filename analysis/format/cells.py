@@ -28,6 +28,12 @@ def fusion_gain(row: Row) -> str:
     return numbers.factor_interval(row["fusion_gain"], *ends)
 
 
+def threads_gain(row: Row) -> str:
+    """`1.62× [1.58, 1.66]`: the gain over the fewest threads; `~1.62×` if flagged."""
+    ends = row["threads_gain_ci_low"], row["threads_gain_ci_high"]
+    return approximate(numbers.factor_interval(row["threads_gain"], *ends), row, "latency")
+
+
 def latency(row: Row) -> str:
     """`357 µs [355, 359]`; without the brackets if there is no interval; `~357 µs` if flagged."""
     ends = row["latency_ci_low_s"], row["latency_ci_high_s"]

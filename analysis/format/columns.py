@@ -57,6 +57,9 @@ SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
 SAME_GRAD = Column(
     "same grad", cells.same_grad, ">", optional=True, spare=2, key="speedup_same_grad"
 )
+THREADS_GAIN = Column(
+    "threads gain", lambda row: numbers.factor(row["threads_gain"]), ">", True, key="threads_gain"
+)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
@@ -81,6 +84,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
+    _approximate(THREADS_GAIN, "latency"),
     *PARTS,
     _DISPATCH,
     _DEVICE,
@@ -99,6 +103,7 @@ MEASURED = (
 REPORTED = (
     SPEEDUP,
     SAME_GRAD,
+    Column("threads gain [95 %]", cells.threads_gain, optional=True, key="threads_gain"),
     Column("latency [95 %]", cells.latency, key="latency_s"),
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
@@ -174,6 +179,20 @@ def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
     measured = [row for row in rows if not phrases.is_smoke(row)]
     groups = ((BUDGET, measured), (CACHE, rows))
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
+
+
+def measured(rows: Sequence[Row]) -> list[Column]:
+    """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
+
+    It then needs no note, as the cache has a column of its own.
+    """
+    shown = wanted(MEASURED, rows)
+    if CACHE not in distinguishing(rows):
+        return shown
+    first_call = replace(
+        FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]), spare=0
+    )
+    return [first_call if column is FIRST_CALL else column for column in shown]
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:

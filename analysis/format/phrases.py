@@ -94,14 +94,26 @@ def place(row: Row, letter: bool) -> str:
     1 thread`.
     """
     threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+    return ", ".join((_machine(row), threads, *([_environment(row)] if letter else [])))
+
+
+def place_of_any_threads(row: Row, letter: bool) -> str:
+    """The same without the number of threads."""
+    return ", ".join((_machine(row), *([_environment(row)] if letter else [])))
+
+
+def _machine(row: Row) -> str:
+    """`AMD EPYC, AVX2, no bf16 instructions`: the device."""
     name, device = row["device_name"], row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
         None if on_cuda(row) else phrase(row["cpu_capability"], row["cpu_instructions"]),
-        threads,
-        f"environment {row['environment']}" if letter else None,
     )
     return ", ".join(part for part in parts if part)
+
+
+def _environment(row: Row) -> str:
+    return f"environment {row['environment']}"
 
 
 def baseline(row: Row) -> str:

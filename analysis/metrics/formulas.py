@@ -132,13 +132,18 @@ def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
     return rows["latency_s"] * (1 - rows["parts_ratio"])
 
 
-def latency_at_full_pace_s(rows: pd.DataFrame) -> pd.Series:
-    """The latency if each round had run at the fastest pace of the row's environment.
+def latency_at_full_pace_s(end: str) -> Formula:
+    """The formula of the latency if each round had run at the fastest pace of the environment.
 
-    Null on CUDA: the pace is the host's, and the time of a call may be the device's.
+    `end`: value, or low or high of its interval. Null on CUDA: the pace is the host's, and the time
+    of a call may be the device's.
     """
-    latency_s: pd.Series = part("_paced_latency", "value")(rows) * _pace_fastest_s(rows)
-    return latency_s.where(~_on_cuda(rows))
+
+    def formula(rows: pd.DataFrame) -> pd.Series:
+        latency_s: pd.Series = part("_paced_latency", end)(rows) * _pace_fastest_s(rows)
+        return latency_s.where(~_on_cuda(rows))
+
+    return formula
 
 
 def pace(rows: pd.DataFrame) -> pd.Series:

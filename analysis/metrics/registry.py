@@ -15,7 +15,7 @@ import pandas as pd
 
 from modescope.analysis.causes import finding
 from modescope.analysis.load.study import read
-from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory
+from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
 from modescope.analysis.metrics.replicates import combined
 from modescope.analysis.rows import profiler_agreement, roofline
@@ -39,6 +39,7 @@ _MANY = 60  # columns; pandas warns after 100
 _SHARED: dict[str, tuple[str, Formula]] = {
     "speedup_same_grad": ("_same_grad", formulas.same_grad),
     "fusion_gain": ("_fusion", fusion.fusion),
+    "threads_gain": ("_threads_gain", thread_gain.gains),
     "cause": ("_causes", finding.found),
 }
 
@@ -167,12 +168,23 @@ METRICS = (
            "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
            "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "
            "measured. Ratios within rounds do not depend on it, times in seconds do"),
-    Metric("latency_at_full_pace_s", formulas.latency_at_full_pace_s, "s", "lower",
+    Metric("latency_at_full_pace_s", formulas.latency_at_full_pace_s("value"), "s", "lower",
            "median over rounds of latency ÷ time of the fixed Python code in the same round, × the "
            "shortest time of that code (5th percentile) in any row of the same environment_id in "
            "the study: latencies as if every round had run at that pace. It assumes that the call "
            "slows down as this code does, which code that waits for memory or for a GPU does not; "
            "null where no pace was measured"),
+    Metric("latency_at_full_pace_ci_low_s", formulas.latency_at_full_pace_s("low"), "s", "lower",
+           "lower end of the 95 % interval of latency_at_full_pace_s, or of the range of two "
+           "processes (see replicates); null below 12 rounds"),
+    Metric("latency_at_full_pace_ci_high_s", formulas.latency_at_full_pace_s("high"), "s", "lower",
+           "upper end of that interval or range"),
+    *_paired("threads_gain", "higher",
+             "latency of the same case with the fewest threads in the study ÷ this row's; above 1 "
+             "the further threads make it faster. Both are at full pace where that is known. The "
+             "two are separate processes, so the interval is the worst case of both intervals, and "
+             "does not cover what two processes of the same code differ by; null for the fewest "
+             "threads"),
     *_clock("forward", "median over blocks of the forward and the loss of a training step, in a "
             "separate pass that synchronises after each part; null for inference and where "
             "parts_note gives a reason"),
@@ -288,7 +300,8 @@ CONTRACT = (
     "device_share", "device_share_ci_low", "device_share_ci_high", "pipelined_share",
     "pipelined_share_ci_low", "pipelined_share_ci_high", "dispatch_share", "dispatch_share_ci_low",
     "dispatch_share_ci_high", "device_gain", "dispatch_ratio", "dispatch_ratio_ci_low",
-    "dispatch_ratio_ci_high", "pace", "pace_slowest", "latency_at_full_pace_s", "forward_s",
+    "dispatch_ratio_ci_high", "pace", "pace_slowest", "latency_at_full_pace_s", "threads_gain",
+    "threads_gain_ci_low", "threads_gain_ci_high", "forward_s",
     "backward_s", "optimizer_s", "scaler_s",
     "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
     "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",

@@ -107,22 +107,24 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     """A line for each variant that was measured at enough sizes."""
-    variants: dict[tuple[str, ...], list[Row]] = {}  # by their possible names
-    for row in rows:
-        names = (phrases.mode(row), row["dtype"], f"against {phrases.baseline(row)}",
-                 f"with a {row['compile_cache']} cache")  # fmt: skip
-        variants.setdefault(names, []).append(row)
-    _, *others = zip(*variants, strict=True)  # the mode is always named
+    every = (_line(name, size, members) for name, members in variants(rows).items())
+    return tuple(with_looks([line for line in every if len(set(line.sizes)) >= MIN_SIZES]))
+
+
+def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """One or more rows by the name of their variant: the mode, and in what else variants differ."""
+    groups = phrases.grouped((_names(row), row) for row in rows)
+    _, *others = zip(*groups, strict=True)  # the mode is always named
     named = [True, *(len(set(names)) > 1 for names in others)]
-    lines = []
-    for parts_of_name, members in variants.items():
-        line = _line(" ".join(compress(parts_of_name, named)), size, members)
-        if len(set(line.sizes)) >= MIN_SIZES:
-            lines.append(line)
-    return tuple(_with_looks(lines))
+    return {" ".join(compress(names, named)): members for names, members in groups.items()}
 
 
-def _with_looks(lines: Sequence[Line]) -> Iterator[Line]:
+def _names(row: Row) -> tuple[str, ...]:
+    cache = f"with a {row['compile_cache']} cache"
+    return phrases.mode(row), row["dtype"], f"against {phrases.baseline(row)}", cache
+
+
+def with_looks(lines: Sequence[Line]) -> Iterator[Line]:
     """Numbers the lines of one mode with different precisions or options."""
     drawn: Counter[tuple[str, str]] = Counter()
     for line in lines:

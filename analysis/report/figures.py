@@ -1,4 +1,4 @@
-"""The figures of a report: first each work over its sizes, then each work at each size."""
+"""The figures of a report: each work over its sizes and over threads, then at each size."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pandas as pd
 
 from modescope.analysis.figures import details
 from modescope.analysis.figures.figure import Picture, pictures
-from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
+from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, OF_THREADS
 from modescope.analysis.format import phrases
 from modescope.analysis.format.tables import Table
+from modescope.analysis.metrics import thread_gain
 from modescope.analysis.metrics.size_series import families, series
 from modescope.analysis.metrics.speedup_grid import grids
 from modescope.analysis.report.study import Study
@@ -50,7 +51,7 @@ class _Plan:
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters over sizes of all works, then those at each size."""
+    """The chapters over sizes of all works, those over threads, then those at each size."""
     most = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
     chosen, left, silent = [], most, 0
     for plan in _plans(study):
@@ -75,6 +76,7 @@ def _plans(study: Study) -> Iterator[_Plan]:
     every = families(study.rows)
     for number, family in enumerate(every, start=1):
         yield from _over_sizes(study, family, f"{number}")
+    yield from _over_threads(study)
     numbered = count(1)
     for family in every:
         yield from _at_sizes(study, family, numbered)
@@ -88,6 +90,14 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
         shown = pictures(OF_SERIES, one, f"{name}-{number}")
         yield _Plan(title, place, shown, (details.of_series(one),))
+
+
+def _over_threads(study: Study) -> Iterator[_Plan]:
+    for number, one in enumerate(thread_gain.series(study.rows), start=1):
+        row = one.lines[0].rows[0]
+        place = phrases.place_of_any_threads(row, study.has_letters)
+        shown = pictures(OF_THREADS, one, f"{number}")
+        yield _Plan(f"{phrases.work(row)}: over threads", place, shown, ())
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:

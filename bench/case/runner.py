@@ -17,7 +17,14 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress, one_line
-from modescope.bench.records.results import Ended, Findings, Result, flagged, joined
+from modescope.bench.records.results import (
+    CACHE_FILLED,
+    Ended,
+    Findings,
+    Result,
+    flagged,
+    joined,
+)
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases.table import phase_of
@@ -106,6 +113,8 @@ def _timed(
     findings = judge.columns(findings)
     candidate = enter(subject, case.variant, case, device, plan)
     findings = _describe(candidate, findings)
+    if plan.fills_cache and candidate.facts.compiled.cache_misses:
+        raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
     if plan.untuned and candidate.facts.tuned_nothing:
         raise Ended("skipped", backends.UNTUNED.format(other=plan.untuned), findings)
     progress("check")

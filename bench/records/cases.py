@@ -247,6 +247,7 @@ class Plan:
     trace_max_bytes: int  # of one profiler trace or memory snapshot; 0: none is kept
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
+    fills_cache: bool = False  # ends after a first call whose code the compiler's cache lacked
     untuned: str | None = None  # mode of the sweep that this case repeats if it tunes nothing
 
     @property

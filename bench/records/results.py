@@ -21,6 +21,10 @@ SCHEMA_VERSION = 3
 `analysis.load.migrations`."""
 
 
+CACHE_FILLED = "cache_filled"
+"""Status of a `Result` after a first call that filled the compiler's cache; never of a row."""
+
+
 @dataclass(frozen=True)
 class Attempt:
     """Which run this is and how it ended."""
@@ -77,7 +81,8 @@ class Work:
     device: str = column("cpu, cuda or cuda:<index>")
     threads: int = column("intra-op threads")
     compile_cache: str = column(
-        "cold: empty compiler caches before the first call; warm: the user's"
+        "cold: empty compiler caches before the first call; warm: the user's, which a process "
+        "before this one filled where the code was missing"
     )
     batch_dim: int | None = nullable(
         "dimension of the inputs that is the batch; null where there is none, and for custom "

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -15,6 +16,7 @@ from modescope.bench.records.results import Findings, Result
 from modescope.bench.steps import backends
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
+from modescope.bench.sweep.process.isolation import Outcome
 
 OnPhase = Callable[[str], None]
 
@@ -74,6 +76,29 @@ def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
     return outcome.value is True
 
 
+def _measured(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
+    """Measures the case in a process of its own.
+
+    With compile_cache=warm, a process whose first call had to fill the cache ends there, and
+    another one finds it filled. What is never cached is missing there, too: then it is measured as
+    it is, and `compiler_cache_misses` says so.
+    """
+    with compiler_cache.of(job.plan.compile_cache) as variables:
+        run = partial(
+            isolation.call,
+            "modescope.bench.case.runner:run",
+            timeout_s=job.plan.timeout_s,
+            log=log,
+            variables=variables,
+            on_phase=on_phase,
+        )
+        if job.plan.compile_cache == "warm":
+            outcome = run(job.case, replace(job.plan, fills_cache=True), run_id)
+            if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
+                return outcome
+        return run(job.case, job.plan, run_id)
+
+
 def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     if job.refusal:
         return Result("skipped", job.refusal, Findings())
@@ -82,17 +107,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     log = logs / f"{run_id}.log"
     if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
         return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
-    with compiler_cache.of(job.plan.compile_cache) as variables:
-        outcome = isolation.call(
-            "modescope.bench.case.runner:run",
-            job.case,
-            job.plan,
-            run_id,
-            timeout_s=job.plan.timeout_s,
-            log=log,
-            variables=variables,
-            on_phase=on_phase,
-        )
+    outcome = _measured(job, run_id, log, on_phase)
     result: Result | None = outcome.value
     if result is None:
         status = "failed" if outcome.kind == "usage" else outcome.kind

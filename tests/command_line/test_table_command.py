@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -103,6 +104,22 @@ def test_budgets_and_caches_are_columns_where_they_differ(tmp_path: Path) -> Non
     text = table.text(derived(save(mixed, tmp_path / "mixed")))
     assert {"budget", "cache"} <= set(_titles(text))
     assert "standard[max_rounds=12]  warm" in text
+
+
+def test_first_calls_are_shown_where_rows_differ_in_their_cache(tmp_path: Path) -> None:
+    """They are what such rows are measured for. Else a table that is too wide leaves them out."""
+    wide: Any = {**profiled(357e-6, ("aten::addmm", 7, 300e-6)), **cpu_clocks(357e-6, 40e-6),
+                 "resident_bytes": 2**22, "step_peak_bytes": 2**20, "graph_pool_bytes": 0,
+                 "graph_pool_live_bytes": 0, "flags": ("drift", "bimodal")}  # fmt: skip
+    cold = record(first_call_s=7.25, **wide)
+    one_state = table.text(derived(save([cold, record("no_grad", **wide)], tmp_path / "cold")))
+    assert "first call" not in one_state
+    warm = record(first_call_s=1.03, compile_cache="warm", **wide)
+    text = table.text(derived(save([cold, warm], tmp_path / "both")))
+    assert re.search(r"cold .* 7\.25 s ", text)
+    assert re.search(r"warm .* 1\.03 s ", text)
+    alone = table.text(derived(save([record(compile_cache="warm")], tmp_path / "warm")))
+    assert "1.00 s (warm cache)" in alone
 
 
 def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:

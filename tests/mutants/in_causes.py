@@ -234,9 +234,30 @@ CAUSES = (
     Fault(
         "threads that are slower are recommended",
         "analysis/causes/machine.py",
-        '* (1 + LITTLE) < row["latency_ci_low_s"]',
-        '* (1 + LITTLE) > row["latency_ci_low_s"]',
+        "high_s * (1 + LITTLE) < low_s",
+        "high_s * (1 + LITTLE) > low_s",
         (f"{COSTS}::test_another_number_of_threads_that_is_faster_is_named",),
+    ),
+    Fault(
+        "fewer threads are recommended for what other programs took",
+        "analysis/causes/machine.py",
+        'or "contended" not in phrases.flags(row)',
+        'or "contended" in phrases.flags(row)',
+        (f"{COSTS}::test_beside_other_programs_fewer_threads_are_not_recommended",),
+    ),
+    Fault(
+        "threads are compared at the pace that each process had",
+        "analysis/rows/equal_pace.py",
+        "CLOCKS[0] if has_pace(*rows)",
+        "CLOCKS[0] if not has_pace(*rows)",
+        (f"{COSTS}::test_threads_are_compared_at_equal_pace",),
+    ),
+    Fault(
+        "a warm cache that lacked the code is named as warm",
+        "analysis/causes/first_call.py",
+        "is not None and not lacked",
+        "is not None",
+        (f"{COSTS}::test_a_warm_cache_that_lacked_the_code_is_not_named",),
     ),
     Fault(
         "idle cores where all are busy",

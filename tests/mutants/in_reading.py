@@ -59,6 +59,20 @@ READ = (
         (f"{AGAINST}::test_the_first_call_pays_against_that_of_the_other_mode",),
     ),
     Fault(
+        "the gain of further threads is over the most",
+        "analysis/metrics/thread_gain.py",
+        "_, fewest = min(",
+        "_, fewest = max(",
+        ("tests/analysis/metrics/test_thread_gain.py",),
+    ),
+    Fault(
+        "the gain of further threads is upside down",
+        "analysis/metrics/thread_gain.py",
+        "equal_pace.latencies(fewest, row)",
+        "equal_pace.latencies(row, fewest)",
+        ("tests/analysis/metrics/test_thread_gain.py",),
+    ),
+    Fault(
         "recommended by the middle of its interval",
         f"{RECOMMENDING}/choose.py",
         "if low(option.gain) > least_gain",

@@ -19,12 +19,13 @@ from omegaconf import DictConfig
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.sweep.settings import command_line, overrides
+from modescope.bench.sweep.settings import command_line, overrides, sweeps
 from modescope.bench.sweep.settings.error_texts import CONFIGURATION_ERRORS, explain, os_error_text
 from modescope.bench.sweep.settings.request import Request, request
 from modescope.bench.sweep.settings.schema import OF_SWEEP, register
 
 register()
+sweeps.register()
 
 # Hydra composes each job of a sweep twice, first to validate it, which takes 0.1 s. Here nothing is
 # measured before all jobs are composed, so once is enough. Hydra divides by the time taken, not 0.
@@ -37,7 +38,7 @@ _mode_of_files = Hydra.get_mode
 def _checked_sweeper(plugins: Plugins, **parts: Any) -> Sweeper:
     """Checks launcher and sweeper here, whether a file or an override chose them."""
     overrides.check_plugins(parts["config"].hydra)
-    return _instantiate_sweeper(plugins, **parts)
+    return sweeps.with_further(_instantiate_sweeper(plugins, **parts), parts["config"])
 
 
 def _mode(composer: Hydra, config_name: str | None, overrides: list[str]) -> RunMode | None:

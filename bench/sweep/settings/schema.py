@@ -130,6 +130,13 @@ class TrainConfig:
 
 
 @dataclass
+class ExperimentConfig:
+    """What conf/experiment/*.yaml adds to the sweep under hydra.sweeper.params."""
+
+    further: list[dict[str, Any]] = field(default_factory=list)  # bench.sweep.settings.sweeps
+
+
+@dataclass
 class Config:
     """All settings of the command line."""
 
@@ -141,7 +148,7 @@ class Config:
     budget: BudgetConfig = MISSING
     baseline: BaselineConfig = MISSING
     train: TrainConfig = MISSING
-    experiment: Any = limited(default=None, of_sweep=True)  # noqa: RUF009
+    experiment: ExperimentConfig | None = limited(default=None, of_sweep=True)  # noqa: RUF009
     device: str = MISSING
     threads: int = limited(least=1)
     seed: int = limited(least=0)

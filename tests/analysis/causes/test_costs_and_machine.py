@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.causes import codes, of_last, profiled, rows_of
-from tests.helpers.studies import cpu_clocks, record
+from tests.helpers.studies import PACE_S, cpu_clocks, record
 
 MIB = 2**20
 
@@ -28,6 +28,15 @@ def test_a_long_first_call_is_named_with_its_phases_and_with_a_warm_cache(tmp_pa
         "dynamo 800 ms, codegen 700 ms; with a warm compiler cache 1.03 s."
     )
     assert "it pays after" in found.remedy
+
+
+def test_a_warm_cache_that_lacked_the_code_is_not_named(tmp_path: Path) -> None:
+    same: dict[str, Any] = {"speedup": 1.25, "case_id": "same"}
+    missed = record("compile", first_call_s=3.3, compile_cache="warm", compiler_cache_misses=1,
+                    **same)  # fmt: skip
+    (found,) = of_last(rows_of([missed, record("compile", first_call_s=3.36, **same)], tmp_path))
+    assert found.code == "first_call"
+    assert "compiler cache 3" not in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -70,8 +79,35 @@ def test_another_number_of_threads_that_is_faster_is_named(tmp_path: Path) -> No
     (text,) = _threads(tmp_path, 2, 200e-6)
     assert text.startswith("with 1 thread a call takes 357 µs [")
     assert "with 2 threads 200.0 µs [" in text
+    assert text.endswith("] (both at the machine's full pace).")
     assert _threads(tmp_path / "equal", 2, 340e-6) == []
     assert _threads(tmp_path / "slower", 2, 500e-6) == []
+
+
+def test_threads_are_compared_at_equal_pace(tmp_path: Path) -> None:
+    """The process with one thread was slowed down by the machine, not by its thread."""
+    same: dict[str, Any] = {"speedup": 1.25, "first_call_s": 0.1}
+    other = record("compile", 200e-6, threads=2, case_id="other", **same)
+    slowed = record("compile", 357e-6, pace_rounds_s=(1.785 * PACE_S,) * 40, **same)
+    assert codes(of_last(rows_of([other, slowed], tmp_path / "slowed"))) == []
+    unknown = record("compile", 357e-6, pace_rounds_s=None, **same)
+    (found,) = of_last(rows_of([other, unknown], tmp_path / "unknown"))
+    assert found.code == "threads"
+    assert "full pace" not in found.sentence
+
+
+@pytest.mark.parametrize("flags", [(), ("contended",)], ids=str)
+def test_beside_other_programs_fewer_threads_are_not_recommended(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    same: dict[str, Any] = {"speedup": 1.25, "first_call_s": 0.1, "flags": flags}
+    fast, slow = (
+        [record("compile", s, threads=n, case_id=f"{n}", **same) for n, s in pairs]
+        for pairs in (((2, 200e-6), (1, 357e-6)), ((1, 200e-6), (2, 357e-6)))
+    )
+    assert codes(of_last(rows_of(fast, tmp_path / "more"))) == ["threads"]
+    expected = [] if flags else ["threads"]
+    assert codes(of_last(rows_of(slow, tmp_path / "fewer"))) == expected
 
 
 def _near_the_rate(**columns: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from matplotlib.colors import to_hex
 
-from modescope.analysis.figures import fusion, memory, overhead, step_parts, waterfall
+from modescope.analysis.figures import compiling, fusion, memory, overhead, step_parts, waterfall
 from modescope.analysis.figures.draw.canvas import inline, svg
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.figures.registry import OF_SECTION
@@ -20,7 +20,8 @@ from tests.helpers.drawings import names, only_axes, rectangles, rows_of
 from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
 from tests.helpers.studies import cpu_clocks, not_measured, record, training
 
-OF_CALLS = [kind for kind in OF_SECTION if kind is not step_parts.FIGURE]
+NOT_OF_CALLS = (step_parts.FIGURE, compiling.FIGURE)
+OF_CALLS = [kind for kind in OF_SECTION if kind not in NOT_OF_CALLS]
 SPOILED: list[dict[str, Any]] = [
     {"in_effect": False},
     {"in_effect": None},

@@ -190,14 +190,23 @@ def slow_and_fast(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     ]
 
 
+_AT_FULL_PACE = ("latency_at_full_pace_s", "latency_at_full_pace_ci_low_s",
+                 "latency_at_full_pace_ci_high_s")  # fmt: skip
+_THREADS_GAIN = ("threads_gain", "threads_gain_ci_low", "threads_gain_ci_high")
+# of the same latency in both studies; null on a GPU; null with one number of threads
+_THE_SAME = {
+    **dict.fromkeys(("latency_process_spread", *_AT_FULL_PACE), "lower"),
+    **dict.fromkeys(_THREADS_GAIN, "higher"),
+}
+
+
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_the_direction_of_each_metric_matches_slow_and_fast_rows(
     slow_and_fast: list[Any], metric: Metric
 ) -> None:
     slow, fast = slow_and_fast
-    # the one is of the same latency in both, the other null on a GPU
-    if metric.name in ("latency_process_spread", "latency_at_full_pace_s"):
-        assert metric.better == "lower"
+    if metric.name in _THE_SAME:
+        assert metric.better == _THE_SAME[metric.name]
     elif metric.better == "lower":
         assert fast[metric.name] < slow[metric.name]
     elif metric.better == "higher":

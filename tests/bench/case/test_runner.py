@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.columns import Rounds
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.results import Result
+from modescope.bench.records.results import CACHE_FILLED, Result
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Deviation
@@ -205,6 +206,16 @@ def test_what_tunes_nothing_repeats_another_mode_of_its_sweep() -> None:
     assert "would measure the kernels of mode=compile again" in result.reason
     assert result.findings.first_call_s > 0
     assert result.findings.latency_rounds_s is None
+
+
+def test_a_first_call_that_fills_the_cache_ends_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    plan = replace(smoke(), fills_cache=True)
+    first, second = (runner.run(silent, case(model(scaled), COMPILE), plan) for _ in range(2))
+    assert (first.status, first.findings.latency_rounds_s) == (CACHE_FILLED, None)
+    assert second.status == "ok"
 
 
 @pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])

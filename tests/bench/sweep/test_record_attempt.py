@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.sweep import jobs, record_attempt
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import isolation
@@ -64,3 +65,40 @@ def test_what_has_nothing_to_tune_is_not_measured(
     (job,) = jobs.prepare(ask("mode=max-autotune-no-cudagraphs", f"results_dir={tmp_path}"))
     result, called = attempted(replace(job, plan=replace(job.plan, untuned=untuned)), trial)
     assert (result.status, called) == (status, expected)
+
+
+FILLED = Outcome(
+    "returned", Result(CACHE_FILLED, "the compiler's cache lacked its code", Findings())
+)
+
+
+@pytest.mark.parametrize(
+    ("cache", "outcomes", "filling"),
+    [
+        ("warm", [FILLED, MEASURED], [True, False]),
+        ("warm", [MEASURED], [True]),
+        ("warm", [Outcome("crashed", None, "by SIGKILL")], [True]),
+        ("cold", [MEASURED], [False]),
+    ],
+)
+def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
+    ask: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cache: str,
+    outcomes: list[Outcome],
+    filling: list[bool],
+) -> None:
+    """Another process fills an empty cache and is not measured."""
+    (job,) = jobs.prepare(ask("mode=compile", f"compile_cache={cache}", f"results_dir={tmp_path}"))
+    left, plans = list(outcomes), []
+
+    def call(function: str, case: Case, plan: Plan, run_id: str, **options: Any) -> Outcome:
+        plans.append(plan)
+        return left.pop(0)
+
+    monkeypatch.setattr(isolation, "call", call)
+    result = record_attempt._result(job, "20260302", lambda phase: None)
+    assert [plan.fills_cache for plan in plans] == filling
+    assert result.status == (outcomes[-1].value.status if outcomes[-1].value else "crashed")
+    assert left == []

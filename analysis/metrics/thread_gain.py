@@ -1,0 +1,76 @@
+"""What further threads gain: a case against the same case with the fewest threads.
+
+A speedup does not show it, as the baseline has the case's threads. Two numbers of threads are two
+processes, so there is no ratio within rounds either: latencies are compared at equal pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.format import phrases, style
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics.size_series import Line, variants, with_looks
+from modescope.analysis.rows import equal_pace, intervals
+from modescope.analysis.rows.select import OF_THREADS, THREADED, parts, per_row, trusted, values_of
+from modescope.bench.stats.estimates import Estimate
+
+_NEEDED = (
+    *THREADED, "threads",
+    *(f"{clock}{end}_s" for clock in equal_pace.CLOCKS for end in ("", "_ci_low", "_ci_high")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ThreadSeries:
+    """Trusted rows of one work at one size, whose threads differ; a line for each mode."""
+
+    lines: tuple[Line, ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of threads, rising."""
+        return sorted({count for line in self.lines for count in line.sizes})
+
+
+def gains(rows: pd.DataFrame) -> pd.Series:
+    """For each trusted row its gain over the fewest threads; None for these, and where unknown."""
+    return per_row(rows, map(dict(_gains(rows)).get, rows.index), "object")
+
+
+def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
+    good = trusted(rows)[list(_NEEDED)]
+    cases = zip(good.index, phrases.as_rows(good), strict=True)
+    for members in phrases.grouped(
+        (values_of(row, THREADED), (index, row)) for index, row in cases
+    ).values():
+        _, fewest = min(members, key=lambda pair: pair[1]["threads"])
+        for index, row in members:
+            if row["threads"] > fewest["threads"]:
+                yield index, gain(row, fewest)
+
+
+def gain(row: Row, fewest: Row) -> Estimate | None:
+    """The latency of `fewest` ÷ that of `row`, at equal pace; None without intervals."""
+    both = equal_pace.latencies(fewest, row)
+    return None if both is None else intervals.quotient(*both)
+
+
+def series(rows: pd.DataFrame) -> list[ThreadSeries]:
+    """The works of `rows` that were measured with several numbers of threads."""
+    every = (phrases.as_rows(part) for part in parts(trusted(rows), OF_THREADS))
+    return [ThreadSeries(lines) for work in every if (lines := _lines(work))]
+
+
+def _lines(rows: Sequence[Row]) -> tuple[Line, ...]:
+    """A line for each variant with several numbers of threads, in the order of figures."""
+    lines = []
+    for name, members in variants(sorted(rows, key=style.order)).items():
+        ordered = tuple(sorted(members, key=lambda row: row["threads"]))
+        counts = tuple(row["threads"] for row in ordered)
+        if len(set(counts)) > 1:
+            lines.append(Line(name, ordered, counts, slope=None, crossing=None))
+    return tuple(with_looks(lines))

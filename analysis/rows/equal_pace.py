@@ -1,0 +1,26 @@
+"""Latencies of several processes, at the same pace of the machine where that is known.
+
+A virtual machine may run two processes at different speeds. Dividing by the pace takes that out as
+far as a call slows down as the fixed Python code does. What remains between two processes of the
+same code (their place in memory, about 2 %) is in no interval within a process.
+"""
+
+from __future__ import annotations
+
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.intervals import of_clock
+from modescope.bench.stats.estimates import Estimate
+
+CLOCKS = ("latency_at_full_pace", "latency")
+
+
+def has_pace(*rows: Row) -> bool:
+    """Whether the latencies of all these rows are known at full pace."""
+    return all(row["latency_at_full_pace_ci_low_s"] is not None for row in rows)
+
+
+def latencies(*rows: Row) -> list[Estimate] | None:
+    """The latency of each row, all at full pace or all as measured; None without intervals."""
+    clock = CLOCKS[0] if has_pace(*rows) else CLOCKS[1]
+    found = [of_clock(row, clock) for row in rows]
+    return None if any(one.low is None for one in found) else found

@@ -1,0 +1,62 @@
+"""The gain of further threads: points have the planted times, and the caption names intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.lines import Line2D
+
+from modescope.analysis.figures import threads
+from modescope.analysis.metrics.thread_gain import ThreadSeries, series
+from tests.analysis.metrics.test_thread_gain import with_threads
+from tests.helpers.drawings import points, rows_of
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> ThreadSeries:
+    records = [
+        *(with_threads(n, 400e-6 / n, "compile") for n in (1, 2, 4)),
+        *(with_threads(n, 300e-6, "eager") for n in (1, 2)),
+    ]
+    (found,) = series(rows_of(tmp_path, *records))
+    return found
+
+
+def _at(line: Line2D) -> tuple[list[float], list[float]]:
+    """The places of its points."""
+    x, y = (np.asarray(values).tolist() for values in (line.get_xdata(), line.get_ydata()))
+    return x, y
+
+
+def test_latencies_and_gains_are_drawn_over_the_threads(planted: ThreadSeries) -> None:
+    times, factors = threads.draw(planted).axes
+    eager, compiled = points(times)
+    assert _at(compiled)[0] == [1, 2, 4]
+    assert _at(compiled)[1] == pytest.approx([400e-6, 200e-6, 100e-6], rel=0.01)
+    assert _at(eager)[0] == [1, 2]
+    _, gained = points(factors)
+    assert _at(gained)[1] == pytest.approx([1, 2, 4], rel=0.01)
+    (ideal,) = [line for line in factors.lines if line.get_linestyle() == ":"]
+    assert _at(ideal)[1] == [1, 2, 4]
+
+
+def test_the_caption_names_each_gain_and_where_none_is_shown(planted: ThreadSeries) -> None:
+    text = threads.caption(planted)
+    assert text.startswith("Gain of further threads: eager 1.00")
+    assert "; compile 2.00× [" in text
+    assert "] with 2 instead of 1 thread; compile 4.00× [" in text
+    assert "(no gain shown) with 2 instead of 1 thread; compile" in text
+    assert text.count("no gain shown") == 1
+
+
+def test_the_table_has_latency_and_gain_of_each_mode(planted: ThreadSeries) -> None:
+    table = threads.table(planted)
+    assert table.titles == ("mode", "of a call", "1 thread", "2 threads", "4 threads")
+    assert [line[:2] for line in table.rows] == [
+        ("eager", "latency [95 %]"), ("eager", "gain [95 %]"),
+        ("compile", "latency [95 %]"), ("compile", "gain [95 %]"),
+    ]  # fmt: skip
+    assert table.rows[3][2] == table.rows[1][4] == "–"
+    assert table.rows[2][2].startswith("400 µs [")

@@ -1,0 +1,74 @@
+"""The gain of further threads: at equal pace, over the fewest, from trusted rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.metrics import thread_gain
+from modescope.bench.records.results import Record
+from tests.helpers.drawings import rows_of
+from tests.helpers.studies import PACE_S, record
+
+
+def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:
+    return record(mode, latency_s, 1.0, threads=count, **{"case_id": f"{mode}-{count}", **columns})
+
+
+def gains(folder: Path, *records: Record) -> dict[int, float]:
+    rows = rows_of(folder, *records).set_index("threads")
+    return {int(str(count)): float(gain) for count, gain in rows["threads_gain"].items()}
+
+
+def test_the_gain_is_over_the_fewest_threads(tmp_path: Path) -> None:
+    found = gains(
+        tmp_path, with_threads(4, 100e-6), with_threads(2, 200e-6), with_threads(8, 50e-6)
+    )
+    assert math.isnan(found[2])
+    assert found[4] == pytest.approx(2.0, rel=0.01)
+    assert found[8] == pytest.approx(4.0, rel=0.01)
+
+
+def test_its_interval_is_the_worst_case_of_both(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, with_threads(1, 200e-6), with_threads(2, 100e-6)).set_index("threads")
+    one, two = rows.loc[1], rows.loc[2]
+    low = one["latency_at_full_pace_ci_low_s"] / two["latency_at_full_pace_ci_high_s"]
+    high = one["latency_at_full_pace_ci_high_s"] / two["latency_at_full_pace_ci_low_s"]
+    assert two["threads_gain_ci_low"] == pytest.approx(low)
+    assert two["threads_gain_ci_high"] == pytest.approx(high)
+    assert low < two["threads_gain"] < high
+
+
+def test_a_process_that_ran_at_half_the_pace_gains_nothing_by_that(tmp_path: Path) -> None:
+    """Two processes of the same time at full pace, the first of which the machine slowed down."""
+    slow = with_threads(1, 200e-6, pace_rounds_s=(2 * PACE_S,) * 40)
+    assert gains(tmp_path / "paced", slow, with_threads(2, 100e-6))[2] == pytest.approx(1.0, 0.01)
+    unknown = with_threads(1, 200e-6, pace_rounds_s=None)
+    as_measured = gains(tmp_path / "unknown", unknown, with_threads(2, 100e-6))
+    assert as_measured[2] == pytest.approx(2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"mode": "eager"}, {"dtype": "bf16"}, {"compile_cache": "warm"}, {"shape": '{"batch":8}'},
+     {"environment_id": "env-2"}, {"in_effect": False}, {"budget": "smoke"},
+     {"status": "wrong_result", "reason": "why"}, {"rounds": 5}],
+    ids=str,
+)  # fmt: skip
+def test_another_case_or_an_untrusted_row_is_no_reference(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    found = gains(tmp_path, with_threads(1, 200e-6, **other), with_threads(2, 100e-6))
+    assert math.isnan(found[2])
+
+
+def test_a_series_has_the_modes_with_several_numbers_of_threads(tmp_path: Path) -> None:
+    records = [with_threads(n, 1e-4 / n, mode) for mode in ("eager", "compile") for n in (2, 1)]
+    alone = with_threads(1, 1e-4, "amp", dtype="fp32")
+    (found,) = thread_gain.series(rows_of(tmp_path, *records, alone))
+    assert {line.name: line.sizes for line in found.lines} == {"compile": (1, 2), "eager": (1, 2)}
+    assert found.counts == [1, 2]
+    assert thread_gain.series(rows_of(tmp_path / "alone", alone)) == []
