@@ -77,7 +77,8 @@ def comparison(row: Row) -> str:
         return mode
     speedup = cells.speedup(row)
     if row["verdict"] == "faster":
-        return f"{mode} is {_times(row['speedup'])} faster than {against}"
+        only = "only " if is_no_gain(row) else ""
+        return f"{mode} is {only}{_times(row['speedup'])} faster than {against}"
     if row["verdict"] == "slower":
         return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
     if row["verdict"] == "equivalent":

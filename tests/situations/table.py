@@ -255,7 +255,7 @@ OTHERS = (
         sweep=PRODUCT,
         row=row_of("product", "inference_mode"),
         true=_PRODUCTS,
-        because="a call is one product of 134 MFLOP",
+        because="a call is one product of 34 MFLOP",
     ),
     Other(
         title="two large products, inference_mode, without a profile",

@@ -76,7 +76,8 @@ def test_a_wrong_cause_is_a_fault(
 
 def test_a_row_that_was_not_measured_is_said(tmp_path: Path) -> None:
     study = save([record("eager", speedup=1.0)], tmp_path)
-    with pytest.raises(UsageError, match='one: 0 rows of .* match mode == "amp", and it needs one'):
+    expected = r'one: 0 rows of .* match mode == "amp", and it needs one'
+    with pytest.raises(UsageError, match=expected):
         list(answers(study, [replace(COMPLAINT, row='mode == "amp"')]))
 
 
