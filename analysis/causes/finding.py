@@ -7,8 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import pandas as pd
 
 from modescope.analysis.causes.table import CAUSES
-from modescope.analysis.causes.types import DECISIVE, HINT, Case, Cause, Finding
-from modescope.analysis.causes.verdicts import lead
+from modescope.analysis.causes.types import COST, DECISIVE, HINT, PART, Case, Cause, Finding
+from modescope.analysis.causes.verdicts import comparison, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, THREADED, is_plain, per_row, values_of
@@ -97,8 +97,18 @@ def _finding(case: Case, entry: Cause) -> Finding | None:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    text = " ".join(filter(None, (f"{lead(case.row)}: {sentence}", remedy)))
+    text = " ".join(filter(None, (f"{_before(case.row, entry)} {sentence}", remedy)))
     return Finding(entry.code, entry.kind, evidence.share, sentence, remedy, text)
+
+
+def _before(row: Row, entry: Cause) -> str:
+    """With a colon what the cause explains; with a semicolon what it only stands beside.
+
+    Costs include the first call, which is therefore not said before them.
+    """
+    if entry.kind in (DECISIVE, PART):
+        return f"{lead(row)}:"
+    return f"{comparison(row) if entry.kind == COST else lead(row)};"
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from modescope.analysis.causes.types import COST, Case, Cause, Evidence
-from modescope.analysis.causes.verdicts import is_compared, is_compiled
+from modescope.analysis.causes.verdicts import long_first_call
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.compile_phases import phases_of
 
-DOMINATES = 1000  # calls: a first call that takes as long as so many is named
 _MOST_PHASES = 3
 
 
 def first_call(case: Case) -> Evidence | None:
     """The first call takes as long as a thousand calls of the baseline or more."""
-    row = case.row
-    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
-    if not is_compared(row) or not (is_compiled(row) or row["graph"]):
-        return None
-    if first_s is None or not call_s or first_s < DOMINATES * call_s:
+    row, calls = case.row, long_first_call(case.row)
+    if calls is None:
         return None
     figures = {
-        "first": numbers.duration(first_s), "calls": numbers.calls(first_s / call_s),
+        "first": numbers.duration(row["first_call_s"]), "calls": numbers.calls(calls),
         "phases": _phases(row), "caches": _caches(case), "pays": _pays(row),
     }  # fmt: skip
     return Evidence(None, figures)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_no_gain
-from modescope.analysis.format import cells, phrases
+from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 
 CAPTURING = ("reduce-overhead", "max-autotune")
 """Modes of torch.compile that record CUDA graphs."""
+
+_SIZES = re.compile(r"observed (\d+) distinct sizes")
+"""In the warning of torch/_inductor/cudagraph_utils.py that a graph is recorded for each size."""
+
+_SIZE = "size mismatch"
+"""In torch's reason to compile again for a tensor of another size."""
 
 
 def not_graphed(case: Case) -> Evidence | None:
@@ -22,7 +30,8 @@ def not_graphed(case: Case) -> Evidence | None:
         remedy = "Remove what the reason names; until then compile runs the same code."
     else:
         remedy = "Use compile here, which runs the same code."
-    return Evidence(None, {"why": why, "remedy": remedy})
+    left = f", and a call makes {_launches(row)}" if row["launches"] else ""
+    return Evidence(None, {"why": why, "left": left, "remedy": remedy})
 
 
 def not_in_effect(case: Case) -> Evidence | None:
@@ -34,11 +43,37 @@ def not_in_effect(case: Case) -> Evidence | None:
 
 
 def partly_graphed(case: Case) -> Evidence | None:
-    """CUDA graphs were launched, but torch skipped some."""
+    """CUDA graphs were launched, but torch skipped some.
+
+    Its share is the time in which the device waits, because a replayed graph keeps it busy.
+    """
     row, reasons = case.row, evidence.texts(case.row, "cudagraph_skip_reasons")
     if phrases.not_in_effect(row) or not reasons or not _captures(row):
         return None
-    return Evidence(None, {"why": evidence.first_of(reasons)})
+    left = f", {_launches(row)} of a call" if row["launches"] else ""
+    return Evidence(_waiting(row), {"why": evidence.first_of(reasons), "left": left})
+
+
+def graph_per_size(case: Case) -> Evidence | None:
+    """Torch records a CUDA graph for each size: it warned of that, or it compiled for several.
+
+    Its share is that of `partly_graphed`.
+    """
+    row = case.row
+    if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):
+        return None
+    warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
+    observed = [int(one[1]) for one in warned if one is not None]
+    reasons = [one for one in evidence.texts(row, "recompile_reasons") if _SIZE in one]
+    if not observed and not reasons:
+        return None
+    pool = row["graph_pool_bytes"]
+    figures = {
+        "count": numbers.count(max(observed, default=len(reasons) + 1)),
+        "pool": f", which hold {numbers.size(pool)}" if pool else "",
+        "why": f" ({evidence.first_of(reasons)})" if reasons else "",
+    }
+    return Evidence(_waiting(row), figures)
 
 
 def device_is_the_limit(case: Case) -> Evidence | None:
@@ -58,6 +93,16 @@ def _captures(row: Row) -> bool:
     return bool(row["graph"] or row["compile"] in CAPTURING)
 
 
+def _waiting(row: Row) -> float | None:
+    """The part of a call in which the device waits for the host; None where unknown."""
+    busy = row["device_share"]
+    return None if busy is None else max(0.0, 1 - float(busy))
+
+
+def _launches(row: Row) -> str:
+    return numbers.counted(row["launches"], "launch", "launches")
+
+
 def _why(row: Row) -> str | None:
     """Torch's reason, or else the note if it is about graphs."""
     reasons = evidence.texts(row, "cudagraph_skip_reasons")
@@ -70,7 +115,7 @@ def _why(row: Row) -> str | None:
 CAUSES = (
     Cause(
         "not_graphed", DECISIVE, not_graphed,
-        "no CUDA graph was launched ({why}).",
+        "no CUDA graph was launched{left} ({why}).",
         "{remedy}",
         "a mode of CUDA graphs is not in effect",
     ),
@@ -82,9 +127,15 @@ CAUSES = (
     ),
     Cause(
         "partly_graphed", PART, partly_graphed,
-        "torch left a part out of its CUDA graphs: {why}.",
+        "torch left a part out of its CUDA graphs{left} ({why}).",
         "Remove what the reason names.",
         "cudagraph_skip_reasons of a mode that is in effect",
+    ),
+    Cause(
+        "graph_per_size", PART, graph_per_size,
+        "a CUDA graph is recorded for each input size, {count} so far{pool}{why}.",
+        "Pad inputs to few sizes, or use mode=compile, which records no graph.",
+        "a mode of CUDA graphs, and torch compiled for several sizes or warned of them",
     ),
     Cause(
         "device_is_the_limit", PART, device_is_the_limit,

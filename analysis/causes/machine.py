@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import HINT, SETTING, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import equal_pace
@@ -75,7 +75,7 @@ def torch_warning(case: Case) -> Evidence | None:
 
 CAUSES = (
     Cause(
-        "threads", PART, threads,
+        "threads", SETTING, threads,
         "with {here} a call takes {mine}, with {there} {theirs}{pace}.",
         "Use threads={threads} (torch.set_num_threads).",
         "the same case is faster with another number of threads, by its interval",

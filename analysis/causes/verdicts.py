@@ -8,6 +8,9 @@ from modescope.analysis.format.phrases import Row
 LITTLE = 0.1
 """A gain or a loss of a tenth: below it a reader asks why the mode is not faster."""
 
+LONG = 1000
+"""A first call is named where it takes as long as so many calls of the baseline."""
+
 
 def is_compared(row: Row) -> bool:
     """Whether the row has an interval of its speedup, and is not the baseline itself."""
@@ -48,7 +51,22 @@ def is_same_precision(row: Row) -> bool:
     return bool(row["dtype"] == row["baseline_dtype"] and not row["autocast"])
 
 
+def long_first_call(row: Row) -> float | None:
+    """How many calls of the baseline take as long as the first call; None if that is not long."""
+    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    if not is_compared(row) or not (is_compiled(row) or row["graph"]):
+        return None
+    if first_s is None or not call_s or first_s < LONG * call_s:
+        return None
+    return float(first_s / call_s)
+
+
 def lead(row: Row) -> str:
+    """`comparison`, and the first call where it pays late or never."""
+    return f"{comparison(row)}{_first_call(row)}"
+
+
+def comparison(row: Row) -> str:
     """`amp is 5.3 times slower than eager`: what the causes of a row explain."""
     mode, against = phrases.mode(row), _baseline(row)
     if phrases.not_in_effect(row):
@@ -59,7 +77,8 @@ def lead(row: Row) -> str:
         return mode
     speedup = cells.speedup(row)
     if row["verdict"] == "faster":
-        return f"{mode} is {_times(row['speedup'])} faster than {against}{_first_call(row)}"
+        only = "only " if is_no_gain(row) else ""
+        return f"{mode} is {only}{_times(row['speedup'])} faster than {against}"
     if row["verdict"] == "slower":
         return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
     if row["verdict"] == "equivalent":
@@ -81,9 +100,18 @@ def _times(ratio: float) -> str:
 
 
 def _first_call(row: Row) -> str:
-    """` after a first call of 7.20 s, which pays after 64,000 calls`; empty if nothing is built."""
-    calls, first_s = row["break_even_calls"], row["first_call_s"]
-    if not (is_compiled(row) or row["graph"]) or not calls or first_s is None:
+    """` after a first call of 7.20 s, which pays after 64,000 calls`.
+
+    Without a gain that pays, its length in calls: `, after a first call of 7.20 s, as long as
+    51,000 calls of eager`. Empty if that is not long, or nothing is built.
+    """
+    first_s, pays_after = row["first_call_s"], row["break_even_calls"]
+    builds = is_compiled(row) or row["graph"]
+    if row["verdict"] == "faster" and builds and pays_after and first_s is not None:
+        calls = numbers.calls(pays_after)
+        return f" after a first call of {numbers.duration(first_s)}, which pays after {calls} calls"
+    calls_of_baseline = long_first_call(row)
+    if calls_of_baseline is None or row["verdict"] == "faster" or phrases.not_in_effect(row):
         return ""
-    pays = "never pays" if calls == float("inf") else f"pays after {numbers.calls(calls)} calls"
-    return f" after a first call of {numbers.duration(first_s)}, which {pays}"
+    length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
+    return f", after a first call of {numbers.duration(first_s)}, {length}"

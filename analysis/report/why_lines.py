@@ -16,7 +16,7 @@ WHY, LOSER, WHY_NOT = "Why", "Slower by more than a tenth", "Why not"
 NEEDED = (
     "run_id", "mode", "apart", "dtype", "shape", "status", "budget_rank", "in_effect", "verdict",
     "speedup", "speedup_ci_low", "speedup_ci_high", "baseline_mode", "baseline_dtype", "compile",
-    "graph", "first_call_s", "break_even_calls",
+    "graph", "first_call_s", "break_even_calls", "baseline_latency_s",
 )  # fmt: skip
 """The columns that `lines` reads."""
 

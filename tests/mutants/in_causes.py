@@ -17,9 +17,16 @@ CAUSES = (
     Fault(
         "gradients are blamed where the mode without them is slower",
         "analysis/causes/overhead.py",
-        'one["speedup_ci_low"] > row["speedup_ci_high"]',
+        'one["speedup_ci_low"] * (1 - LEAST) > row["speedup_ci_high"]',
         'one["speedup_ci_high"] < row["speedup_ci_low"]',
         (f"{OVERHEAD}::test_gradients_left_on_are_named_with_the_gain_of_the_same_mode_without",),
+    ),
+    Fault(
+        "gradients are blamed for a little",
+        "analysis/causes/overhead.py",
+        'one["speedup_ci_low"] * (1 - LEAST) > row["speedup_ci_high"]',
+        'one["speedup_ci_low"] > row["speedup_ci_high"]',
+        (f"{OVERHEAD}::test_gradients_are_not_blamed_for_a_little",),
     ),
     Fault(
         "no autograd is a gain where it may be none",
@@ -211,6 +218,27 @@ CAUSES = (
         (f"{GRAPHS}::test_a_mode_without_its_graphs_says_why_and_nothing_else",),
     ),
     Fault(
+        "a graph is recorded for each size where torch compiled for another reason",
+        "analysis/causes/graphs.py",
+        'evidence.texts(row, "recompile_reasons") if _SIZE in one]',
+        'evidence.texts(row, "recompile_reasons")]',
+        (f"{GRAPHS}::test_no_graph_for_each_size",),
+    ),
+    Fault(
+        "graphs of all sizes are one",
+        "analysis/causes/graphs.py",
+        "not observed and not reasons:",
+        "not reasons:",
+        (f"{GRAPHS}::test_a_graph_for_each_size",),
+    ),
+    Fault(
+        "a part without graphs weighs nothing",
+        "analysis/causes/graphs.py",
+        "return None if busy is None else max(0.0, 1 - float(busy))",
+        "return None if busy is None else max(0.0, float(busy))",
+        (f"{GRAPHS}::test_the_part_without_graphs_weighs_what_the_device_waits",),
+    ),
+    Fault(
         "an idle device is the limit",
         "analysis/causes/graphs.py",
         'row["bound_by"] != "work" or row["device_share"] is None',
@@ -219,9 +247,9 @@ CAUSES = (
     ),
     Fault(
         "a short first call is named",
-        "analysis/causes/first_call.py",
-        "first_s < DOMINATES * call_s",
-        "first_s > DOMINATES * call_s",
+        "analysis/causes/verdicts.py",
+        "first_s < LONG * call_s",
+        "first_s > LONG * call_s",
         (f"{COSTS}::test_a_long_first_call_is_named_with_its_phases_and_with_a_warm_cache",),
     ),
     Fault(
@@ -286,6 +314,20 @@ CAUSES = (
         "key=lambda one: (one.kind, -(one.share or 0.0))",
         "key=lambda one: (one.kind, one.share or 0.0)",
         (f"{FINDING}::test_causes_are_ordered_by_kind_then_by_share",),
+    ),
+    Fault(
+        "costs explain a speedup",
+        "analysis/causes/finding.py",
+        "if entry.kind in (DECISIVE, PART):",
+        "if entry.kind in (DECISIVE, PART, COST):",
+        (f"{FINDING}::test_only_what_explains_the_speedup_follows_a_colon",),
+    ),
+    Fault(
+        "a long first call of a mode without gain is not said",
+        "analysis/causes/verdicts.py",
+        """if calls_of_baseline is None or row["verdict"] == "faster" or""",
+        """if calls_of_baseline is None or row["verdict"] != "faster" or""",
+        (f"{FINDING}::test_the_lead_says_what_is_explained",),
     ),
     Fault(
         "slower is called faster",

@@ -8,7 +8,16 @@ import pytest
 
 from modescope.analysis.causes.finding import found_in
 from modescope.analysis.causes.table import CAUSES
-from modescope.analysis.causes.types import COST, DECISIVE, HINT, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import (
+    COST,
+    DECISIVE,
+    HINT,
+    PART,
+    SETTING,
+    Case,
+    Cause,
+    Evidence,
+)
 from modescope.analysis.causes.verdicts import lead
 from tests.helpers.causes import codes, profiled, rows_of
 from tests.helpers.studies import not_measured, record
@@ -52,12 +61,16 @@ def test_causes_are_ordered_by_kind_then_by_share(tmp_path: Path) -> None:
     ("mode", "speedup", "spread", "expected"),
     [
         ("amp", 0.5, 0.02, "amp is 2.0 times slower than eager fp32"),
-        ("no_grad", 1.05, 0.002, "no_grad is 5 % faster than eager"),
+        ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
         ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
         ("no_grad", 1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× ["),
         ("eager", 1.0, 0.02, "eager is the baseline"),
         ("compile", 2.0, 0.02, "compile is 2.0 times faster than eager after a first call of "
          "1.00 s, which pays after 2,800 calls"),
+        ("compile", 1.0, 0.002, "compile is as fast as eager, 1.000× [0.999, 1.001], after a first "
+         "call of 1.00 s, as long as 2,800 calls of eager"),
+        ("compile", 0.5, 0.02, "compile is 2.0 times slower than eager, after a first call of "
+         "1.00 s, as long as 5,600 calls of eager"),
     ],
 )  # fmt: skip
 def test_the_lead_says_what_is_explained(
@@ -65,6 +78,24 @@ def test_the_lead_says_what_is_explained(
 ) -> None:
     (row,) = rows_of([record(mode, 357e-6, speedup, spread=spread)], tmp_path)
     assert lead(row).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (PART, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
+         "after 2,800 calls: so it is."),
+        (SETTING, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
+         "after 2,800 calls; so it is."),
+        (COST, "compile is 2.0 times faster than eager; so it is."),
+    ],
+)  # fmt: skip
+def test_only_what_explains_the_speedup_follows_a_colon(
+    tmp_path: Path, kind: int, expected: str
+) -> None:
+    (row,) = rows_of([record("compile", 357e-6, 2.0)], tmp_path)
+    cause = Cause("planted", kind, lambda case: Evidence(), "so it is.", "", "")
+    assert found_in(Case(row), [cause])[0].text == expected
 
 
 @pytest.mark.parametrize("one", CAUSES, ids=lambda one: one.code)

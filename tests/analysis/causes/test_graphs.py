@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +30,67 @@ def test_torchs_reason_comes_before_the_note(tmp_path: Path) -> None:
     assert "mutated inputs (1 instances)" in found.sentence
 
 
+def test_a_mode_without_its_graphs_names_the_launches_that_remain(tmp_path: Path) -> None:
+    one = record("reduce-overhead", in_effect=False, in_effect_note=NO_GPU, device="cuda")
+    (found,) = of_last(rows_of([one], tmp_path), launches=84)
+    assert found.sentence.startswith("no CUDA graph was launched, and a call makes 84 launches (")
+
+
 def test_a_part_without_graphs_is_no_mode_without_graphs(tmp_path: Path) -> None:
     rows = rows_of([record("reduce-overhead", speedup=1.0, first_call_s=0.1)], tmp_path)
     assert codes(of_last(rows, cudagraph_skip_reasons=SKIPPED)) == ["partly_graphed"]
     assert codes(of_last(rows)) == []
     assert codes(of_last(rows, cudagraph_skip_reasons=SKIPPED, compile="default")) == []
+
+
+def test_the_part_without_graphs_weighs_what_the_device_waits(tmp_path: Path) -> None:
+    one = record("reduce-overhead", 100e-6, 1.0, first_call_s=0.1, **cuda_clocks(95e-6, 40e-6))
+    rows = rows_of([one], tmp_path)
+    found = of_last(rows, cudagraph_skip_reasons=SKIPPED, launches=31)
+    assert codes(found) == ["partly_graphed", "bound_by_overhead"]
+    assert found[0].share == pytest.approx(0.6, abs=0.01)
+    assert "out of its CUDA graphs, 31 launches of a call (skipping cudagraphs" in found[0].sentence
+
+
+WARNED = json.dumps(["CUDAGraph supports dynamic shapes. We have observed 9 distinct sizes."])
+RESIZED = json.dumps(["tensor 'x' size mismatch at index 1. expected 128, actual 192"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (
+            {"torch_warnings": WARNED, "graph_pool_bytes": 3 * 2**30},
+            "a CUDA graph is recorded for each input size, 9 so far, which hold 3.00 GiB.",
+        ),
+        (
+            {"recompile_reasons": RESIZED},
+            "a CUDA graph is recorded for each input size, 2 so far (tensor 'x' size mismatch at "
+            "index 1. expected 128, actual 192).",
+        ),
+    ],
+)
+def test_a_graph_for_each_size(tmp_path: Path, columns: dict[str, Any], sentence: str) -> None:
+    one = record("reduce-overhead", 100e-6, 0.8, first_call_s=0.1, **cuda_clocks(95e-6, 40e-6))
+    found = of_last(rows_of([one], tmp_path), **columns)
+    assert codes(found)[0] == "graph_per_size"
+    assert found[0].sentence == sentence
+    assert found[0].share == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"torch_warnings": json.dumps(["observed a slow kernel"])},
+        {"recompile_reasons": json.dumps(["a global changed"])},
+        {"recompile_reasons": RESIZED, "compile": "default"},
+        {"recompile_reasons": RESIZED, "in_effect": False},
+        {"recompile_reasons": RESIZED, "device": "cpu"},
+    ],
+)
+def test_no_graph_for_each_size(tmp_path: Path, columns: dict[str, Any]) -> None:
+    one = record("reduce-overhead", 100e-6, 0.8, first_call_s=0.1, **cuda_clocks(95e-6, 40e-6))
+    assert "graph_per_size" not in codes(of_last(rows_of([one], tmp_path), **columns))
 
 
 @pytest.mark.parametrize("mode", ["max-autotune-no-cudagraphs", "no_grad"])

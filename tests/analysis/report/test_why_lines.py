@@ -53,7 +53,7 @@ def test_recommended_and_refused_modes_have_a_line(study: Path) -> None:
     assert bf16[1] == (
         "Slower by more than a tenth: amp-compile is 2.0 times slower than eager fp32."
     )
-    assert fp32[0].startswith("Why: inference_mode is 1.3 times faster than eager: recording ")
+    assert fp32[0].startswith("Why: inference_mode is 1.3 times faster than eager: leaving out ")
     assert fp32[1].startswith("Why not: compile is as fast as eager")
     assert "kernels that compile leaves as they are" in fp32[1]
     assert fp32[2:] == [
@@ -77,7 +77,7 @@ def test_a_slow_mode_that_is_not_in_effect_is_no_loser(tmp_path: Path) -> None:
 
 def test_chosen_rows_keep_causes_that_come_from_others(study: Path) -> None:
     page = _page(study, 'mode == "eager"')
-    assert "without that (inference_mode) the same call is 1.25" in page
+    assert "without it (inference_mode) the same call is 1.25" in page
 
 
 def test_over_several_sizes_a_mode_has_the_line_of_its_largest_difference(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""The list of docs/why.md: each situation with what was printed of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from modescope.analysis import cli
+from modescope.analysis.format import phrases
+from modescope.bench.text.markup import prose
+from tests.helpers.paths import ROOT
+from tests.situations.answers import Answer
+from tests.situations.table import Complaint, Other
+
+PATH = ROOT / "docs" / "why.md"
+FIRST = "## Complaints, and what is said of them"
+"""The heading from which on the page is generated."""
+
+
+def number(answer: Answer) -> int:
+    """The number of a complaint, which orders them."""
+    assert isinstance(answer.situation, Complaint)
+    return answer.situation.number
+
+
+def generated(study: Path, answers: Sequence[Answer]) -> str:
+    """The part of the page from `FIRST` on."""
+    complaints = [one for one in answers if isinstance(one.situation, Complaint)]
+    others = [one for one in answers if isinstance(one.situation, Other)]
+    rows, _ = cli.study(study)
+    lines = [
+        f"{FIRST}\n",
+        f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
+        *(line for one in complaints for line in _block(one)),
+        "## Other cases, and what is said of them\n",
+        f"{_right(others)} name no cause that is not there. The same machine.\n",
+        *(line for one in others for line in _block(one)),
+    ]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def write(study: Path, answers: Sequence[Answer]) -> Path:
+    """Replaces the list in the page by that of `answers`; returns the path of the page."""
+    before, _, _ = PATH.read_text(encoding="utf-8").partition(FIRST)
+    PATH.write_text(before + generated(study, answers), encoding="utf-8")
+    return PATH
+
+
+def _right(answers: Sequence[Answer]) -> str:
+    return f"{sum(one.fault is None for one in answers)} of {len(answers)} rows"
+
+
+def _machine(rows: pd.DataFrame) -> str:
+    """`AMD EPYC, AVX2, no bf16 instructions, ..., torch 2.13.0, 2026-11-24.`"""
+    row = phrases.as_rows(rows)[0]
+    place = phrases.place({**row, "threads": 1}, letter=False)
+    days = sorted({str(one)[:10] for one in rows["started_at"]})
+    versions = f"torch {row['torch_version']}, Python {row['python_version']}"
+    busy = sum("contended" in phrases.flags(one) for one in phrases.as_rows(rows))
+    beside = f"beside other programs in {busy} of {len(rows)} rows"
+    return f"{place}; {versions}; {' and '.join(days)}; {beside}."
+
+
+def _block(answer: Answer) -> Iterator[str]:
+    """A situation as it was typed and printed."""
+    one = answer.situation
+    if isinstance(one, Complaint):
+        yield f"**{one.number} · {prose(one.title)}** ({prose(one.thread)})"
+    else:
+        assert isinstance(one, Other)
+        yield f"**{prose(one.title)}**: {prose(one.because)}."
+    yield from (f"Wrong: it {prose(answer.fault)}.",) if answer.fault else ()
+    measured = f"$ python run.py -m {one.sweep} budget=quick"
+    yield "\n```text"
+    yield measured if one.sweep else "(a row made up as a GPU would record it)"
+    yield f"$ python -m analysis.why --where {shlex.quote(one.row)}"
+    yield f"{answer.printed}\n```\n"
