@@ -21,6 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from modescope.analysis.compare import command as comparing
+from modescope.analysis.compare.rules.gate import NOT_COMPARED
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.sweep.executors import EXECUTORS
@@ -36,7 +37,7 @@ from modescope.bench.versus.schedule import SIDES
 from modescope.bench.versus.states import state
 from modescope.bench.versus.worker import Prepared
 
-FAILED = comparing.NOT_COMPARED
+FAILED = NOT_COMPARED
 
 
 def main(words: Sequence[str]) -> int:
@@ -102,9 +103,10 @@ def _measured(asked: Arguments, requests: Sequence[Request]) -> list[Path]:
         processes = {one.side: stack.enter_context(started(one)) for one in states}
         prepared = _prepared(processes, requests, asked.study)
         _check_refusals(processes, prepared, requests[0].sweep)
-        sitting = measuring.planned(*prepared.values(), requests[0].config["order"])
+        old, new = (prepared[side] for side in SIDES)
+        sitting = measuring.planned(old, new, requests[0].config["order"])
         print("\n".join(measuring.heading(processes, prepared)))
-        for line in measuring.reasons(*prepared.values()):
+        for line in measuring.reasons(old, new):
             print(line)
         for _ in measuring.measured(sitting, processes, prepared):
             pass

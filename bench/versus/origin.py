@@ -17,5 +17,6 @@ def read(progress: Progress, key: str, target: str) -> tuple[str | None, tuple[s
     before = set(sys.modules)
     find(target, key)
     own = getattr(sys.modules[target.partition(":")[0]], "__file__", None)
-    files = {getattr(sys.modules[name], "__file__", None) for name in {*sys.modules} - before}
+    names = [name for name in {*sys.modules} - before if not name.startswith("modescope.")]
+    files = {getattr(sys.modules[name], "__file__", None) for name in names}
     return own, tuple(sorted(file for file in files if file and not file.startswith(INSTALLED)))

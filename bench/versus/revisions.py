@@ -94,7 +94,7 @@ def search_path() -> tuple[str, ...]:
 
 def moved(top: Path, tree: Path) -> tuple[str, ...]:
     """PYTHONPATH and the current folder, each in `tree` where that has it in place of `top`."""
-    every = [Path(folder).resolve() for folder in (*search_path(), Path.cwd())]
+    every = [path.resolve() for path in (*map(Path, search_path()), Path.cwd())]
     return tuple(str(_in_tree(path, top, tree) or path) for path in every)
 
 

@@ -45,8 +45,8 @@ def check(state: State, origins: Sequence[Origin]) -> None:
         if strangers:
             raise UsageError(
                 f"{state}: {origin.key}={origin.target} imports {strangers[0]} of the working "
-                "tree, not of the revision; start in the folder from which your package is imported, or "
-                "put that folder on PYTHONPATH"
+                "tree, not of the revision; start in the folder from which your package is "
+                "imported, or put that folder on PYTHONPATH"
             )
     if not any(origin.file and Path(origin.file).resolve().is_relative_to(source)
                for origin in origins):  # fmt: skip

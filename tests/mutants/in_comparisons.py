@@ -217,7 +217,7 @@ COMPARISONS = (
     Fault(
         "a versus that measured nothing has the status of a regression",
         "bench/versus/command.py",
-        "FAILED = comparing.NOT_COMPARED",
+        "FAILED = NOT_COMPARED",
         "FAILED = 1",
         (f"{VERSUS}::test_a_missing_side_ends_with_status_2",),
     ),

@@ -23,7 +23,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 from omegaconf import OmegaConf
 
 from modescope.analysis.compare import command as comparing
@@ -78,9 +77,8 @@ def scripts(text: str) -> Iterator[str]:
     """The shell blocks of a page, and what the steps of its workflows start with Python."""
     yield from SHELL.findall(text)
     for block in WORKFLOW.findall(text):
-        steps = [step for job in yaml.safe_load(block)["jobs"].values() for step in job["steps"]]
-        lines = "".join(step.get("run", "") + "\n" for step in steps).replace("\\\n", " ")
-        yield "\n".join(line for line in lines.splitlines() if line.startswith("python "))
+        lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
+        yield "\n".join(line for line in lines if line.startswith("python "))
 
 
 def commands(page: str, text: str) -> Iterator[Command]:

@@ -31,7 +31,7 @@ ALLOWED = (*REFUSED, UNREADABLE)
 
 _OF = {column: name for name, columns in REFUSED.items() for column in columns}
 STATE = "versus_state"
-"""What a side of versus was told to be. Both may hold the same code, so alone it is no difference."""
+"""What a side of versus was told to be; alone no difference, as both may hold the same code."""
 
 COLUMNS = tuple(
     dict.fromkeys([STATE, *(name for name in FINGERPRINT), "model_source_id", "seed", *_OF])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis import cli
-from modescope.analysis.format import numbers
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.load import study
 from modescope.analysis.metrics.registry import derive
-from modescope.analysis.rows.select import latest
+from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -61,10 +61,8 @@ def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
 def _blocks(side: Side) -> list[tuple[tuple[object, ...], object]]:
     """The row and the block of versus of each process; None for one that took no turn."""
     table = side.processes
-    if "versus_block" not in table:
-        return [(tuple(key), None) for key in table[[*MATCH]].to_numpy().tolist()]
-    every = table[[*MATCH, "versus_block"]].to_numpy(dtype=object, na_value=None).tolist()
-    return [(tuple(key), block) for *key, block in every]
+    rows = phrases.as_rows(table[[*MATCH, "versus_block"]])
+    return [(values_of(row, MATCH), row["versus_block"]) for row in rows]
 
 
 def _in_turns(side: Side, kept: Sequence[bool]) -> Side:

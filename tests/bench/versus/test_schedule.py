@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_each_side_begins_equally_often_in_every_block_and_case(
 ) -> None:
     named, replicates = jobs(cases, blocks)
     begins = [first for first, _ in pairs(turns(named, replicates, seed, True))]
-    for key, count in ((replicates, cases), (named, blocks)):
+    keys: list[tuple[list[Any], int]] = [(replicates, cases), (named, blocks)]
+    for key, count in keys:
         old = Counter(key[turn.job] for turn in begins if turn.side == "old")
         for group in set(key):
             assert abs(2 * old[group] - count) <= 1, group
