@@ -1,4 +1,4 @@
-"""The table of replicates in docs/in-ci.md is what the statistics say."""
+"""The table of replicates in docs/in-ci.md: 80 % of simulated comparisons find such changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from modescope.analysis.changes import power, welch
-from modescope.analysis.changes.welch import Change, Side
+from modescope.analysis.changes import welch
+from modescope.analysis.changes.welch import Side
 from tests.helpers.paths import ROOT
 
 PAGE = (ROOT / "docs" / "in-ci.md").read_text(encoding="utf-8")
@@ -22,35 +22,17 @@ ROWS = {
 """Replicates -> the change for each spread."""
 
 
-def detectable(replicates: int, spread: float) -> float:
-    change = Change(
-        np.asarray(0.0),
-        np.asarray(spread * (2 / replicates) ** 0.5),
-        np.asarray(2 * (replicates - 1)),
-    )
-    return float(np.expm1(power.detectable(change, MARGIN)))
-
-
 def test_the_table_has_all_its_rows() -> None:
     assert list(ROWS) == [3, 5, 10, 20]
     assert all(len(cells) == len(SPREADS) for cells in ROWS.values())
 
 
 @pytest.mark.parametrize("replicates", ROWS)
-def test_the_changes_are_computed(replicates: int) -> None:
-    for spread, shown in zip(SPREADS, ROWS[replicates], strict=True):
-        assert detectable(replicates, spread) == pytest.approx(shown, abs=0.0005)
-
-
-@pytest.mark.parametrize(("replicates", "spread"), [(3, 0.004), (5, 0.008), (20, 0.016)])
-def test_such_changes_are_found_in_80_percent_of_simulated_comparisons(
-    replicates: int, spread: float
-) -> None:
-    source = np.random.default_rng(1)
+def test_such_changes_are_found_in_80_percent_of_comparisons(replicates: int) -> None:
+    source = np.random.default_rng(replicates)
     shape = (20_000, replicates)
-    change = np.log1p(detectable(replicates, spread))
-    old, new = (
-        Side(source.normal(level, spread, shape), np.zeros(shape)) for level in (0.0, change)
-    )
-    found = welch.change(old, new).low > MARGIN
-    assert found.mean() == pytest.approx(0.8, abs=0.03)
+    old, new = (Side(source.normal(0, 1, shape), np.zeros(shape)) for _ in range(2))
+    one = welch.change(old, new)
+    for spread, shown in zip(SPREADS, ROWS[replicates], strict=True):
+        needed = MARGIN - spread * one.low  # of each comparison: the least change that it finds
+        assert np.expm1(np.quantile(needed, 0.8)) == pytest.approx(shown, abs=0.001)
