@@ -113,6 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return SKIP if "--bisect" in typed and answer in (NOT_COMPARED, UNDECIDED) else answer
 
 
+def check(options: Sequence[str]) -> None:
+    """UsageError for a mistake in options, before there are two studies to compare."""
+    _request(_parser().read(["OLD", "NEW", *options]))
+
+
 def _answer(request: Request) -> Comparison:
     """The comparison, or the reason why there is none, which goes to every output, too."""
     try:

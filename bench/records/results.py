@@ -45,6 +45,14 @@ class Attempt:
     command: str = column("command that measures this case again")
     order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
     position: int | None = nullable("place in that order, from 0; null for a single case")
+    versus_block: int | None = nullable(
+        "number of the block of a versus: the processes of a case with equal numbers on both sides "
+        "took turns; null outside of a versus"
+    )
+    versus_side: str | None = nullable("old or new: which side of a versus it is")
+    versus_state: str | None = nullable(
+        "what versus measured on this side: an interpreter, a folder, or a revision with its commit"
+    )
     profile: bool | None = nullable("whether the profiler pass was requested")
     memory: bool | None = nullable("whether the memory pass was requested")
     max_error: float | None = nullable(

@@ -18,8 +18,8 @@ from modescope.bench.sweep import jobs
 from modescope.bench.sweep.executors import Submission
 from modescope.bench.sweep.host import releases
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.record_attempt import measure
-from modescope.bench.sweep.resume import Earlier, Reuse
+from modescope.bench.sweep.record_attempt import ALONE, Place, measure
+from modescope.bench.sweep.resume import Reuse, found
 from modescope.bench.sweep.settings.request import Request
 
 
@@ -57,21 +57,20 @@ def _measured(todo: list[Job], request: Request) -> Iterator[str]:
     leftovers.clear(runs, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":
         random.Random(plan.seed).shuffle(todo)
-    earlier, resume = Earlier(runs), request.resume
-    reuses = [earlier.find(job, request.config["retry"]) if resume else Reuse(None) for job in todo]
-    for line in _reasons(reuses, earlier.outdated if resume else 0):
+    earlier = found(todo, request)
+    for line in reasons(earlier.reuses, earlier.outdated):
         print(line)
-    yield from (reuse.run_id for reuse in reuses if reuse.run_id)
-    missing = [n for n, reuse in enumerate(reuses) if reuse.run_id is None]
+    yield from (reuse.run_id for reuse in earlier.reuses if reuse.run_id)
+    missing = [n for n, reuse in enumerate(earlier.reuses) if reuse.run_id is None]
     with tqdm(total=len(missing), unit="case", disable=None, leave=False) as bar:
         for position in missing:
             job = todo[position]
-            place_in_sweep = (order, position) if len(todo) > 1 else (None, None)
-            yield measure(job, partial(_show_phase, bar, job.label), *place_in_sweep)
+            place = Place(order, position) if len(todo) > 1 else ALONE
+            yield measure(job, partial(_show_phase, bar, job.label), place)
             bar.update()
 
 
-def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
+def reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
     """Lines about reused rows, and reasons for measuring cases again."""
     reused = sum(reuse.run_id is not None for reuse in reuses)
     if reused:

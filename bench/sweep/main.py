@@ -23,7 +23,7 @@ Show = Callable[[Path, Sequence[str], bool], int]
 
 def main(show: Show) -> int:
     """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, terminate)
     try:
         requests = composed()
         status = measure(requests, show) if requests else 0
@@ -47,7 +47,8 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM: ends a sweep as cleanly as Ctrl-C does."""
 
 
-def _terminate(signum: int, frame: object) -> None:
+def terminate(signum: int, frame: object) -> None:
+    """Handles SIGTERM."""
     raise Terminated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,22 @@ from modescope.bench.sweep.process.isolation import Outcome
 OnPhase = Callable[[str], None]
 
 
-def measure(
-    job: Job, on_phase: OnPhase, order: str | None = None, position: int | None = None
-) -> str:
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands in its sweep or versus; columns of its row. None outside of either."""
+
+    order: str | None = None  # random | given
+    position: int | None = None  # in that order, from 0
+    versus_block: int | None = None
+    versus_side: str | None = None  # old | new
+    versus_state: str | None = None
+
+
+ALONE = Place()
+"""Of a single case."""
+
+
+def measure(job: Job, on_phase: OnPhase, place: Place = ALONE) -> str:
     """Runs one job in its own process, writes a row whatever its status, returns the run id."""
     started = datetime.now(UTC)
     begin = monotonic()
@@ -47,8 +60,7 @@ def measure(
             reason=result.reason,
             duration_s=monotonic() - begin,
             command=job.command,
-            order=order,
-            position=position,
+            **asdict(place),
             profile=plan.profile,
             memory=plan.memory,
             max_error=plan.max_error,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.results import SCHEMA_VERSION
 from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.settings.request import Request
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Columns in which an earlier row must be equal, and their names in messages."""
@@ -32,8 +34,11 @@ NEVER_NULL = {
 
 COLUMNS = (
     *("schema_version", *NEVER_NULL, "environment_id", "budget_settings"),
-    *("profile", "memory", "max_error", "flags", *COMPARED),
+    *("profile", "memory", "max_error", "flags", "versus_block", *COMPARED),
 )
+
+ADDED = ("versus_block",)
+"""Columns that older files of this schema lack."""
 
 EarlierRow = dict[str, Any]
 
@@ -44,6 +49,7 @@ class Reuse:
 
     run_id: str | None
     why_not: str | None = None
+    versus_block: int | None = None  # of the reusable row
 
 
 class Earlier:
@@ -51,11 +57,13 @@ class Earlier:
 
     def __init__(self, runs: Path) -> None:
         self.outdated = 0  # rows of an older schema, which are never reused
+        self.last_block: int | None = None  # largest number of a block of versus
         self._rows: dict[tuple[str, int], list[EarlierRow]] = {}
         for path in sorted(runs.glob("[!.]*.parquet")):
             rows = _readable(path)
             self.outdated += sum(row["schema_version"] < SCHEMA_VERSION for row in rows)
             for row in filter(_is_ours, rows):
+                self._note_block(row.get("versus_block"))
                 self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
     def find(self, job: Job, retry: bool) -> Reuse:
@@ -72,7 +80,30 @@ class Earlier:
         if row["status"] not in FINAL and retry:
             return Reuse(None, f"status was {row['status']}")
         rows.remove(row)
-        return Reuse(row["run_id"])
+        return Reuse(row["run_id"], versus_block=row.get("versus_block"))
+
+    def _note_block(self, block: int | None) -> None:
+        if block is not None:
+            self.last_block = max(block, self.last_block or 0)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a study holds of the jobs of a command: a `Reuse` for each of them, in their order."""
+
+    reuses: tuple[Reuse, ...]
+    outdated: int = 0  # rows of an older schema
+    last_block: int | None = None  # of versus
+
+
+def found(todo: Sequence[Job], request: Request) -> Found:
+    """The rows of the study that `todo` can reuse, with resume and retry of `request`."""
+    earlier = Earlier(todo[0].plan.study_folder / "runs")
+    if not request.resume:
+        return Found((Reuse(None),) * len(todo), 0, earlier.last_block)
+    retry = request.config["retry"]
+    reuses = tuple(earlier.find(job, retry) for job in todo)
+    return Found(reuses, earlier.outdated, earlier.last_block)
 
 
 def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | None:
@@ -124,6 +155,6 @@ def _readable(path: Path) -> list[EarlierRow]:
 
 def _is_ours(row: EarlierRow) -> bool:
     """Whether the row has all current columns, with values of the right types."""
-    return row.keys() >= set(COLUMNS) and all(
+    return row.keys() >= set(COLUMNS) - {*ADDED} and all(
         isinstance(row[name], kind) for name, kind in NEVER_NULL.items()
     )

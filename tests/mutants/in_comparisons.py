@@ -11,6 +11,11 @@ FORMATS = "tests/analysis/compare/formats/test_formats.py"
 COMMAND = "tests/command_line/test_compare_command.py"
 
 SPLIT = "tests/analysis/changes/test_split.py"
+SIDES = "tests/analysis/compare/rules/test_sides.py"
+
+SCHEDULE = "tests/bench/versus/test_schedule.py"
+STATES = "tests/bench/versus/test_states.py"
+VERSUS = "tests/bench/versus/test_command.py"
 
 COMPARISONS = (
     Fault(
@@ -152,5 +157,68 @@ COMPARISONS = (
         "elif words.is_open(row) or row.timing.verdict is None:",
         "elif row.timing.verdict is None:",
         (f"{FORMATS}::test_junit_names_are_unique_and_undecided_rows_skipped",),
+    ),
+    Fault(
+        "one side always begins",
+        "bench/versus/schedule.py",
+        "SIDES if old_first[cases[job]] else SIDES[::-1]",
+        "SIDES",
+        (f"{SCHEDULE}::test_each_side_begins_equally_often_in_every_block_and_case",),
+    ),
+    Fault(
+        "a case may begin with one side in every block",
+        "bench/versus/schedule.py",
+        "old_first if block % 2 else {}",
+        "{}",
+        (f"{SCHEDULE}::test_each_side_begins_equally_often_in_every_block_and_case",),
+    ),
+    Fault(
+        "the other side of a pair is reused from another time",
+        "bench/versus/measuring.py",
+        "both and old.versus_block is not None and old.versus_block == new.versus_block",
+        "both",
+        (f"{VERSUS}::test_going_back_to_an_earlier_state_measures_again",),
+    ),
+    Fault(
+        "every command numbers its blocks from 0",
+        "bench/versus/measuring.py",
+        "max(last, default=-1) + 1",
+        "0",
+        (f"{VERSUS}::test_a_changed_side_is_measured_with_its_partner",),
+    ),
+    Fault(
+        "the same source is another harness for another Python",
+        "bench/versus/worker.py",
+        "replace(job.environment, source_id=source_id)",
+        "job.environment",
+        (f"{VERSUS}::test_both_sides_are_measured_by_one_harness",),
+    ),
+    Fault(
+        "a process is compared whose block is on one side only",
+        "analysis/compare/rules/sides.py",
+        "[one in shared or one[0] not in rows for one in first]",
+        "[True for one in first]",
+        (f"{SIDES}::test_processes_without_a_partner_in_their_block_are_left_out",),
+    ),
+    Fault(
+        "the working tree is measured as a revision",
+        "bench/versus/sources.py",
+        "        if strangers:\n",
+        "        if False:\n",
+        (f"{STATES}::test_no_file_of_the_working_tree_is_measured_as_a_revision",),
+    ),
+    Fault(
+        "a revision is searched after the working tree",
+        "bench/versus/revisions.py",
+        "str(_in_tree(path, top, tree) or path)",
+        "str(path)",
+        (f"{STATES}::test_folders_of_the_repository_are_searched_in_the_revision",),
+    ),
+    Fault(
+        "a versus that measured nothing has the status of a regression",
+        "bench/versus/command.py",
+        "FAILED = NOT_COMPARED",
+        "FAILED = 1",
+        (f"{VERSUS}::test_a_missing_side_ends_with_status_2",),
     ),
 )

@@ -20,13 +20,14 @@ IMPORTS = rooms.imports()
 STANDARD_LIBRARY = {"bench.records": {"pyarrow"}}
 """Rooms that import only the standard library, and the exceptions."""
 
-WITHOUT_TORCH = {"bench.records", "bench.stats", "bench.text", "bench.sweep"}
+WITHOUT_TORCH = {"bench.records", "bench.stats", "bench.text", "bench.sweep", "bench.versus"}
 """Rooms of the process that the user starts, like all of analysis/; only children import torch."""
 
 IN_CHILDREN = {
     "bench.sweep.host.environment",
     "bench.sweep.process.forkserver_first",
     "bench.sweep.process.forkserver_last",
+    "bench.versus.origin",
 }
 """Modules of those rooms that only children import."""
 

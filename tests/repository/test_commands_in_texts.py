@@ -1,8 +1,9 @@
 """Every command in README.md and docs/ runs; long ones are made small, as KINDS says.
 
-Commands are the lines of ```sh blocks. A block that begins with the path of a file, as in
-`# my_pkg/net.py`, is written to that file first. The files of docs/adding.md are not: they belong
-into the repository, and tests/repository/test_adding.py makes them there.
+Commands are the lines of ```sh blocks, and what a workflow for GitHub starts with Python. A block
+that begins with the path of a file, as in `# my_pkg/net.py`, is written to that file first. The
+files of docs/adding.md are not: they belong into the repository, and
+tests/repository/test_adding.py makes them there.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from modescope.analysis.compare import command as comparing
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings import suggestions
+from modescope.bench.versus import arguments as versus_arguments
 from tests.helpers.commands import Ask, Cli, last_of_each
 from tests.helpers.paths import CONF, REFERENCE, ROOT
 from tests.helpers.studies import record, save
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```$", flags=re.M | re.S)
+WORKFLOW = re.compile(r"^```yaml\n(# \.github/.*?)^```$", flags=re.M | re.S)
 FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", flags=re.M | re.S)
 ASSIGNED = re.compile(r"[A-Z_]+=")
 
@@ -69,9 +73,17 @@ class Command:
         return f"{self.page}: {shlex.join(self.words)}"
 
 
+def scripts(text: str) -> Iterator[str]:
+    """The shell blocks of a page, and what the steps of its workflows start with Python."""
+    yield from SHELL.findall(text)
+    for block in WORKFLOW.findall(text):
+        lines = [line.strip() for line in block.replace("\\\n", " ").splitlines()]
+        yield "\n".join(line for line in lines if line.startswith("python "))
+
+
 def commands(page: str, text: str) -> Iterator[Command]:
-    """The commands of the shell blocks, without comments; `a && b` is two."""
-    for block in SHELL.findall(text):
+    """The commands of the scripts, without comments; `a && b` is two."""
+    for block in scripts(text):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             while words:
@@ -178,6 +190,20 @@ def parse_it(command: Command, reader: Reader) -> None:
         arguments.parse(command.words[3:], None)
 
 
+def parse_versus(command: Command, reader: Reader) -> None:
+    """Reads the sides, the options of the comparison and every value of each setting."""
+    asked = versus_arguments.parse(command.words[3:])
+    comparing.check(asked.options)
+    compose(asked.settings, reader.ask)
+
+
+def bisect(command: Command, reader: Reader) -> None:
+    _, _, verb, *words = command.words
+    if verb == "run":
+        program = Command(command.page, tuple(words))
+        kind_of(program)(program, reader)
+
+
 def start_nothing(command: Command, reader: Reader) -> None:
     done = subprocess.run(
         ["make", "-n", *command.words[1:], f"PYTHON={sys.executable}", "CXX=sh"],
@@ -223,6 +249,12 @@ KINDS: dict[str, tuple[Check, str]] = {
         " not so where a library is missing",
     ),
     "python -m analysis.": (read_it, "as it stands, on that study and on a copy of the reference"),
+    "python -m bench.versus": (parse_versus, "measures for minutes: its arguments are read"),
+    "python -m modescope.bench.versus": (parse_versus, "the same"),
+    "git bisect": (
+        bisect,
+        "searches a repository that is not here: the command it runs is checked",
+    ),
     "python -m bench.": (parse_it, "takes minutes and a quiet machine: its arguments are read"),
     "make": (start_nothing, "takes minutes or installs: make says what it would start, checked so"),
     "pip install": (install_nothing, "downloads: the names of extras and files are looked up"),
@@ -300,6 +332,8 @@ def test_a_command_of_an_unknown_kind_fails() -> None:
     [
         ("python run.py mode=complie", "did you mean compile?"),
         ("python -m bench.claims view-contigous", "did you mean view-contiguous?"),
+        ("python -m bench.versus old=dir:a -- mode=eager", "new= is missing"),
+        ("git bisect run python -m bench.versus old=a new=b --gate exct", "--gate exct"),
         ("make selfchek", "selfchek"),
         ("make peers ARGS=--buzy", "--buzy"),
         ("pip install -e '.[develop]'", "develop"),

@@ -10,9 +10,10 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis import cli
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.load import study
 from modescope.analysis.metrics.registry import derive
-from modescope.analysis.rows.select import latest
+from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -38,8 +39,40 @@ def read(old: Path, new: Path, where: str | None, allowed: Collection[str]) -> t
 
     Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
     """
-    first, second = read_all({"OLD": old, "NEW": new}, where, allowed)
+    first, second = took_turns(*read_all({"OLD": old, "NEW": new}, where, allowed))
     return first, second
+
+
+def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
+    """Of each row that versus measured only the processes whose block is on both sides.
+
+    Others are left from an interrupted versus, or from one whose other side has changed since.
+    Rows without a block in common stay as they are.
+    """
+    first, second = (_blocks(side) for side in (old, new))
+    shared = {one for one in first if one[1] is not None} & {*second}
+    rows = {key for key, _ in shared}
+    return (
+        _in_turns(old, [one in shared or one[0] not in rows for one in first]),
+        _in_turns(new, [one in shared or one[0] not in rows for one in second]),
+    )
+
+
+def _blocks(side: Side) -> list[tuple[tuple[object, ...], object]]:
+    """The row and the block of versus of each process; None for one that took no turn."""
+    table = side.processes
+    rows = phrases.as_rows(table[[*MATCH, "versus_block"]])
+    return [(values_of(row, MATCH), row["versus_block"]) for row in rows]
+
+
+def _in_turns(side: Side, kept: Sequence[bool]) -> Side:
+    out = len(kept) - sum(kept)
+    if not out:
+        return side
+    count = numbers.counted(out, "process is", "processes are")
+    note = f"{side.label}: {count} left out, whose block is on one side only"
+    table = side.processes[list(kept)].reset_index(drop=True)
+    return Side(side.label, side.folder, table, (*side.notes, note))
 
 
 def read_all(

@@ -147,7 +147,7 @@ def _own_sources_first() -> Iterator[None]:
     folder named bench, or another checkout, would be used. Children have their parent's path.
     """
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
-    ours = str(Path(modescope.__file__).resolve().parents[1])
+    ours = str(Path(modescope.__file__).absolute().parents[1])  # versus has a link to it alone
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
     os.environ["PYTHONSAFEPATH"] = "1"
     os.environ[STARTED] = json.dumps({"parent": os.getpid(), "variables": before})

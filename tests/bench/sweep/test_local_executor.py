@@ -5,80 +5,25 @@ Children are replaced by a stand-in with immediate results, so only the sweep is
 
 from __future__ import annotations
 
-import hashlib
 import json
-import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.report import report
-from modescope.bench.records.cases import Case, Model, Plan
-from modescope.bench.records.environment import Environment, Host
-from modescope.bench.records.results import Findings, Result
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
 from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.commands import Answer, Ask, Cli, last_of_each, rows
-from tests.helpers.made_up_records import CPU, part
+from tests.helpers.made_up_records import CPU
+from tests.helpers.worlds import World
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
 THEIRS = ["-m", "budget=smoke", "model=custom", "mode=eager", "model.target=net:build"]
 MEASURING = re.compile("(?:reusing|measuring) .*")
-
-
-@dataclass
-class World:
-    """The machine, and the outcome of each case on it."""
-
-    torch_version: str = "2.13.0"
-    device_name: str = "Some CPU"
-    source_id: str = "ours"
-    cpu_capability: str = "AVX512"
-    model_file: Path | None = None
-    status: str = "ok"
-    reason: str | None = None
-    measured: list[tuple[Case, Plan]] = field(default_factory=list)
-
-    def call(self, function: str, *arguments: Any, **options: Any) -> Outcome:
-        """Stands in for `isolation.call`."""
-        answers: dict[str, Callable[..., object]] = {
-            "modescope.bench.sweep.host.environment:read": self._host,
-            "modescope.bench.sweep.host.environment:try_model": self._model_source,
-            "modescope.bench.case.runner:run": self._measured,
-        }
-        return Outcome("returned", answers[function](*arguments))
-
-    def _host(self, device: str) -> Host:
-        environment = part(
-            Environment,
-            environment_id=None,
-            torch_version=self.torch_version,
-            device_name=self.device_name,
-            source_id=self.source_id,
-            cpu_capability=self.cpu_capability,
-            driver_version=None,
-            model_source_id=None,
-            cpu_cores=2,
-        )
-        return Host(CPU, environment)
-
-    def _model_source(self, model: Model, *others: Any) -> str:
-        content = self.model_file.read_bytes() if self.model_file else b""
-        return hashlib.sha256(content).hexdigest()
-
-    def _measured(self, case: Case, plan: Plan, run_id: str) -> Result:
-        self.measured.append((case, plan))
-        spread = 1 + 1e-3 * random.Random(len(self.measured)).random()
-        times = tuple(1e-4 * spread * (1 + 1e-5 * i) for i in range(12))
-        findings = Findings(latency_rounds_s=times, baseline_latency_rounds_s=times)
-        return Result(self.status, self.reason, findings if self.status == "ok" else Findings())
 
 
 @pytest.fixture

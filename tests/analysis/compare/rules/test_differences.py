@@ -91,3 +91,10 @@ def test_names_that_are_never_refused_are_refused() -> None:
     with pytest.raises(UsageError, match=r"--allow torch: nothing has this name; there are host"):
         differences.names_of(["host,torch"])
     assert differences.names_of(["host, budget", "host"]) == ("host", "budget")
+
+
+def test_states_of_versus_are_named_beside_what_differs_and_are_no_difference_alone() -> None:
+    states = {"versus_state": "git:main (0123)"}, {"versus_state": "git:HEAD (4567)"}
+    assert found(*states) == []
+    newer = ({**states[0], "torch_version": "2.12"}, {**states[1], "torch_version": "2.13"})
+    assert [one.column for one in found(*newer)] == ["versus_state", "torch_version"]

@@ -1,0 +1,8 @@
+"""`python -m bench.versus`."""
+
+import sys
+
+from modescope.bench.versus.command import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

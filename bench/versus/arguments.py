@@ -1,0 +1,78 @@
+"""Takes the words of a versus apart: two sides, options of the comparison, settings of cases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
+from modescope.bench.sweep.settings import command_line
+from modescope.bench.versus.schedule import SIDES
+
+PROGRAM = program("bench.versus")
+
+HELP = ("-h", "--help")
+
+_SIDE = re.compile(rf"({'|'.join(SIDES)})=(.*)", flags=re.DOTALL)
+_STUDY = re.compile(r"\+*study=(.*)")
+_USUAL_STUDY = "main"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A command line of versus."""
+
+    states: dict[str, str]  # by side, as typed
+    options: tuple[str, ...]  # of analysis.compare
+    settings: tuple[str, ...]  # of run.py, without the study
+    study: str  # the results of a side go to <study>-<side>
+
+
+def parse(words: Sequence[str]) -> Arguments:
+    """The command line taken apart; UsageError for a side that is missing, or given twice."""
+    place = words.index("--") if "--" in words else len(words)
+    ours, settings = words[:place], words[place + 1 :]
+    sides = [match for word in ours if (match := _SIDE.fullmatch(word))]
+    options = tuple(word for word in ours if not _SIDE.fullmatch(word))
+    _check_places(options, settings)
+    states = {
+        side: _only(side, [match[2] for match in sides if match[1] == side]) for side in SIDES
+    }
+    studies = [match[1] for word in settings if (match := _STUDY.fullmatch(word))]
+    if len(studies) > 1:
+        raise UsageError(f"study= is given {len(studies)} times; give it once")
+    return Arguments(
+        states,
+        options,
+        tuple(word for word in settings if not _STUDY.fullmatch(word)),
+        studies[0] if studies else _USUAL_STUDY,
+    )
+
+
+def _check_places(options: Sequence[str], settings: Sequence[str]) -> None:
+    """UsageError for a setting before `--`, or a side after it."""
+    for word in options:
+        is_setting = command_line.is_override(word) and "==" not in word  # as in --where
+        if is_setting or word in command_line.SWEEP:
+            raise UsageError(
+                f"{word} stands before --, where the two sides and options of the comparison are; "
+                f"settings follow it: {PROGRAM} old=... new=... -- {word}"
+            )
+    for word in settings:
+        if _SIDE.fullmatch(word):
+            raise UsageError(
+                f"{word} stands after --, where settings of the cases are; put it before"
+            )
+
+
+def _only(side: str, given: Sequence[str]) -> str:
+    if len(given) > 1:
+        raise UsageError(f"{side}= is given {len(given)} times; give each side once")
+    if not given or not given[0]:
+        raise UsageError(
+            f"{side}= {'names nothing' if given else 'is missing'}; name two interpreters, "
+            f"revisions or folders: {PROGRAM} old=git:main new=git:HEAD -- -m mode=eager,compile"
+        )
+    return given[0]

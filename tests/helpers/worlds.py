@@ -1,0 +1,74 @@
+"""A machine on which every case ends at once, in place of processes that measure."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modescope.bench.records.cases import Case, Model, Plan
+from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.results import Findings, Result
+from modescope.bench.sweep.process.isolation import Outcome
+from tests.helpers.made_up_records import CPU, part
+
+
+@dataclass
+class World:
+    """The machine, and the outcome of each case on it."""
+
+    torch_version: str = "2.13.0"
+    device_name: str = "Some CPU"
+    source_id: str = "ours"
+    cpu_capability: str = "AVX512"
+    model_file: Path | None = None
+    status: str = "ok"
+    reason: str | None = None
+    slower: dict[str, float] = field(default_factory=dict)  # factors of a mode's times
+    measured: list[tuple[Case, Plan]] = field(default_factory=list)
+
+    def call(self, function: str, *arguments: Any, **options: Any) -> Outcome:
+        """Stands in for `isolation.call`."""
+        answers: dict[str, Callable[..., object]] = {
+            "modescope.bench.sweep.host.environment:read": self._host,
+            "modescope.bench.sweep.host.environment:try_model": self._model_source,
+            "modescope.bench.case.runner:run": self._measured,
+            "modescope.bench.versus.origin:read": self._origin,
+        }
+        return Outcome("returned", answers[function](*arguments))
+
+    def _host(self, device: str) -> Host:
+        environment = part(
+            Environment,
+            environment_id=None,
+            torch_version=self.torch_version,
+            device_name=self.device_name,
+            source_id=self.source_id,
+            cpu_capability=self.cpu_capability,
+            driver_version=None,
+            model_source_id=None,
+            cpu_cores=2,
+        )
+        return Host(CPU, environment)
+
+    def _model_source(self, model: Model, *others: Any) -> str:
+        content = self.model_file.read_bytes() if self.model_file else b""
+        return hashlib.sha256(content).hexdigest()
+
+    def _origin(self, key: str, target: str) -> tuple[str | None, tuple[str, ...]]:
+        return None if self.model_file is None else str(self.model_file), ()
+
+    def _measured(self, case: Case, plan: Plan, run_id: str) -> Result:
+        self.measured.append((case, plan))
+        spread = 1 + 1e-3 * random.Random(len(self.measured)).random()
+        times = tuple(1e-4 * spread * (1 + 1e-5 * i) for i in range(12))
+        slower = self.slower.get(case.variant.mode.name, 1.0)
+        findings = Findings(
+            latency_rounds_s=tuple(slower * time for time in times),
+            baseline_latency_rounds_s=times,
+            in_effect=True,
+        )
+        return Result(self.status, self.reason, findings if self.status == "ok" else Findings())
