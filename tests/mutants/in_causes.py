@@ -211,6 +211,13 @@ CAUSES = (
         (f"{WORLDS}[partly_graphed]",),
     ),
     Fault(
+        "a graph for each size where torch compiled for one",
+        "analysis/causes/graphs.py",
+        "if not observed and not reasons:",
+        "if observed or reasons:",
+        (f"{WORLDS}[graph_per_size]",),
+    ),
+    Fault(
         "other causes of a mode that is not in effect",
         "analysis/causes/finding.py",
         "if one.kind in (DECISIVE, HINT)]",

@@ -7,7 +7,10 @@ from tests.helpers.studies import cuda_clocks, record
 
 NO_GPU = "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs"
 NO_CHOICE = "there was nothing to choose"
+RESIZED = "[\"tensor 'x' size mismatch at index 1. expected 128, actual 192\"]"
 SKIPPED = '["skipping cudagraphs due to mutated inputs (1 instances)"]'
+
+WARNED = '["CUDAGraph supports dynamic shapes ... We have observed 9 distinct sizes."]'
 
 WORLDS = {
     "not_graphed": World(
@@ -31,13 +34,29 @@ WORLDS = {
     ),
     "partly_graphed": World(
         [record("reduce-overhead", speedup=1.0, cudagraph_skip_reasons=SKIPPED)],
-        "torch left a part out of its CUDA graphs: "
-        "skipping cudagraphs due to mutated inputs (1 instances).",
+        "torch left a part out of its CUDA graphs "
+        "(skipping cudagraphs due to mutated inputs (1 instances)).",
         silent={
             "nothing was left out": last(cudagraph_skip_reasons="[]"),
             "all of it was left out": last(in_effect=False),
             "a mode that records no graphs": last(compile="default"),
         },
+    ),
+    "graph_per_size": World(
+        [
+            record("reduce-overhead", 100e-6, 0.8, recompile_reasons=RESIZED,
+                   **cuda_clocks(95e-6, 40e-6))
+        ],
+        "a CUDA graph is recorded for each input size, 2 so far "
+        "(tensor 'x' size mismatch at index 1. expected 128, actual 192).",
+        silent={
+            "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
+            "compiled once": last(recompile_reasons="[]"),
+            "a mode that records no graphs": last(compile="default"),
+            "no graph was launched": last(in_effect=False),
+            "a CPU": last(device="cpu"),
+        },
+        still={"torch warned of it": last(recompile_reasons="[]", torch_warnings=WARNED)},
     ),
     "device_is_the_limit": World(
         [
