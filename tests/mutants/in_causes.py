@@ -253,6 +253,13 @@ CAUSES = (
         (f"{GRAPHS}::test_saved_launches_do_not_help_a_busy_device",),
     ),
     Fault(
+        "only short first calls are named",
+        "analysis/causes/first_call.py",
+        "if calls is None:",
+        "if calls is not None:",
+        (f"{WORLDS}[first_call]",),
+    ),
+    Fault(
         "a short first call is named",
         "analysis/causes/verdicts.py",
         "first_s < LONG * call_s",
