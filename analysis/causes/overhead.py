@@ -79,22 +79,27 @@ def bound_by_overhead(case: Case) -> Evidence | None:
         return None
     share = min(1.0, row["dispatch_share"])
     kind = "guards and Python around compiled code take" if is_compiled(row) else "dispatch takes"
-    calls = "" if row["ops_dispatched"] is None else f" for {_count(row)} operators"
+    ops = row["ops_dispatched"]
+    calls = "" if ops is None else f" for {numbers.counted(ops, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
     return Evidence(share, {"bound": text, "remedy": _remedy(row)})
 
 
 def guards(case: Case) -> Evidence | None:
-    """Cache lookup and the Python around compiled code take a visible part of the profiled call."""
-    call = compiled_call.of(case.row)
-    if call is None or not is_compared(case.row) or call.overhead_share < LEAST_GUARDS:
+    """Cache lookup and the Python around compiled code take a visible part of the profiled call.
+
+    They do not explain a gain, so they come after what does.
+    """
+    row, call = case.row, compiled_call.of(case.row)
+    if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
     figures = {
         "lookup": numbers.duration(call.lookup_s), "wrapper": numbers.duration(call.wrapper_s),
         "share": numbers.share(call.overhead_share, 1), "rest": numbers.duration(call.rest_s),
         "span": numbers.duration(call.span_s),
+        "remains": "overhead remains: " if is_faster(row) else "",
     }  # fmt: skip
-    return Evidence(call.overhead_share, figures)
+    return Evidence(None if is_faster(row) else call.overhead_share, figures)
 
 
 def no_autograd(case: Case) -> Evidence | None:
@@ -187,10 +192,6 @@ def _operators(case: Case) -> str:
     return "" if plain is None else _became("operators", case.row, plain, "ops_dispatched")
 
 
-def _count(row: Row) -> str:
-    return numbers.count(row["ops_dispatched"])
-
-
 def _remedy(row: Row) -> str:
     more_work = "give each call more work, such as a larger batch"
     if phrases.on_cuda(row) and not row["graph"]:
@@ -241,8 +242,9 @@ CAUSES = (
     ),
     Cause(
         "guards", PART, guards,
-        "of a profiled call of {span}, cache lookup (guards) takes {lookup} and Python around the "
-        "compiled code {wrapper}, together {share}; the rest, {rest}, is the call of that code.",
+        "{remains}cache lookup (guards) takes {lookup} and Python around the compiled code "
+        "{wrapper} of a profiled call of {span}, together {share}; the rest, {rest}, is the call "
+        "of that code.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
         "guards_s and compiled_wrapper_s take a twentieth of profiled_span_s, or more",

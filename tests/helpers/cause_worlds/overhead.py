@@ -90,8 +90,8 @@ WORLDS = {
             record("compile", speedup=0.8, guards_s=30e-6, compiled_wrapper_s=20e-6,
                    **profiled(200e-6, ("aten::addmm", 1, 50e-6)))
         ],
-        "of a profiled call of 200 µs, cache lookup (guards) takes 30.0 µs and Python around the "
-        "compiled code 20.0 µs, together 25 %; the rest, 150 µs, is the call of that code.",
+        "cache lookup (guards) takes 30.0 µs and Python around the compiled code 20.0 µs of a "
+        "profiled call of 200 µs, together 25 %; the rest, 150 µs, is the call of that code.",
         silent={
             "less than a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=4.9e-6),
             "the lookup is unknown": last(guards_s=None),
