@@ -5,6 +5,8 @@ from __future__ import annotations
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 
+UNDECIDED = "what was measured does not decide why"
+
 LITTLE = 0.1
 """A gain or a loss of a tenth: below it a reader asks why the mode is not faster."""
 

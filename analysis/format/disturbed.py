@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 
+
+@dataclass(frozen=True)
+class Condition:
+    """What happened to the machine, and what to do before measuring again."""
+
+    happened: str
+    remedy: str
+
+
 CONDITIONS = {
-    "contended": "other programs competed for the processor",
-    "throttled": "the clock was lowered",
-    "no_steady_state": "times had not settled after the warm-up",
+    "contended": Condition("other programs competed for the processor", "stop other programs"),
+    "throttled": Condition(
+        "the clock was lowered because of heat or a power limit", "let the machine cool down"
+    ),
+    "no_steady_state": Condition(
+        "times had not settled after the warm-up", "choose a longer warm-up (budget=thorough)"
+    ),
 }
-"""Flags of the machine, and what happened to it."""
+"""By the flag that shows it."""
 
 NEEDED = ("status", "budget_rank", "flags", "pace_slowest")
 """The columns that `banner` reads."""
@@ -30,7 +44,7 @@ def legend(rows: Sequence[Row]) -> str:
     if not counts:
         return ""
     named = ", ".join(f"{flag} {numbers.counted(n, 'row', 'rows')}" for flag, n in counts.items())
-    return f"~ an absolute figure of a flagged row ({named}); the paired speedup is not affected"
+    return f"~ marks a figure that a flag makes approximate ({named}); the speedup is not affected"
 
 
 def approximate(row: Row) -> list[str]:
@@ -41,23 +55,24 @@ def approximate(row: Row) -> list[str]:
 def banner(rows: Sequence[Row]) -> str:
     """What disturbed more than MOST of the measured rows, and what to do; empty if nothing did."""
     measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
-    happened = [text for text, n in _happened(measured).items() if n > MOST * len(measured)]
-    if not happened:
+    conditions = [one for one, count in _conditions(measured) if count > MOST * len(measured)]
+    if not conditions:
         return ""
+    happened = phrases.listed([one.happened for one in conditions])
+    remedies = phrases.listed(list(dict.fromkeys(one.remedy for one in conditions)))
     return (
-        f"The machine was disturbed while most rows were measured: {'; '.join(happened)}. Speedups "
-        "are paired and withstand that, but absolute times are approximate, and small differences "
-        "may stay undecided. Stop other programs, or use an idle machine, and measure again."
+        f"The machine was disturbed while most rows were measured: {happened}. Speedups are paired "
+        "and withstand that, but absolute times are approximate, and small differences may stay "
+        f"undecided. Before you measure again, {remedies}."
     )
 
 
-def _happened(rows: Sequence[Row]) -> dict[str, int]:
+def _conditions(rows: Sequence[Row]) -> Iterator[tuple[Condition, int]]:
     """What happened, and in how many rows."""
-    counts = {
-        text: sum(flag in phrases.flags(row) for row in rows) for flag, text in CONDITIONS.items()
-    }
+    for flag, condition in CONDITIONS.items():
+        yield condition, sum(flag in phrases.flags(row) for row in rows)
     paces = [row["pace_slowest"] for row in rows if row["pace_slowest"] is not None]
     slow = [pace for pace in paces if pace < SLOW_PACE]
     if slow:
-        counts[f"it ran at down to {numbers.share(min(slow), 1)} of its speed"] = len(slow)
-    return counts
+        happened = f"the machine slowed down to {numbers.share(min(slow), 1)} of its speed"
+        yield Condition(happened, CONDITIONS["contended"].remedy), len(slow)

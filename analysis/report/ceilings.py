@@ -10,7 +10,7 @@ from modescope.analysis.report.study import MOST_PLACES, Study
 
 
 def ceilings(study: Study) -> str:
-    """`Measured ceilings: 73 GFLOP/s in fp32, 225 GFLOP/s in bf16; memory 29 to 94 GB/s`.
+    """`Measured ceilings: matrix products 73 GFLOP/s in fp32; memory 29 to 94 GB/s`.
 
     Of each place, where there are several; empty where nothing was measured, or of too many places.
     Memory rates are those of transfers as large as the calls, which caches make differ.
@@ -30,16 +30,18 @@ def _rates(rows: Sequence[Row]) -> str:
     computing = phrases.grouped(
         (row["dtype"], row["ceiling_flops_per_s"]) for row in rows if row["ceiling_flops_per_s"]
     )
-    texts = [
-        ", ".join(
-            f"{_span(rates, 'FLOP/s')} in {dtype}" for dtype, rates in sorted(computing.items())
-        )
+    products = [
+        f"{_span(rates, 'FLOP/s')} in {dtype}" for dtype, rates in sorted(computing.items())
     ]
+    texts = [f"matrix products {', '.join(products)}"] if products else []
     moving = [row["ceiling_bytes_per_s"] for row in rows if row["ceiling_bytes_per_s"]]
     texts += [f"memory {_span(moving, 'B/s')}"] if moving else []
-    return "; ".join(filter(None, texts))
+    return "; ".join(texts)
 
 
 def _span(rates: Sequence[float], unit: str) -> str:
+    """`104 to 150 GB/s`; the unit of the lower end only where it differs."""
     low, high = (numbers.rate(end, unit) for end in (min(rates), max(rates)))
-    return low if low == high else f"{low} to {high}"
+    value, _, its_unit = low.partition(" ")
+    shown = value if high.endswith(f" {its_unit}") else low
+    return low if low == high else f"{shown} to {high}"

@@ -14,8 +14,10 @@ from modescope.bench.text import markup
 
 PAGES = ("index.html", "report.md")
 
-_INSIDE = re.compile(r"(?<=\d) (?=(?:[KMGT]i?)?B\b|[nµm]?s\b|%)|(?<=\d,) (?=[\d.]+\])")
-"""The spaces within a quantity: `450 KiB`, `80 %`, `[1.018, 1.024]`."""
+_INSIDE = re.compile(
+    r"(?<=\d) (?=(?:[KMGT]i?)?B\b|[kMGTP]?FLOP\b|[nµm]?s\b|%)|(?<=\d,) (?=[\d.]+\])"
+)
+"""The spaces within a quantity: `450 KiB`, `73 GFLOP/s`, `80 %`, `[1.018, 1.024]`."""
 
 
 def render(page: str, context: dict[str, Any]) -> str:

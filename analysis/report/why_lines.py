@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from modescope.analysis.causes.types import Finding
-from modescope.analysis.causes.verdicts import is_loser, lead
+from modescope.analysis.causes import finding
+from modescope.analysis.causes.types import DECISIVE, PART, Finding
+from modescope.analysis.causes.verdicts import UNDECIDED, is_loser, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation
 
-WHY, LOSER, WHY_NOT = "Why", "Slower by more than a tenth", "Why not"
+WHY, LOSER, LESS, WHY_NOT = "Why", "Slower", "Also faster, but less", "Why not"
 NEEDED = (
     "run_id", "mode", "apart", "dtype", "shape", "status", "budget_rank", "in_effect", "verdict",
     "speedup", "speedup_ci_low", "speedup_ci_high", "baseline_mode", "baseline_dtype", "compile",
@@ -23,7 +24,7 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class WhyLine:
-    """`kind`: WHY, LOSER or WHY_NOT."""
+    """`kind`: WHY, LOSER, LESS or WHY_NOT."""
 
     kind: str
     text: str
@@ -39,24 +40,39 @@ def lines(
     `rows` and `causes`: by run_id. Of several sizes a mode has the line of its largest difference.
     """
     chosen = [one.choice.run_id for one in answers if one.choice and one.outcome == MODE]
-    refused = [other.run_id for one in answers for other in one.refused]
+    refused = {other.run_id: other.kind for one in answers for other in one.refused}
     several = len({one.question.shape for one in answers}) > 1
     others = _one_each(rows[run_id] for run_id in refused if _is_measured(rows[run_id]))
     losers = [row for row in others if _is_loser(row)]
     rest = [row for row in others if not _is_loser(row) and causes.get(row["run_id"])]
 
     def text(row: Row) -> str:
-        found = causes.get(row["run_id"])
-        line = found[0].text if found else f"{lead(row)}."
+        line = _sentences(row, causes.get(row["run_id"], ()))
         return f"{phrases.sizes(row['shape'])}: {line}" if several else line
 
     recommended = _one_each(rows[one] for one in chosen if causes.get(one))
     return (
         *(WhyLine(WHY, text(row)) for row in recommended),
         *(WhyLine(LOSER, text(row)) for row in losers),
-        *(WhyLine(WHY_NOT, text(row)) for row in rest if not phrases.not_in_effect(row)),
+        *(
+            WhyLine(LESS if refused[row["run_id"]] == "less" else WHY_NOT, text(row))
+            for row in rest
+            if not phrases.not_in_effect(row)
+        ),
         *(WhyLine(WHY_NOT, each) for each in _not_in_effect(rest, causes)),
     )
+
+
+def _sentences(row: Row, found: Sequence[Finding]) -> str:
+    """What is explained, and its first cause.
+
+    A cost, such as the first call, and a hint do not explain how fast a call is: they follow in a
+    sentence of their own.
+    """
+    if found and found[0].kind in (DECISIVE, PART):
+        return found[0].text
+    explained = f"{lead(row)}: {UNDECIDED}." if is_loser(row) else f"{lead(row)}."
+    return " ".join((explained, *(finding.alone(one) for one in found[:1])))
 
 
 def _not_in_effect(rows: Sequence[Row], causes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:

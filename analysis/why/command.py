@@ -12,13 +12,11 @@ import pandas as pd
 from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.causes.verdicts import lead
+from modescope.analysis.causes.verdicts import UNDECIDED, lead
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.paragraphs import beneath
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
-
-UNDECIDED = "what was measured does not decide why"
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:

@@ -48,8 +48,8 @@ def test_more_than_half_of_the_rows_make_a_banner(flag: str) -> None:
     half = [row(flag), row()]
     assert disturbed.banner(half) == ""
     text = disturbed.banner([row(flag), *half])
-    assert disturbed.CONDITIONS[flag] in text
-    assert "measure again" in text
+    assert disturbed.CONDITIONS[flag].happened in text
+    assert text.endswith(f"Before you measure again, {disturbed.CONDITIONS[flag].remedy}.")
 
 
 @pytest.mark.parametrize("columns", [{"status": "skipped"}, {"budget_rank": 0}])
@@ -61,8 +61,18 @@ def test_only_measured_rows_count_for_a_banner(columns: dict[str, Any]) -> None:
 
 def test_a_slow_machine_makes_a_banner_with_its_slowest_pace() -> None:
     slow = [row(pace_slowest=0.57), row(pace_slowest=0.6), row(pace_slowest=None)]
-    assert "it ran at down to 57 % of its speed" in disturbed.banner(slow)
+    assert "the machine slowed down to 57 % of its speed" in disturbed.banner(slow)
     assert disturbed.banner([row(pace_slowest=0.57), row()]) == ""
+
+
+def test_a_banner_names_everything_that_happened_and_each_remedy_once() -> None:
+    text = disturbed.banner([row("contended", "throttled", pace_slowest=0.5)])
+    assert text.startswith(
+        "The machine was disturbed while most rows were measured: other programs competed for the "
+        "processor, the clock was lowered because of heat or a power limit and the machine slowed "
+        "down to 50 % of its speed. "
+    )
+    assert text.endswith("measure again, stop other programs and let the machine cool down.")
 
 
 def test_the_conditions_of_a_banner_touch_absolute_times() -> None:
