@@ -245,6 +245,11 @@ def save(records: Iterable[Record], study: Path) -> Path:
     return study
 
 
+def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:
+    """A case that differs from others of this mode only in its number of threads."""
+    return record(mode, latency_s, 1.0, threads=count, **{"case_id": f"{mode}-{count}", **columns})
+
+
 def cpu_sweep(model: str = "transformer", **columns: Any) -> Sequence[Record]:
     """All eleven modes on a CPU: without graphs, and with modes that are the same as others."""
     no_graphs = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"

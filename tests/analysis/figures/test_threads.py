@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 
 from modescope.analysis.figures import threads
 from modescope.analysis.metrics.thread_gain import ThreadSeries, series
-from tests.analysis.metrics.test_thread_gain import with_threads
 from tests.helpers.drawings import points, rows_of
+from tests.helpers.studies import with_threads
 
 
 @pytest.fixture

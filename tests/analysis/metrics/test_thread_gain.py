@@ -11,11 +11,7 @@ import pytest
 from modescope.analysis.metrics import thread_gain
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of
-from tests.helpers.studies import PACE_S, record
-
-
-def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:
-    return record(mode, latency_s, 1.0, threads=count, **{"case_id": f"{mode}-{count}", **columns})
+from tests.helpers.studies import PACE_S, with_threads
 
 
 def gains(folder: Path, *records: Record) -> dict[int, float]:
