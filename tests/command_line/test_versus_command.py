@@ -8,6 +8,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,9 +140,18 @@ def test_a_side_that_cannot_be_built_ends_with_status_2(
     assert of_sides(tmp_path) == ([], [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def ctrl_c(process: subprocess.Popen[str]) -> None:
+    """What a terminal does: it sends the signal to everything in the foreground."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+
+
+@pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
 def test_a_versus_that_is_ended_leaves_no_process_and_continues(
-    tmp_path: Path, number: signal.Signals
+    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], status: int
 ) -> None:
     repo = repository(tmp_path / "repo", [OLD, NEW])
     (tmp_path / "tmp").mkdir()
@@ -151,9 +161,9 @@ def test_a_versus_that_is_ended_leaves_no_process_and_continues(
     results = repo.folder / "results"
     assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
     time.sleep(0.05)
-    first.process.send_signal(number)
+    end(first.process)
     answer = first.end()
-    assert answer.status == (-number if number == signal.SIGKILL else 128 + number)
+    assert answer.status == status
     assert "Traceback" not in answer.err
     assert soon(lambda: not alive(first.sign), within_s=10)
     kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
