@@ -9,8 +9,30 @@ CANVAS = "tests/analysis/figures/draw/test_canvas.py"
 GRIDS = "tests/analysis/metrics/test_speedup_grid.py"
 HEATMAP = "tests/analysis/figures/test_heatmap.py"
 FACTS = "tests/analysis/report/test_certainty.py"
+WHY_LINES = "tests/analysis/report/test_why_lines.py"
 
 PAGES = (
+    Fault(
+        "the first call as the reason for slow calls",
+        "analysis/report/why_lines.py",
+        "if found and found[0].kind in (DECISIVE, PART):",
+        "if found:",
+        (f"{WHY_LINES}::test_the_first_call_is_no_reason_for_slow_calls",),
+    ),
+    Fault(
+        "a mode that is not in effect is called slow",
+        "analysis/report/why_lines.py",
+        "return is_loser(row) and not phrases.not_in_effect(row)",
+        "return is_loser(row)",
+        (f"{WHY_LINES}::test_a_slow_mode_that_is_not_in_effect_is_no_loser",),
+    ),
+    Fault(
+        "undecided ratios of two modes in bold",
+        "analysis/report/ratios.py",
+        "verdict(found) in _DECIDED",
+        "verdict(found) is not None",
+        ("tests/analysis/report/test_ratios.py::test_both_pages_mark_what_is_decided",),
+    ),
     Fault(
         "user text is not escaped in HTML",
         "bench/text/markup.py",

@@ -277,11 +277,13 @@ def kind_of(command: Command) -> Check:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a reader types: results of two cases, the reference, and the files of the pages."""
+    """Where a reader types: results of a few cases, the reference, and the files of the pages."""
     folder = tmp_path_factory.mktemp("reader")
     shutil.copytree(REFERENCE, folder / "results" / "reference")
-    models = ("mlp", "transformer")
-    save([record("no_grad", 1e-4, 1.1, model=model) for model in models], folder / "results/main")
+    modes = (("no_grad", "fp32"), ("inference_mode", "fp32"), ("compile", "bf16"))
+    for model in ("mlp", "transformer"):
+        runs = [record(mode, 1e-4, 1.1, dtype=dtype, model=model) for mode, dtype in modes]
+        save(runs, folder / "results/main")
     for version in ("2.12", "2.13"):
         save([record("compile", torch_version=version)], folder / f"results/torch-{version}")
     for week in range(1, 5):
