@@ -41,14 +41,14 @@ MODE = (
         "bench/sweep/settings/sweeps.py",
         "if key in typed and key not in first:",
         "if False:",
-        ("tests/bench/sweep/settings/test_sweeps.py",),
+        ("tests/bench/sweep/settings/test_sweeps.py::test_a_further_sweep_is_narrowed",),
     ),
     Fault(
         "a further sweep has modes that the command does not",
         "bench/sweep/settings/sweeps.py",
         "if value in typed.get(key, values)",
         "if value in values",
-        ("tests/bench/sweep/settings/test_sweeps.py",),
+        ("tests/bench/sweep/settings/test_sweeps.py::test_a_further_sweep_is_narrowed",),
     ),
     Fault(
         "the compiler is imported for a case that compiles nothing",

@@ -63,14 +63,14 @@ READ = (
         "analysis/metrics/thread_gain.py",
         "_, fewest = min(",
         "_, fewest = max(",
-        ("tests/analysis/metrics/test_thread_gain.py",),
+        ("tests/analysis/metrics/test_thread_gain.py::test_the_gain_is_over_the_fewest_threads",),
     ),
     Fault(
         "the gain of further threads is upside down",
         "analysis/metrics/thread_gain.py",
         "equal_pace.latencies(fewest, row)",
         "equal_pace.latencies(row, fewest)",
-        ("tests/analysis/metrics/test_thread_gain.py",),
+        ("tests/analysis/metrics/test_thread_gain.py::test_the_gain_is_over_the_fewest_threads",),
     ),
     Fault(
         "recommended by the middle of its interval",
