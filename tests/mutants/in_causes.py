@@ -245,6 +245,20 @@ CAUSES = (
         (f"{COSTS}::test_another_number_of_threads_that_is_faster_is_named",),
     ),
     Fault(
+        "threads are compared beside other programs",
+        "analysis/causes/finding.py",
+        '!= row["threads"] and not contended',
+        '!= row["threads"]',
+        (f"{COSTS}::test_threads_are_not_compared_beside_other_programs",),
+    ),
+    Fault(
+        "waiting for the processor is overhead",
+        "analysis/causes/evidence.py",
+        "        return Estimate(1 - work, 0.0, 1 - work)",
+        "        return Estimate(1 - work, 1 - work, 1 - work)",
+        (f"{OVERHEAD}::test_what_is_no_kernel_is_not_overhead_beside_other_programs",),
+    ),
+    Fault(
         "idle cores where all are busy",
         "analysis/causes/machine.py",
         "or count >= cores:",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.causes.finding import findings
 from tests.helpers.causes import codes, of_last, profiled, rows_of
 from tests.helpers.studies import cpu_clocks, record
 
@@ -72,6 +73,15 @@ def test_another_number_of_threads_that_is_faster_is_named(tmp_path: Path) -> No
     assert "with 2 threads 200.0 µs [" in text
     assert _threads(tmp_path / "equal", 2, 340e-6) == []
     assert _threads(tmp_path / "slower", 2, 500e-6) == []
+
+
+@pytest.mark.parametrize("contended", [0, 1])
+def test_threads_are_not_compared_beside_other_programs(tmp_path: Path, contended: int) -> None:
+    records = [record("eager", 200e-6, 1.0, threads=2, case_id="2"), record("eager", speedup=1.0)]
+    rows = rows_of(records, tmp_path)
+    assert codes(findings(rows)[-1]) == ["threads"]
+    rows[contended] = {**rows[contended], "flags": ["contended"]}
+    assert findings(rows)[-1] == ()
 
 
 def _near_the_rate(**columns: Any) -> Any:
