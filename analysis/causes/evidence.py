@@ -21,6 +21,9 @@ UNRELIABLE = {
 }  # fmt: skip
 """Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
 
+CONTENDED = "contended"
+"""The flag of a row beside which other programs ran."""
+
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
 _LONGEST_NAME = 60  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
@@ -133,12 +136,15 @@ def _of_compiled(clocked: Estimate, profiled: Estimate | None) -> Estimate:
 def _profiled_overhead(row: Row) -> Estimate | None:
     """The profiler slows small operators more than kernels, so its share is the upper end.
 
-    The lower end is the share if it slowed operators alone.
+    The lower end is the share if it slowed operators alone. Beside other programs it is 0, because
+    what is no kernel may be waiting for the processor.
     """
     slower = row["profiler_overhead"]
     work = share_of_call(row, row["kernels_s"])
     if work is None or slower is None or not UNRELIABLE.isdisjoint(phrases.flags(row)):
         return None
+    if CONTENDED in phrases.flags(row):
+        return Estimate(1 - work, 0.0, 1 - work)
     return Estimate(1 - work, max(0.0, 1 - work * max(1.0, slower)), 1 - work)
 
 

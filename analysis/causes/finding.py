@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import pandas as pd
 
+from modescope.analysis.causes.evidence import CONTENDED
 from modescope.analysis.causes.table import CAUSES
 from modescope.analysis.causes.types import COST, DECISIVE, HINT, PART, Case, Cause, Finding
 from modescope.analysis.causes.verdicts import comparison, lead
@@ -68,7 +69,7 @@ def _of_row(
         row,
         plain=_plain(row, members),
         siblings=tuple(one for one in members if one is not row),
-        threads=tuple(one for one in same if one["threads"] != row["threads"]),
+        threads=tuple(one for one in same if _has_other_threads(one, row)),
         caches=tuple(
             one
             for one in members
@@ -76,6 +77,12 @@ def _of_row(
         ),
     )
     return found_in(case)
+
+
+def _has_other_threads(one: Row, row: Row) -> bool:
+    """Beside other programs two threads are slowed down by another factor than one."""
+    contended = any(CONTENDED in phrases.flags(each) for each in (one, row))
+    return one["threads"] != row["threads"] and not contended
 
 
 def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:

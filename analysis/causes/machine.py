@@ -17,16 +17,10 @@ def threads(case: Case) -> Evidence | None:
     """The same case is faster by a tenth with another number of threads, the intervals apart.
 
     At equal pace of the machine where that is known, as the two are separate processes. A tenth is
-    more than two processes of the same code differ by. Other programs slow down more threads more
-    than fewer, so beside them only a gain of more threads counts.
+    more than two processes of the same code differ by.
     """
     row = case.row
-    others = (
-        one
-        for one in case.threads
-        if one["threads"] > row["threads"] or "contended" not in phrases.flags(row)
-    )
-    compared = ((one, equal_pace.latencies(row, one)) for one in others)
+    compared = ((one, equal_pace.latencies(row, one)) for one in case.threads)
     faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None

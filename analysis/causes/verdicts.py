@@ -81,6 +81,8 @@ def comparison(row: Row) -> str:
     if row["verdict"] == "faster":
         only = "only " if is_no_gain(row) else ""
         return f"{mode} is {only}{_times(row['speedup'])} faster than {against}"
+    if row["verdict"] == "slower" and is_no_gain(row):  # what limits a gain explains no loss
+        return f"{mode} is no faster than {against}, {speedup}"
     if row["verdict"] == "slower":
         return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
     if row["verdict"] == "equivalent":

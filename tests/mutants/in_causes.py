@@ -281,13 +281,6 @@ CAUSES = (
         (f"{COSTS}::test_another_number_of_threads_that_is_faster_is_named",),
     ),
     Fault(
-        "fewer threads are recommended for what other programs took",
-        "analysis/causes/machine.py",
-        'or "contended" not in phrases.flags(row)',
-        'or "contended" in phrases.flags(row)',
-        (f"{COSTS}::test_beside_other_programs_fewer_threads_are_not_recommended",),
-    ),
-    Fault(
         "threads are compared at the pace that each process had",
         "analysis/rows/equal_pace.py",
         "CLOCKS[0] if has_pace(*rows)",
@@ -300,6 +293,20 @@ CAUSES = (
         "is not None and not lacked",
         "is not None",
         (f"{COSTS}::test_a_warm_cache_that_lacked_the_code_is_not_named",),
+    ),
+    Fault(
+        "threads are compared beside other programs",
+        "analysis/causes/finding.py",
+        '!= row["threads"] and not contended',
+        '!= row["threads"]',
+        (f"{COSTS}::test_threads_are_not_compared_beside_other_programs",),
+    ),
+    Fault(
+        "waiting for the processor is overhead",
+        "analysis/causes/evidence.py",
+        "        return Estimate(1 - work, 0.0, 1 - work)",
+        "        return Estimate(1 - work, 1 - work, 1 - work)",
+        (f"{OVERHEAD}::test_what_is_no_kernel_is_not_overhead_beside_other_programs",),
     ),
     Fault(
         "idle cores where all are busy",

@@ -226,8 +226,17 @@ OTHERS = (
         title="embedding, compile",
         sweep=SMALL,
         row=built_in("embedding", "compile"),
-        true=(*_COSTS, "no_autograd", "less_overhead", "compiled_code", "fused_kernels", "guards"),
-        because="small lookups and sums become few kernels, whose guards remain",
+        true=(
+            *_COSTS,
+            "no_autograd",
+            "less_overhead",
+            "compiled_code",
+            "fused_kernels",
+            "guards",
+            "fallbacks",
+        ),
+        because="small sums of embeddings, which Inductor leaves to eager (make_fallback of "
+        "aten._embedding_bag), and guards",
     ),
     Other(
         title="decode step, inference_mode",

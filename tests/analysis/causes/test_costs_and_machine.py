@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.causes.finding import findings
 from tests.helpers.causes import codes, of_last, profiled, rows_of
 from tests.helpers.studies import PACE_S, cpu_clocks, record
 
@@ -96,18 +97,13 @@ def test_threads_are_compared_at_equal_pace(tmp_path: Path) -> None:
     assert "full pace" not in found.sentence
 
 
-@pytest.mark.parametrize("flags", [(), ("contended",)], ids=str)
-def test_beside_other_programs_fewer_threads_are_not_recommended(
-    tmp_path: Path, flags: tuple[str, ...]
-) -> None:
-    same: dict[str, Any] = {"speedup": 1.25, "first_call_s": 0.1, "flags": flags}
-    fast, slow = (
-        [record("compile", s, threads=n, case_id=f"{n}", **same) for n, s in pairs]
-        for pairs in (((2, 200e-6), (1, 357e-6)), ((1, 200e-6), (2, 357e-6)))
-    )
-    assert codes(of_last(rows_of(fast, tmp_path / "more"))) == ["threads"]
-    expected = [] if flags else ["threads"]
-    assert codes(of_last(rows_of(slow, tmp_path / "fewer"))) == expected
+@pytest.mark.parametrize("contended", [0, 1])
+def test_threads_are_not_compared_beside_other_programs(tmp_path: Path, contended: int) -> None:
+    records = [record("eager", 200e-6, 1.0, threads=2, case_id="2"), record("eager", speedup=1.0)]
+    rows = rows_of(records, tmp_path)
+    assert codes(findings(rows)[-1]) == ["threads"]
+    rows[contended] = {**rows[contended], "flags": ["contended"]}
+    assert findings(rows)[-1] == ()
 
 
 def _near_the_rate(**columns: Any) -> Any:

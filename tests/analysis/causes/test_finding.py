@@ -62,6 +62,7 @@ def test_causes_are_ordered_by_kind_then_by_share(tmp_path: Path) -> None:
     [
         ("amp", 0.5, 0.02, "amp is 2.0 times slower than eager fp32"),
         ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
+        ("no_grad", 0.95, 0.002, "no_grad is no faster than eager, 0.950× [0.949, 0.951]"),
         ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
         ("no_grad", 1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× ["),
         ("eager", 1.0, 0.02, "eager is the baseline"),

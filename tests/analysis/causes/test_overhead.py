@@ -33,7 +33,7 @@ def test_gradients_are_not_blamed_where_the_intervals_meet(tmp_path: Path) -> No
 
 
 def test_gradients_are_not_blamed_for_a_little(tmp_path: Path) -> None:
-    same = {"spread": 0.002}
+    same: dict[str, Any] = {"spread": 0.002}
     records = [record("inference_mode", speedup=1.02, **same), record("eager", speedup=1, **same)]
     assert of_last(rows_of(records, tmp_path)) == ()
 
@@ -97,6 +97,18 @@ def test_more_dispatch_explains_a_loss(tmp_path: Path) -> None:
     assert codes(found)[0] == "more_overhead"
     assert "cache lookup (guards)" in found[0].sentence
     assert "add 400 µs to a call" in found[0].sentence
+
+
+def test_what_is_no_kernel_is_not_overhead_beside_other_programs(tmp_path: Path) -> None:
+    eager = profiled(400e-6, ("aten::addmm", 4, 380e-6), overhead=1.0)
+    amp = profiled(800e-6, ("aten::addmm", 4, 600e-6), overhead=1.0)
+    records = [
+        record("inference_mode", 400e-6, 1.0, **(cpu_clocks(400e-6, 20e-6) | eager)),
+        record("amp", 800e-6, 0.5, **(cpu_clocks(800e-6, None) | amp)),
+    ]
+    rows = rows_of(records, tmp_path)
+    assert "more_overhead" in codes(of_last(rows))
+    assert "more_overhead" not in codes(of_last(rows, flags=["contended"]))
 
 
 def test_the_parts_of_a_compiled_calls_overhead_have_their_times(tmp_path: Path) -> None:
