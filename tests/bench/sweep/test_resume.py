@@ -58,6 +58,7 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "profile": True,
         "memory": True,
         "max_error": None,
+        "versus_block": None,
         "flags": (),
         "status": "ok",
     }
@@ -250,3 +251,18 @@ def test_rows_of_an_older_schema_are_counted_and_not_reused(tmp_path: Path) -> N
     pq.write_table(old.set_column(version, "schema_version", [[1]]), path)
     assert Earlier(tmp_path).outdated == 1
     assert found(tmp_path) == Reuse(None)
+
+
+def test_the_block_of_a_reusable_row_and_the_last_block_are_known(tmp_path: Path) -> None:
+    measured(tmp_path, "20260301", versus_block=3)
+    measured(tmp_path, "20260302", versus_block=2)
+    measured(tmp_path, "20260303", case_id="another", versus_block=7)
+    earlier = Earlier(tmp_path)
+    assert earlier.find(JOB, retry=True) == Reuse("20260302", versus_block=2)
+    assert earlier.last_block == 7
+
+
+def test_a_file_from_before_versus_is_reused(tmp_path: Path) -> None:
+    path = measured(tmp_path, "20260301")
+    pq.write_table(pq.ParquetFile(path).read().drop_columns(["versus_block"]), path)
+    assert Earlier(tmp_path).find(JOB, retry=True) == Reuse("20260301")
