@@ -295,6 +295,13 @@ CAUSES = (
         (f"{COSTS}::test_a_warm_cache_that_lacked_the_code_is_not_named",),
     ),
     Fault(
+        "the number of threads that is slower is recommended",
+        "analysis/causes/machine.py",
+        "if both and _surely_faster(*both)",
+        "if both and _surely_faster(*reversed(both))",
+        (f"{WORLDS}[threads]",),
+    ),
+    Fault(
         "threads are compared beside other programs",
         "analysis/causes/finding.py",
         '!= row["threads"] and not contended',
