@@ -53,13 +53,20 @@ def fallbacks(case: Case) -> Evidence | None:
 
 
 def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
-    """Kernels of functions in eager, or guards and Python of the pieces; None where unknown."""
+    """What compiling as a whole could save at most; None where unknown.
+
+    Guards and Python of the pieces, and with functions in eager their kernels other than matrix
+    products, which are a library's in compiled code, too.
+    """
     row = case.row
-    if in_eager:
-        left = [one for one in evidence.kernels(row) if not one.is_generated]
-        return evidence.share_of_call(row, evidence.seconds(left)) if left else None
     call = compiled_call.of(row)
-    return None if call is None else call.overhead_share
+    around = None if call is None else call.overhead_share
+    if not in_eager:
+        return around
+    left = [one for one in evidence.kernels(row) if not (one.is_generated or one.is_product)]
+    replaceable = evidence.share_of_call(row, evidence.seconds(left)) if left else None
+    known = [share for share in (around, replaceable) if share is not None]
+    return min(1.0, sum(known)) if known else None
 
 
 def _operator(name: str) -> str:

@@ -25,6 +25,9 @@ CONTENDED = "contended"
 """The flag of a row beside which other programs ran."""
 
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
+_PRODUCT = re.compile(
+    r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
+)
 _LONGEST_NAME = 60  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
 
@@ -41,6 +44,11 @@ class Kernel:
     def is_generated(self) -> bool:
         """Whether Inductor generated it: C++ on a CPU, Triton on a GPU."""
         return _GENERATED.search(self.name) is not None
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is an operator of matrix products, as a CPU's profile names them."""
+        return _PRODUCT.search(self.name) is not None
 
 
 def texts(row: Row, column: str) -> list[str]:

@@ -27,9 +27,6 @@ _CAST = re.compile(
 )
 _COPY = re.compile(r"direct_copy_kernel")
 """CUDA's copies of any kind: those that plain eager does not have are casts."""
-_PRODUCT = re.compile(
-    r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
-)
 _SIMT = re.compile(r"sgemm|_simt_|ffma|f32f32_f32f32_f32|gemmSN", re.IGNORECASE)
 
 
@@ -120,7 +117,7 @@ def _products(case: Case) -> _Products | None:
     row, plain = case.row, case.plain
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
-    theirs = {one.name: one for one in kernels(plain) if _PRODUCT.search(one.name)}
+    theirs = {one.name: one for one in kernels(plain) if one.is_product}
     mine = [one for one in kernels(row) if one.name in theirs]
     pace = evidence.pace_ratio(row, plain)
     same = [one for one in mine if theirs[one.name].count == one.count]

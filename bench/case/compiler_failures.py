@@ -35,7 +35,7 @@ def reason(error: Exception, model: Model) -> str | None:
 
 
 def _gave_up() -> str:
-    """With torch's reason to compile the last time, without its advice, where it recorded one."""
+    """With torch's reason to compile the last time, where it recorded one."""
     reasons = compilation_log.recompile_reasons(get_compilation_metrics())
-    why = f"; its last reason: {reasons[-1].partition(' (HINT')[0]}" if reasons else ""
+    why = f"; its last reason: {reasons[-1]}" if reasons else ""
     return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)

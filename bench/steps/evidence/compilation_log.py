@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from modescope.bench.records.columns import Compilations
 from modescope.bench.records.progress import shortened
 
 LONGEST_REASON = 200
+
+_SOURCE = re.compile(r"\s+#\s.*", re.DOTALL)
+_PLACE = re.compile(r"\s#\s+(?:\S*/)?([^/\s]+:\d+) in \w")
+"""What torch adds to a guard: ` # the line of code  # folder/net.py:24 in forward`, and advice."""
 
 TOTALS = (
     ("dynamo", "dynamo_cumulative_compile_time_us"),
@@ -54,8 +59,9 @@ def record() -> Callable[[], list[CompilationMetrics]]:
 
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
-    """Why code was compiled again, each reason once."""
-    return _distinct(each.recompile_reason for each in compilations)
+    """Why code was compiled again, each reason once: the guard that failed, and its place."""
+    reasons = (each.recompile_reason for each in compilations)
+    return _distinct(_guard(each) for each in reasons if each)
 
 
 def _columns(compilations: list[CompilationMetrics]) -> Compilations:
@@ -93,6 +99,13 @@ def _distinct(reasons: Iterable[Any]) -> list[str]:
     """Reasons in order, each once and shortened; torch puts a compilation's id before some."""
     texts = (shortened(_unnumbered(each), LONGEST_REASON) for each in reasons if each)
     return list(dict.fromkeys(texts))
+
+
+def _guard(reason: str) -> str:
+    """`not self.log (net.py:24)`: without the line of code, the stack and the advice of torch."""
+    place = _PLACE.search(reason)
+    failed = _SOURCE.sub("", reason).partition(" (HINT")[0]
+    return f"{failed} ({place[1]})" if place else failed
 
 
 def _unnumbered(reason: str) -> str:

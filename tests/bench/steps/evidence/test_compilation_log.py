@@ -65,6 +65,24 @@ def test_each_reason_counts_once_without_the_number_of_its_compilation() -> None
     assert len(found[1]) == compilation_log.LONGEST_REASON
 
 
+@pytest.mark.parametrize(
+    ("recorded", "kept"),
+    [
+        (
+            "0/1: not self.log  # self.log.append(float(x.std()))  # mp/user/shop/net.py:24 in note"
+            '  User stack trace:\n  File "/user/shop/net.py", line 24, in note',
+            "not self.log (net.py:24)",
+        ),
+        ("0/2: self.calls == 7  # self.calls += 1  # net.py:3 in forward (HINT: mark it)",
+         "self.calls == 7 (net.py:3)"),
+        ("a global changed", "a global changed"),
+        ("self.calls == 7 (HINT: torch.compile considers integer attributes)", "self.calls == 7"),
+    ],
+)  # fmt: skip
+def test_a_reason_is_the_guard_that_failed_and_its_place(recorded: str, kept: str) -> None:
+    assert compilation_log.recompile_reasons([compilation(recompile_reason=recorded)]) == [kept]
+
+
 def test_reasons_against_a_graph_are_kept() -> None:
     skipped = compilation(cudagraph_skip_reason="skipping cudagraphs due to cpu device (x)")
     found = compilation_log._columns([FORWARD, skipped])
