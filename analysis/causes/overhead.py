@@ -78,7 +78,8 @@ def bound_by_overhead(case: Case) -> Evidence | None:
         return None
     share = min(1.0, row["dispatch_share"])
     kind = "guards and Python around compiled code take" if is_compiled(row) else "dispatch takes"
-    calls = "" if row["ops_dispatched"] is None else f" for {_count(row)} operators"
+    count = row["ops_dispatched"]
+    calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
     return Evidence(share, {"bound": text, "remedy": _remedy(row)})
 
@@ -185,10 +186,6 @@ def _operators(case: Case) -> str:
     """` (89 operators became 22)`; empty where unknown or no fewer."""
     plain = case.plain
     return "" if plain is None else _became("operators", case.row, plain, "ops_dispatched")
-
-
-def _count(row: Row) -> str:
-    return numbers.count(row["ops_dispatched"])
 
 
 def _remedy(row: Row) -> str:
