@@ -36,7 +36,7 @@ def _kept(one: Measured) -> Any:
     return pytest.param(one, marks=undecided, id=one.title)
 
 
-@pytest.mark.parametrize("one", map(_kept, SITUATIONS))
+@pytest.mark.parametrize("one", [_kept(one) for one in SITUATIONS])
 def test_the_causes_of_a_situation_are_right(one: Measured, answered: Sequence[Answer]) -> None:
     (answer,) = (each for each in answered if each.situation == one)
     assert answer.fault is None, answer.printed
