@@ -79,8 +79,8 @@ def bound_by_overhead(case: Case) -> Evidence | None:
         return None
     share = min(1.0, row["dispatch_share"])
     kind = "guards and Python around compiled code take" if is_compiled(row) else "dispatch takes"
-    ops = row["ops_dispatched"]
-    calls = "" if ops is None else f" for {numbers.counted(ops, 'operator', 'operators')}"
+    count = row["ops_dispatched"]
+    calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
     return Evidence(share, {"bound": text, "remedy": _remedy(row)})
 

@@ -85,7 +85,8 @@ class Adapter(nn.Module):
         self.down, self.up = nn.Linear(width, rank), nn.Linear(rank, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.up(self.down(x))
+        correction: Tensor = self.up(self.down(x))
+        return x + correction
 
 
 class Adapted(nn.Module):
@@ -160,7 +161,8 @@ class Broken(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = functional.relu(self.first(x))
         torch._dynamo.graph_break()
-        return self.second(x)
+        y: Tensor = self.second(x)
+        return y
 
 
 def broken() -> Built:
