@@ -177,7 +177,7 @@ def test_gates_are_read() -> None:
 
 
 def test_sides_without_timings_took_turns_too() -> None:
-    smoke = {"budget": "smoke", "count": 1}
+    smoke: dict[str, Any] = {"budget": "smoke", "count": 1}
     one = compared(processes(1, **smoke), processes(2, **smoke))
     assert one.interleaved is True
     assert not any("in turns" in note for note in one.notes)
