@@ -83,8 +83,8 @@ def heading(processes: Mapping[str, Process], prepared: Mapping[str, Prepared]) 
     machines = [place_of(job.environment, job.environment.device_name, job.case.threads)
                 for job in jobs]  # fmt: skip
     lines.append(
-        f"{cases} case{'' if cases == 1 else 's'}, {len(jobs)} processes a side, in turns, on "
-        f"{' and '.join(dict.fromkeys(machines))}"
+        f"{_counted(cases, 'case', 'cases')}, {_counted(len(jobs), 'process', 'processes')} a side "
+        f"in turns, on {' and '.join(dict.fromkeys(machines))}"
     )
     torch = {prepared[side].jobs[0].environment.torch_version for side in SIDES}
     lines += filter(None, map(releases.warning, sorted(torch, key=str)))
@@ -134,6 +134,10 @@ def _check_cases(old: Prepared, new: Prepared) -> None:
 def _are_the_same(old: Prepared, new: Prepared) -> bool:
     """Whether nothing differs that could make results differ."""
     return [job.environment for job in old.jobs] == [job.environment for job in new.jobs]
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _show_phase(bar: tqdm[NoReturn], label: str, phase: str) -> None:

@@ -124,9 +124,11 @@ def newest_environment(side: Side) -> Side:
     older = len(table) - len(kept)
     if not older:
         return side
+    count = numbers.counted(
+        older, "process of an earlier environment is", "processes of earlier environments are"
+    )
     note = (
-        f"{side.label}: {older} processes of earlier environments are left out; of each row the "
-        f"environment that was measured last counts"
+        f"{side.label}: {count} left out; of each row the environment that was measured last counts"
     )
     return Side(side.label, side.folder, kept, (*side.notes, note))
 

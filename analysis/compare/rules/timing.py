@@ -104,10 +104,11 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> Timings:
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
     """Whether every timed pair was measured in the same blocks on both sides.
 
-    Processes that failed count, too: they took their turn.
+    Processes that failed count, too: they took their turn. Where nothing is timed, all pairs count.
     """
     timed = [one.pair for one in map(_times, pairs) if isinstance(one, _Times)]
-    blocks = [[sorted(map(_block, rows)) for rows in (pair.old, pair.new)] for pair in timed]
+    counted = timed or [pair for pair in pairs if pair.old and pair.new]
+    blocks = [[sorted(map(_block, rows)) for rows in (pair.old, pair.new)] for pair in counted]
     return bool(blocks) and all(old == new and -1 not in old for old, new in blocks)
 
 

@@ -174,3 +174,11 @@ def test_wrong_gates_are_refused(text: str, message: str) -> None:
 
 def test_gates_are_read() -> None:
     assert gate.gates_of("exact, kernels,exact") == ("exact", "kernels")
+
+
+def test_sides_without_timings_took_turns_too() -> None:
+    smoke: dict[str, Any] = {"budget": "smoke", "count": 1}
+    one = compared(processes(1, **smoke), processes(2, **smoke))
+    assert one.interleaved is True
+    assert not any("in turns" in note for note in one.notes)
+    assert compared(processes(1, **smoke), processes(2, **smoke), interleaved=False).notes
