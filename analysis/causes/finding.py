@@ -8,8 +8,18 @@ import pandas as pd
 
 from modescope.analysis.causes.evidence import CONTENDED
 from modescope.analysis.causes.table import CAUSES
-from modescope.analysis.causes.types import COST, DECISIVE, HINT, PART, Case, Cause, Finding
-from modescope.analysis.causes.verdicts import comparison, lead
+from modescope.analysis.causes.types import (
+    COST,
+    DECISIVE,
+    EXPLAINING,
+    HINT,
+    PART,
+    REST,
+    Case,
+    Cause,
+    Finding,
+)
+from modescope.analysis.causes.verdicts import comparison, is_gain, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, THREADED, is_plain, per_row, values_of
@@ -89,7 +99,7 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     """The causes of one case, most important first.
 
     Where the mode did not do what its name says, the other causes would describe another mode:
-    only hints follow.
+    only hints follow. What takes a part of a call does not explain that the call gains.
     """
     found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
     if phrases.not_in_effect(case.row):
@@ -104,18 +114,19 @@ def _finding(case: Case, entry: Cause) -> Finding | None:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    text = " ".join(filter(None, (f"{_before(case.row, entry)} {sentence}", remedy)))
-    return Finding(entry.code, entry.kind, evidence.share, sentence, remedy, text)
+    kind = REST if entry.kind == PART and is_gain(case.row) else entry.kind
+    text = " ".join(filter(None, (f"{_before(case.row, kind)} {sentence}", remedy)))
+    return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def _before(row: Row, entry: Cause) -> str:
+def _before(row: Row, kind: int) -> str:
     """With a colon what the cause explains; with a semicolon what it only stands beside.
 
     Costs include the first call, which is therefore not said before them.
     """
-    if entry.kind in (DECISIVE, PART):
+    if kind in EXPLAINING:
         return f"{lead(row)}:"
-    return f"{comparison(row) if entry.kind == COST else lead(row)};"
+    return f"{comparison(row) if kind == COST else lead(row)};"
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compiled,
     is_faster,
@@ -163,7 +163,7 @@ CAUSES = (
         "little gain, and more than half of the profiled call is kernels that eager runs, too",
     ),
     Cause(
-        "fused_kernels", PART, fused_kernels,
+        "fused_kernels", GAIN, fused_kernels,
         "its kernels, {generated} of them generated, take less time than eager's, which saves "
         "{share} of the baseline's call{count}.",
         "",

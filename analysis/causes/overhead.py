@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compared,
     is_compiled,
@@ -86,10 +86,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
 
 
 def guards(case: Case) -> Evidence | None:
-    """Cache lookup and the Python around compiled code take a visible part of the profiled call.
-
-    They do not explain a gain, so they come after what does.
-    """
+    """Cache lookup and the Python around compiled code take a visible part of the profiled call."""
     row, call = case.row, compiled_call.of(case.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
@@ -97,9 +94,8 @@ def guards(case: Case) -> Evidence | None:
         "lookup": numbers.duration(call.lookup_s), "wrapper": numbers.duration(call.wrapper_s),
         "share": numbers.share(call.overhead_share, 1), "rest": numbers.duration(call.rest_s),
         "span": numbers.duration(call.span_s),
-        "remains": "overhead remains: " if is_faster(row) else "",
     }  # fmt: skip
-    return Evidence(None if is_faster(row) else call.overhead_share, figures)
+    return Evidence(call.overhead_share, figures)
 
 
 def no_autograd(case: Case) -> Evidence | None:
@@ -210,19 +206,19 @@ CAUSES = (
         "inference with grad=enabled, while the same mode without is faster",
     ),
     Cause(
-        "no_autograd", PART, no_autograd,
+        "no_autograd", GAIN, no_autograd,
         "leaving out autograd saves {share} of the baseline's call{alone}.",
         "",
         "a gain that the grad axis alone has",
     ),
     Cause(
-        "less_overhead", PART, less_overhead,
+        "less_overhead", GAIN, less_overhead,
         "it spends less beside the kernels, which saves {share} of the baseline's call{operators}.",
         "",
         "a gain by less dispatch and fewer launches, against plain eager of the same grad axis",
     ),
     Cause(
-        "compiled_code", PART, compiled_code,
+        "compiled_code", GAIN, compiled_code,
         "compiled code saves {share} of the baseline's call over {mode}, the same without "
         "compiling{how}.",
         "",
@@ -242,7 +238,7 @@ CAUSES = (
     ),
     Cause(
         "guards", PART, guards,
-        "{remains}cache lookup (guards) takes {lookup} and Python around the compiled code "
+        "cache lookup (guards) takes {lookup} and Python around the compiled code "
         "{wrapper} of a profiled call of {span}, together {share}; the rest, {rest}, is the call "
         "of that code.",
         "Compile fewer, larger regions, or drop guards that cannot fail "

@@ -6,7 +6,7 @@ import re
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
-from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -192,7 +192,7 @@ CAUSES = (
         "a low precision is slower, and so are its matrix products",
     ),
     Cause(
-        "faster_products", PART, faster_products,
+        "faster_products", GAIN, faster_products,
         "{name} takes {after} in {dtype} and {before} in fp32.",
         "",
         "a low precision is faster, and so are its matrix products",

@@ -9,10 +9,15 @@ from modescope.analysis.format.phrases import Row
 
 # Kinds of causes, the first most important. Within a kind, the larger share comes first.
 DECISIVE = 0  # the mode did not do what its name says, so nothing else explains its speed
-PART = 1  # explains a part of a call's time, and so its ratio to the baseline
-SETTING = 2  # explains a call's time, but not its ratio to the baseline, which has the same setting
-COST = 3  # a cost beside the time of a call: first call, memory
-HINT = 4  # a fact whose effect was not measured
+GAIN = 1  # what the mode saves of the baseline's call
+PART = 2  # takes a part of a call's time, and so explains why the mode gains little or loses
+SETTING = 3  # explains a call's time, but not its ratio to the baseline, which has the same setting
+COST = 4  # a cost beside the time of a call: first call, memory
+REST = 5  # a PART of a call that gains all the same: what there is left to gain
+HINT = 6  # a fact whose effect was not measured
+
+EXPLAINING = (DECISIVE, GAIN, PART)
+"""Kinds that explain the speedup of a row; the others stand beside it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Cause:
     """An entry of the table. The sentence can follow a colon, so it begins with a small letter."""
 
     code: str
-    kind: int  # DECISIVE, PART, SETTING, COST or HINT
+    kind: int  # DECISIVE, GAIN, PART, SETTING, COST or HINT
     rule: Callable[[Case], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
     remedy: str  # what to do, as a template with the same figures; may be empty

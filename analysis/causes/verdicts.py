@@ -38,6 +38,11 @@ def is_no_gain(row: Row) -> bool:
     )
 
 
+def is_gain(row: Row) -> bool:
+    """Whether the row is faster, and its interval does not exclude a gain of a tenth."""
+    return is_faster(row) and not is_no_gain(row)
+
+
 def is_loser(row: Row) -> bool:
     """Whether the row is slower than its baseline by more than a tenth, by its interval."""
     return is_compared(row) and bool(row["speedup_ci_high"] < 1 / (1 + LITTLE))
@@ -70,7 +75,7 @@ def lead(row: Row) -> str:
 
 def comparison(row: Row) -> str:
     """`amp is 5.3 times slower than eager`: what the causes of a row explain."""
-    mode, against = phrases.mode(row), _baseline(row)
+    mode, against = _name(row), _baseline(row)
     if phrases.not_in_effect(row):
         return f"{mode} is not in effect"
     if phrases.is_control(row):
@@ -82,12 +87,19 @@ def comparison(row: Row) -> str:
         only = "only " if is_no_gain(row) else ""
         return f"{mode} is {only}{_times(row['speedup'])} faster than {against}"
     if row["verdict"] == "slower" and is_no_gain(row):  # what limits a gain explains no loss
-        return f"{mode} is no faster than {against}, {speedup}"
+        return f"{mode} gains nothing over {against}, {speedup}"
     if row["verdict"] == "slower":
         return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
     if row["verdict"] == "equivalent":
         return f"{mode} is as fast as {against}, {speedup}"
     return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
+
+
+def _name(row: Row) -> str:
+    """The mode; with its dtype where that alone tells it from its baseline."""
+    mode = phrases.mode(row)
+    is_cast = row["dtype"] != row["baseline_dtype"] and not row["autocast"]
+    return f"{mode} {row['dtype']}" if is_cast else mode
 
 
 def _baseline(row: Row) -> str:

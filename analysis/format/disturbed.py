@@ -74,5 +74,5 @@ def _conditions(rows: Sequence[Row]) -> Iterator[tuple[Condition, int]]:
     paces = [row["pace_slowest"] for row in rows if row["pace_slowest"] is not None]
     slow = [pace for pace in paces if pace < SLOW_PACE]
     if slow:
-        happened = f"the machine slowed down to {numbers.share(min(slow), 1)} of its speed"
-        yield Condition(happened, CONDITIONS["contended"].remedy), len(slow)
+        happened = f"the machine slowed down, to {numbers.share(min(slow), 1)} of its best speed"
+        yield Condition(happened, "use a machine that keeps its speed, if there is one"), len(slow)

@@ -48,7 +48,9 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
     elif "unpaid" in kinds and calls is not None:
         why = f"no mode pays for its first call within {numbers.calls(calls)} calls"
     else:
-        why = f"no mode is faster by more than {numbers.whole_percent(MARGIN)}"
+        asked = same[0].question
+        kind = "mode" if asked.dtype == asked.baseline_dtype else f"mode in {asked.dtype}"
+        why = f"no {kind} is faster by more than {numbers.whole_percent(MARGIN)}"
     return f"{_kept(same[0])}: {why}"
 
 

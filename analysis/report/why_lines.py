@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.causes import finding
-from modescope.analysis.causes.types import DECISIVE, PART, Finding
-from modescope.analysis.causes.verdicts import UNDECIDED, is_loser, lead
+from modescope.analysis.causes.types import EXPLAINING, Finding
+from modescope.analysis.causes.verdicts import UNDECIDED, comparison, is_loser, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Recommendation
@@ -64,15 +64,11 @@ def lines(
 
 
 def _sentences(row: Row, found: Sequence[Finding]) -> str:
-    """What is explained, and its first cause.
-
-    A cost, such as the first call, and a hint do not explain how fast a call is: they follow in a
-    sentence of their own.
-    """
-    if found and found[0].kind in (DECISIVE, PART):
-        return found[0].text
-    explained = f"{lead(row)}: {UNDECIDED}." if is_loser(row) else f"{lead(row)}."
-    return " ".join((explained, *(finding.alone(one) for one in found[:1])))
+    """What is explained, and its first cause; of a loss also that it is not explained."""
+    if is_loser(row) and not (found and found[0].kind in EXPLAINING):
+        undecided = f"{comparison(row)}: {UNDECIDED}."
+        return " ".join((undecided, *(finding.alone(one) for one in found[:1])))
+    return found[0].text if found else f"{lead(row)}."
 
 
 def _not_in_effect(rows: Sequence[Row], causes: Mapping[str, Sequence[Finding]]) -> Iterator[str]:

@@ -344,10 +344,17 @@ CAUSES = (
         (f"{FINDING}::test_causes_are_ordered_by_kind_then_by_share",),
     ),
     Fault(
+        "what is left to gain explains the gain",
+        "analysis/causes/finding.py",
+        "kind = REST if entry.kind == PART and is_gain(case.row) else entry.kind",
+        "kind = entry.kind",
+        ("tests/analysis/causes/test_finding.py::test_causes_are_ordered_by_kind_then_by_share",),
+    ),
+    Fault(
         "costs explain a speedup",
         "analysis/causes/finding.py",
-        "if entry.kind in (DECISIVE, PART):",
-        "if entry.kind in (DECISIVE, PART, COST):",
+        "    if kind in EXPLAINING:",
+        "    if kind in (*EXPLAINING, COST):",
         (f"{FINDING}::test_only_what_explains_the_speedup_follows_a_colon",),
     ),
     Fault(

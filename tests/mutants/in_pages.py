@@ -15,8 +15,8 @@ PAGES = (
     Fault(
         "the first call as the reason for slow calls",
         "analysis/report/why_lines.py",
-        "if found and found[0].kind in (DECISIVE, PART):",
-        "if found:",
+        "if is_loser(row) and not (found and found[0].kind in EXPLAINING):",
+        "if is_loser(row) and not found:",
         (f"{WHY_LINES}::test_the_first_call_is_no_reason_for_slow_calls",),
     ),
     Fault(

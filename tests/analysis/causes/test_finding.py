@@ -11,6 +11,7 @@ from modescope.analysis.causes.table import CAUSES
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
+    GAIN,
     HINT,
     PART,
     SETTING,
@@ -50,11 +51,27 @@ def _planted(code: str, kind: int, share: float | None) -> Cause:
     return Cause(code, kind, lambda case: Evidence(share), "", "", "")
 
 
-def test_causes_are_ordered_by_kind_then_by_share(tmp_path: Path) -> None:
-    (row,) = rows_of([record("compile")], tmp_path)
-    planted = [(HINT, 0.9), (PART, None), (PART, 0.2), (COST, 0.9), (PART, 0.5), (DECISIVE, None)]
-    causes = [_planted(str(place), *one) for place, one in enumerate(planted)]
-    assert codes(found_in(Case(row), causes)) == ["5", "4", "2", "1", "3", "0"]
+PLANTED = [
+    _planted("hint", HINT, 0.9), _planted("part", PART, None), _planted("part of 0.2", PART, 0.2),
+    _planted("cost", COST, 0.9), _planted("part of 0.5", PART, 0.5),
+    _planted("decisive", DECISIVE, None), _planted("gain", GAIN, 0.1),
+]  # fmt: skip
+PARTS = ["part of 0.5", "part of 0.2", "part"]
+
+
+@pytest.mark.parametrize(
+    ("speedup", "expected"),
+    [
+        (0.8, ["decisive", "gain", *PARTS, "cost", "hint"]),
+        (1.05, ["decisive", "gain", *PARTS, "cost", "hint"]),  # less than a tenth is explained, too
+        (2.0, ["decisive", "gain", "cost", *PARTS, "hint"]),
+    ],
+)
+def test_causes_are_ordered_by_kind_then_by_share(
+    tmp_path: Path, speedup: float, expected: list[str]
+) -> None:
+    (row,) = rows_of([record("compile", speedup=speedup, spread=0.002)], tmp_path)
+    assert codes(found_in(Case(row), PLANTED)) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +79,7 @@ def test_causes_are_ordered_by_kind_then_by_share(tmp_path: Path) -> None:
     [
         ("amp", 0.5, 0.02, "amp is 2.0 times slower than eager fp32"),
         ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
-        ("no_grad", 0.95, 0.002, "no_grad is no faster than eager, 0.950× [0.949, 0.951]"),
+        ("no_grad", 0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
         ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
         ("no_grad", 1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× ["),
         ("eager", 1.0, 0.02, "eager is the baseline"),
@@ -81,11 +98,18 @@ def test_the_lead_says_what_is_explained(
     assert lead(row).startswith(expected)
 
 
+def test_the_lead_names_a_precision_that_alone_differs(tmp_path: Path) -> None:
+    (row,) = rows_of([record("eager", 357e-6, 0.5, dtype="bf16", baseline_dtype="fp32")], tmp_path)
+    assert lead(row) == "eager bf16 is 2.0 times slower than eager fp32"
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (PART, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
+        (GAIN, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
          "after 2,800 calls: so it is."),
+        (PART, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
+         "after 2,800 calls; so it is."),
         (SETTING, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
          "after 2,800 calls; so it is."),
         (COST, "compile is 2.0 times faster than eager; so it is."),

@@ -166,9 +166,8 @@ def test_guards_that_remain_come_after_what_explains_a_gain(tmp_path: Path) -> N
     columns = profiled(200e-6, ("aten::addmm", 1, 50e-6), guards_s=80e-6, compiled_wrapper_s=20e-6)
     records = [record("inference_mode", speedup=1.25), record("compile", speedup=1.5, **columns)]
     found = of_last(rows_of(records, tmp_path))
-    assert codes(found)[-2:] == ["guards", "first_call"]
     assert codes(found)[0] == "no_autograd"
-    assert found[-2].sentence.startswith("overhead remains: cache lookup (guards) takes 80.0 µs")
+    assert codes(found)[-2:] == ["first_call", "guards"]
 
 
 def test_options_that_drop_guards_are_printed_as_python(tmp_path: Path) -> None:

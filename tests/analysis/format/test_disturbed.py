@@ -61,7 +61,7 @@ def test_only_measured_rows_count_for_a_banner(columns: dict[str, Any]) -> None:
 
 def test_a_slow_machine_makes_a_banner_with_its_slowest_pace() -> None:
     slow = [row(pace_slowest=0.57), row(pace_slowest=0.6), row(pace_slowest=None)]
-    assert "the machine slowed down to 57 % of its speed" in disturbed.banner(slow)
+    assert "the machine slowed down, to 57 % of its best speed" in disturbed.banner(slow)
     assert disturbed.banner([row(pace_slowest=0.57), row()]) == ""
 
 
@@ -70,9 +70,12 @@ def test_a_banner_names_everything_that_happened_and_each_remedy_once() -> None:
     assert text.startswith(
         "The machine was disturbed while most rows were measured: other programs competed for the "
         "processor, the clock was lowered because of heat or a power limit and the machine slowed "
-        "down to 50 % of its speed. "
+        "down, to 50 % of its best speed. "
     )
-    assert text.endswith("measure again, stop other programs and let the machine cool down.")
+    assert text.endswith(
+        "measure again, stop other programs, let the machine cool down and use a machine that keeps "
+        "its speed, if there is one."
+    )
 
 
 def test_the_conditions_of_a_banner_touch_absolute_times() -> None:

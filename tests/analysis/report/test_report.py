@@ -378,8 +378,8 @@ def test_a_report_of_some_rows_says_of_which(
 def test_a_baseline_of_another_precision_is_named_with_a_space_between(tmp_path: Path) -> None:
     slower = [record("eager", speedup=1.0), record("amp", speedup=0.5, baseline_dtype="fp32")]
     page, markdown = _texts(save(slower, tmp_path))
-    assert "eager fp32: no mode is faster" in page
-    assert "**eager** fp32: no mode is faster" in markdown
+    assert "eager fp32: no mode in bf16 is faster" in page
+    assert "**eager** fp32: no mode in bf16 is faster" in markdown
 
 
 def test_a_smoke_run_has_no_speedup_in_a_report(tmp_path: Path) -> None:
