@@ -73,8 +73,8 @@ def test_a_banner_names_everything_that_happened_and_each_remedy_once() -> None:
         "down, to 50 % of its best speed. "
     )
     assert text.endswith(
-        "measure again, stop other programs, let the machine cool down and use a machine that keeps "
-        "its speed, if there is one."
+        "measure again, stop other programs, let the machine cool down and use a machine that "
+        "keeps its speed, if there is one."
     )
 
 
