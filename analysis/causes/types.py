@@ -32,7 +32,7 @@ class Case:
     row: Row
     plain: Row | None = None  # plain eager: same grad axis and baseline, at the baseline's dtype
     siblings: tuple[Row, ...] = ()  # same work, machine, threads and baseline; other modes, dtypes
-    threads: tuple[Row, ...] = ()  # the same case with other numbers of threads
+    threads: tuple[Row, ...] = ()  # the same case with other numbers of threads, comparable to it
     caches: tuple[Row, ...] = ()  # the same case with the other state of the compiler cache
 
 
