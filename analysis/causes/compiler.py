@@ -7,7 +7,7 @@ import json
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compiled
-from modescope.analysis.format import numbers
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import compiled_call
 
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
@@ -56,12 +56,13 @@ def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
     """What compiling as a whole could save at most; None where unknown.
 
     Guards and Python of the pieces, and with functions in eager their kernels other than matrix
-    products, which are a library's in compiled code, too.
+    products, which are a library's in compiled code, too. On CUDA guards and Python alone: kernels
+    run while the host works, so their times cannot be added.
     """
     row = case.row
     call = compiled_call.of(row)
     around = None if call is None else call.overhead_share
-    if not in_eager:
+    if not in_eager or phrases.on_cuda(row):
         return around
     left = [one for one in evidence.kernels(row) if not (one.is_generated or one.is_product)]
     replaceable = evidence.share_of_call(row, evidence.seconds(left)) if left else None

@@ -12,6 +12,7 @@ from typing import Any
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.rows.conditions import CONTENDED
 from modescope.analysis.rows.intervals import ONE, difference, of_columns, product, quotient
 from modescope.bench.stats.estimates import Estimate
 
@@ -20,9 +21,6 @@ UNRELIABLE = {
     "profile_contradicts_device_time", "split_disagrees",
 }  # fmt: skip
 """Flags of a profile that does not agree with the clocks; rules do not read such a profile."""
-
-CONTENDED = "contended"
-"""The flag of a row beside which other programs ran."""
 
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
 _PRODUCT = re.compile(

@@ -6,25 +6,25 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis.causes.evidence import CONTENDED
 from modescope.analysis.causes.table import CAUSES
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
     EXPLAINING,
+    GAIN,
     HINT,
     PART,
     REST,
+    SMALL_GAIN,
     Case,
     Cause,
     Finding,
 )
-from modescope.analysis.causes.verdicts import comparison, is_gain, lead
+from modescope.analysis.causes.verdicts import comparison, is_gain, is_no_gain, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.select import SECTION, THREADED, is_plain, per_row, values_of
-
-_BASELINE = ("baseline_mode", "baseline_dtype")
+from modescope.analysis.rows import equal_pace
+from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
@@ -33,7 +33,7 @@ def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     Rows are compared with the others of `rows`, so these should be the whole study.
     """
     good = [row for row in rows if _is_trusted(row)]
-    sections = phrases.grouped((values_of(row, (*SECTION, *_BASELINE)), row) for row in good)
+    sections = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in good)
     threads = phrases.grouped((values_of(row, THREADED), row) for row in good)
     return [_of_row(row, sections, threads) for row in rows]
 
@@ -73,7 +73,7 @@ def _of_row(
 ) -> tuple[Finding, ...]:
     if row["status"] != "ok" or phrases.is_smoke(row):
         return ()
-    members = sections.get(values_of(row, (*SECTION, *_BASELINE)), [])
+    members = sections.get(values_of(row, SAME_BASELINE), [])
     same = threads.get(values_of(row, THREADED), [])
     case = Case(
         row,
@@ -90,16 +90,14 @@ def _of_row(
 
 
 def _has_other_threads(one: Row, row: Row) -> bool:
-    """Beside other programs two threads are slowed down by another factor than one."""
-    contended = any(CONTENDED in phrases.flags(each) for each in (one, row))
-    return one["threads"] != row["threads"] and not contended
+    return one["threads"] != row["threads"] and equal_pace.is_comparable(one, row)
 
 
 def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:
     """The causes of one case, most important first.
 
     Where the mode did not do what its name says, the other causes would describe another mode:
-    only hints follow. What takes a part of a call does not explain that the call gains.
+    only hints follow.
     """
     found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
     if phrases.not_in_effect(case.row):
@@ -114,9 +112,18 @@ def _finding(case: Case, entry: Cause) -> Finding | None:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    kind = REST if entry.kind == PART and is_gain(case.row) else entry.kind
+    kind = _kind(case.row, entry.kind)
     text = " ".join(filter(None, (f"{_before(case.row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
+
+
+def _kind(row: Row, kind: int) -> int:
+    """What takes a part of a call explains no gain, and what is saved not why little is gained."""
+    if kind == PART and is_gain(row):
+        return REST
+    if kind == GAIN and is_no_gain(row):
+        return SMALL_GAIN
+    return kind
 
 
 def _before(row: Row, kind: int) -> str:

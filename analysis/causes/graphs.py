@@ -57,7 +57,8 @@ def partly_graphed(case: Case) -> Evidence | None:
 def graph_per_size(case: Case) -> Evidence | None:
     """Torch records a CUDA graph for each size: it warned of that, or it compiled for several.
 
-    Its share is that of `partly_graphed`.
+    Only the warning counts sizes: one reason to compile again may stand for several of them, and
+    one size may give several reasons. Its share is that of `partly_graphed`.
     """
     row = case.row
     if phrases.not_in_effect(row) or not phrases.on_cuda(row) or not _captures(row):
@@ -69,7 +70,7 @@ def graph_per_size(case: Case) -> Evidence | None:
         return None
     pool = row["graph_pool_bytes"]
     figures = {
-        "count": numbers.count(max(observed, default=len(reasons) + 1)),
+        "count": numbers.count(max(observed)) if observed else "several",
         "pool": f", which hold {numbers.size(pool)}" if pool else "",
         "why": f" ({evidence.first_of(reasons)})" if reasons else "",
     }

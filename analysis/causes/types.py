@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 
 from modescope.analysis.format.phrases import Row
 
-# Kinds of causes, the first most important. Within a kind, the larger share comes first.
+# Kinds of causes, the first most important. Within a kind, the larger share comes first. SMALL_GAIN
+# and REST are no kinds of an entry: `finding` gives them to a GAIN and a PART by the row's speedup.
 DECISIVE = 0  # the mode did not do what its name says, so nothing else explains its speed
 GAIN = 1  # what the mode saves of the baseline's call
 PART = 2  # takes a part of a call's time, and so explains why the mode gains little or loses
-SETTING = 3  # explains a call's time, but not its ratio to the baseline, which has the same setting
-COST = 4  # a cost beside the time of a call: first call, memory
-REST = 5  # a PART of a call that gains all the same: what there is left to gain
-HINT = 6  # a fact whose effect was not measured
+SMALL_GAIN = 3  # a GAIN of a call that gains less than a tenth, which a PART explains first
+SETTING = 4  # explains a call's time, but not its ratio to the baseline, which has the same setting
+COST = 5  # a cost beside the time of a call: first call, memory
+REST = 6  # a PART of a call that gains all the same: what there is left to gain
+HINT = 7  # a fact whose effect was not measured
 
-EXPLAINING = (DECISIVE, GAIN, PART)
+EXPLAINING = (DECISIVE, GAIN, PART, SMALL_GAIN)
 """Kinds that explain the speedup of a row; the others stand beside it."""
 
 
@@ -30,7 +32,7 @@ class Case:
     row: Row
     plain: Row | None = None  # plain eager: same grad axis and baseline, at the baseline's dtype
     siblings: tuple[Row, ...] = ()  # same work, machine, threads and baseline; other modes, dtypes
-    threads: tuple[Row, ...] = ()  # the same case with other numbers of threads
+    threads: tuple[Row, ...] = ()  # the same case with other numbers of threads, comparable to it
     caches: tuple[Row, ...] = ()  # the same case with the other state of the compiler cache
 
 

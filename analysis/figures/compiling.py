@@ -16,22 +16,21 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import CACHE, NAMING, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
-from modescope.analysis.rows.compile_phases import REST, phases_of, with_rest
+from modescope.analysis.rows.compile_phases import REST_OF_CALL, phases_of, with_rest
 from modescope.analysis.rows.select import THREADED, values_of
 
 _FOOT = (
     "bar: the first call by phase; cold: with an empty cache of the compiler, warm: with a filled "
     "one. Each is a single reading"
 )
-_VARIANT = (*(name for name in THREADED if name != "compile_cache"), "threads",
-            "baseline_mode", "baseline_dtype")  # fmt: skip
+_VARIANT = (*(name for name in THREADED if name != "compile_cache"), "threads")
 _LOOKS = {
     "dynamo": Look("tracing (Dynamo)", style.OPTIMIZER),
     "aot": Look("AOTAutograd", style.OPTIMIZER, "////"),
     "inductor": Look("Inductor", style.ACTIVATIONS),
     "kernels": Look("C++ or Triton", style.ACTIVATIONS, "////"),
     "autotune": Look("autotuning", style.FADED, "////"),
-    REST: Look("the rest of the call", None),
+    REST_OF_CALL: Look("the rest of the call", None),
 }
 
 

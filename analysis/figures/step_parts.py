@@ -19,7 +19,7 @@ from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 from modescope.analysis.rows import intervals
-from modescope.analysis.rows.select import SECTION, is_plain, values_of
+from modescope.analysis.rows.select import SAME_BASELINE, is_plain, values_of
 from modescope.analysis.rows.step_parts import PARTS, parts_of
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
@@ -40,7 +40,7 @@ _UNDECIDED = {
 }
 
 
-_SAME_WORK = (*SECTION, "grad", "baseline_mode", "baseline_dtype")
+_SAME_WORK = (*SAME_BASELINE, "grad")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def on_cuda(row: Row) -> bool:
     return str(row["device"]).startswith("cuda")
 
 
-OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad")
+OF_ROUNDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns that need more rounds than a smoke budget has."""
 
 

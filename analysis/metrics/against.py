@@ -11,8 +11,8 @@ from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics import formulas, mode_ratios
-from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES, SAME_BASELINE
-from modescope.analysis.rows.select import per_row, values_of
+from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
+from modescope.analysis.rows.select import SAME_BASELINE, per_row, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
 
@@ -23,8 +23,8 @@ COLUMNS = {
     "against_speedup": "speedup of this row ÷ speedup of that row, which cancels their baseline; 1 "
     "for that row itself; the speedup where that row is the baseline",
     "against_speedup_ci_low": "lower end of its interval. Where each of the two rows has "
-    f"{numbers.count(LEAST_PROCESSES)} processes or more, the 95 % interval of the spread between "
-    "processes (Welch's); else the worst case of both intervals, widened by "
+    f"{numbers.count(LEAST_PROCESSES)} processes or more with a speedup, the 95 % interval of the "
+    "spread between processes (Welch's); else the worst case of both intervals, widened by "
     f"{numbers.percent(BETWEEN_PROCESSES)}, as speedups of the same code differ so much between "
     "processes; where one of the two is the baseline, the interval of the paired speedup",
     "against_speedup_ci_high": "upper end of that interval",
@@ -138,7 +138,7 @@ def _processes(row: Row, other: Row | None) -> int | None:
     """The processes behind a ratio; None without one, for a row to itself, and if it is paired."""
     if other is None or row["run_id"] == other["run_id"] or mode_ratios.is_paired(row, other):
         return None
-    return mode_ratios.processes(row, other)
+    return mode_ratios.processes(row, other) or None
 
 
 def _why_none(rows: Sequence[Row], wanted: str) -> str:

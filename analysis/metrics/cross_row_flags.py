@@ -10,7 +10,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import flags as rules
 from modescope.analysis.rows.flags import differ
-from modescope.analysis.rows.select import SECTION, is_plain, per_row, trusted, values_of
+from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.training_options import OPTIMIZERS
 
@@ -19,7 +19,7 @@ GATE = "graph_contradicts_gate"
 exclude the host from device time, and run the same kernels of eager. The two rows come from two
 processes, so each is compared with its own baseline's device time, which both have in common."""
 
-_SAME_KERNELS = (*SECTION, "dtype", "grad", "baseline_mode", "baseline_dtype")
+_SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:

@@ -12,7 +12,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.metrics import first_calls, mode_ratios
 from modescope.analysis.rows import bottleneck
 from modescope.analysis.rows.identity import OPTIONS
-from modescope.analysis.rows.select import per_row, trusted
+from modescope.analysis.rows.select import SAME_BASELINE, per_row, trusted
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates as stats
 
@@ -75,7 +75,7 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     """
     plain = (rows[list(PLAIN_EAGER)] == pd.Series(PLAIN_EAGER)).all(axis="columns")
     is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
-    key = [*mode_ratios.SAME_BASELINE, "grad"]
+    key = [*SAME_BASELINE, "grad"]
     options = [*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE})]
     reference = trusted(rows[is_reference]).drop_duplicates(options, keep="last")
     of_options = _ids(rows, reference, options)

@@ -22,11 +22,11 @@ import pandas as pd
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import intervals
-from modescope.analysis.rows.select import SECTION, is_plain, per_row, trusted, values_of
+from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats.estimates import Estimate
 
-_SAME_WORK = (*SECTION, "dtype", "grad", "baseline_mode", "baseline_dtype")
+_SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
     *_SAME_WORK, *PLAIN_EAGER, "_ratio", "_dispatch_share", "_device_gain", "latency_s", "work_s",
     "host_share", "synchronize_s",

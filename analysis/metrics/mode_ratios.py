@@ -3,9 +3,9 @@
 No round holds both modes, so their times are not divided: their speedups over the baseline that
 each of them was paired with are, and the baseline cancels. Speedups of the same code differ between
 processes by more than their intervals, which hold within one process. With LEAST_PROCESSES or more
-of both modes, the ratio has Welch's interval over processes (`analysis.changes.welch`). With fewer,
-that spread is unknown: the interval is the worst case of both rows' intervals, widened by
-BETWEEN_PROCESSES.
+of both modes that have a speedup, the ratio has Welch's interval over processes
+(`analysis.changes.welch`). With fewer, that spread is unknown: the interval is the worst case of
+both rows' intervals, widened by BETWEEN_PROCESSES.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ from modescope.analysis.changes.welch import Change
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import intervals
-from modescope.analysis.rows.select import SECTION
 from modescope.bench.stats.estimates import Estimate
-
-SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")
-"""Rows that are equal in these columns did the same work on the same machine, each paired with the
-same baseline."""
 
 BETWEEN_PROCESSES = 0.03
 """The difference between two processes of the same code that an interval allows for.
@@ -39,7 +34,7 @@ _WIDENING = Estimate(1.0, 1 / (1 + BETWEEN_PROCESSES), 1 + BETWEEN_PROCESSES)
 
 NEEDED = (
     "run_id", "mode", "dtype", "baseline_mode", "baseline_dtype", "budget_rank", "speedup",
-    "speedup_ci_low", "speedup_ci_high", "speedup_process_spread", "replicates",
+    "speedup_ci_low", "speedup_ci_high", "speedup_process_spread", "speedup_processes",
 )  # fmt: skip
 """The columns that are read here."""
 
@@ -53,6 +48,8 @@ def ratio(row: Row, other: Row) -> Estimate | None:
     """
     if row["run_id"] == other["run_id"]:
         return Estimate(1.0, None, None)
+    if phrases.is_smoke(row) or phrases.is_smoke(other):
+        return None
     one, two = _speedup(row), _speedup(other)
     if phrases.is_control(other):
         return one
@@ -60,9 +57,11 @@ def ratio(row: Row, other: Row) -> Estimate | None:
         return intervals.quotient(intervals.ONE, two)
     if one is None or two is None:
         return None
+    worst_case = intervals.quotient(one, two)
     if is_widened(row, other):
-        return intervals.product(intervals.quotient(one, two), _WIDENING)
-    return _over_processes(row, other)
+        return intervals.product(worst_case, _WIDENING)
+    without_interval = one.low is None or two.low is None
+    return worst_case if without_interval else _over_processes(row, other)
 
 
 def is_widened(row: Row, other: Row) -> bool:
@@ -76,13 +75,12 @@ def is_paired(row: Row, other: Row) -> bool:
 
 
 def processes(row: Row, other: Row) -> int:
-    """The number of processes of the row that has fewer."""
-    return int(min(row["replicates"], other["replicates"]))
+    """The number of processes with a speedup, of the row that has fewer."""
+    return int(min(row["speedup_processes"], other["speedup_processes"]))
 
 
 def _speedup(row: Row) -> Estimate | None:
-    known = phrases.that_counts(row, "speedup") is not None
-    return intervals.of_columns(row, "speedup") if known else None
+    return None if row["speedup"] is None else intervals.of_columns(row, "speedup")
 
 
 def _over_processes(row: Row, other: Row) -> Estimate:
@@ -94,6 +92,7 @@ def _over_processes(row: Row, other: Row) -> Estimate:
 
 def _mean(row: Row) -> Change:
     """The mean of ln(speedup) over the processes of a row, with its standard error."""
-    error = row["speedup_process_spread"] / math.sqrt(row["replicates"])
-    mean, freedom = math.log(row["speedup"]), row["replicates"] - 1.0
+    count = row["speedup_processes"]
+    error = row["speedup_process_spread"] / math.sqrt(count)
+    mean, freedom = math.log(row["speedup"]), count - 1.0
     return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))

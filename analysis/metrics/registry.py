@@ -109,6 +109,9 @@ METRICS = (
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
+    Metric("speedup_processes", column("_ratio_count"), "processes", "neither",
+           "number of processes that have a speedup, out of replicates: one whose baseline was "
+           "wrong or not in effect has none"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
            "the same for latency_s"),
     Metric("speedup_same_grad", part("_same_grad", "value"), "1", "higher",
@@ -184,7 +187,8 @@ METRICS = (
              "the further threads make it faster. Both are at full pace where that is known. The "
              "two are separate processes, so the interval is the worst case of both intervals, and "
              "does not cover what two processes of the same code differ by; null for the fewest "
-             "threads"),
+             "threads, and where other programs ran beside one of the two (flag contended), as "
+             "these slow two threads down by another factor than one"),
     *_clock("forward", "median over blocks of the forward and the loss of a training step, in a "
             "separate pass that synchronises after each part; null for inference and where "
             "parts_note gives a reason"),

@@ -34,7 +34,8 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
-    `_latency_spread`, `_ratio_spread`.
+    `_latency_spread`, `_ratio_spread`; and `_ratio_count`, the number of processes with a speedup,
+    which one without a right baseline lacks.
     """
     table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
     case = list(select.CASE)
@@ -59,6 +60,7 @@ _COMBINED = {
     **dict.fromkeys((*ESTIMATES, "_flags"), "object"),
     **{f"{name}_spread": "float64" for name in SPREADS},
     "_rounds": "float64",
+    "_ratio_count": "int64",
     **dict.fromkeys(_COUNTS, "int64"),
     **dict.fromkeys(_IDS, "str"),
 }
@@ -91,6 +93,7 @@ def _combined(columns: dict[str, list[Any]], case: Sequence[int]) -> dict[str, A
         "_flags": list(dict.fromkeys(chain.from_iterable(of_case["_flags"]))),
         **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
         "_rounds": min(counts, default=None),
+        "_ratio_count": len(values["_ratio"]),
         "replicates": ok,
         "replicates_not_ok": len(case) - ok,
         "process_run_ids": ";".join(of_case["run_id"]),

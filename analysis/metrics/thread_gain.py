@@ -19,7 +19,7 @@ from modescope.analysis.rows.select import OF_THREADS, THREADED, parts, per_row,
 from modescope.bench.stats.estimates import Estimate
 
 _NEEDED = (
-    *THREADED, "threads",
+    *THREADED, "threads", "flags",
     *(f"{clock}{end}_s" for clock in equal_pace.CLOCKS for end in ("", "_ci_low", "_ci_high")),
 )  # fmt: skip
 
@@ -35,6 +35,24 @@ class ThreadSeries:
         """The numbers of threads, rising."""
         return sorted({count for line in self.lines for count in line.sizes})
 
+    @property
+    def clock(self) -> str:
+        """The clock of `equal_pace.CLOCKS` that all rows have."""
+        return equal_pace.clock(*(row for line in self.lines for row in line.rows))
+
+    def gains(self, line: Line) -> list[tuple[Row, Estimate | None]]:
+        """The rows of a line with more threads than the fewest of the series, and their gains.
+
+        Each is over the row of the line with the fewest; None without that row, or where unknown.
+        """
+        least = self.counts[0]
+        fewest = next((row for row in line.rows if row["threads"] == least), None)
+        return [
+            (row, gain(row, fewest, self.clock) if fewest else None)
+            for row in line.rows
+            if row["threads"] > least
+        ]
+
 
 def gains(rows: pd.DataFrame) -> pd.Series:
     """For each trusted row its gain over the fewest threads; None for these, and where unknown."""
@@ -42,7 +60,7 @@ def gains(rows: pd.DataFrame) -> pd.Series:
 
 
 def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
-    good = trusted(rows)[list(_NEEDED)]
+    good = trusted(rows.assign(flags=rows["_flags"]))[list(_NEEDED)]
     cases = zip(good.index, phrases.as_rows(good), strict=True)
     for members in phrases.grouped(
         (values_of(row, THREADED), (index, row)) for index, row in cases
@@ -50,13 +68,18 @@ def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
         _, fewest = min(members, key=lambda pair: pair[1]["threads"])
         for index, row in members:
             if row["threads"] > fewest["threads"]:
-                yield index, gain(row, fewest)
+                yield index, gain(row, fewest, equal_pace.clock(row, fewest))
 
 
-def gain(row: Row, fewest: Row) -> Estimate | None:
-    """The latency of `fewest` ÷ that of `row`, at equal pace; None without intervals."""
-    both = equal_pace.latencies(fewest, row)
-    return None if both is None else intervals.quotient(*both)
+def gain(row: Row, fewest: Row, clock: str) -> Estimate | None:
+    """The latency of `fewest` ÷ that of `row`, both by one clock of `equal_pace.CLOCKS`.
+
+    None without intervals, and where other programs ran beside one of them.
+    """
+    if not equal_pace.is_comparable(row, fewest):
+        return None
+    found = intervals.quotient(intervals.of_clock(fewest, clock), intervals.of_clock(row, clock))
+    return None if found is None or found.low is None else found
 
 
 def series(rows: pd.DataFrame) -> list[ThreadSeries]:

@@ -127,7 +127,7 @@ def _between(rows: Sequence[Row]) -> str:
             f"(replicates={replicates.ENOUGH} measures the difference)"
         )
     most = max(row["speedup_process_spread"] for row in several)
-    fewest, enough = min(row["replicates"] for row in several), len(several) == len(rows)
+    fewest, enough = min(row["speedup_processes"] for row in several), len(several) == len(rows)
     which_rows = "every row" if enough else f"{len(several)} of {len(rows)} rows"
     return (
         f"known for {which_rows} ({fewest} processes or more): speedups differ by up to "
@@ -137,5 +137,6 @@ def _between(rows: Sequence[Row]) -> str:
 
 def by_work(study: Study) -> dict[SectionKey, list[Row]]:
     """The rows that count, by SECTION, with the columns about their processes."""
-    rows = phrases.as_rows(trusted(study.rows)[[*SECTION, "replicates", "speedup_process_spread"]])
+    needed = [*SECTION, "speedup_processes", "speedup_process_spread"]
+    rows = phrases.as_rows(trusted(study.rows)[needed])
     return phrases.grouped((values_of(row, SECTION), row) for row in rows)

@@ -10,11 +10,11 @@ from typing import Any
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics import mode_ratios
-from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES, SAME_BASELINE
+from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.report import names
 from modescope.analysis.report.names import Name, name
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import row_parts, trusted
+from modescope.analysis.rows.select import SAME_BASELINE, row_parts, trusted
 from modescope.bench.stats.estimates import MARGIN, verdict
 
 MOST_MODES, MOST_WORKS = 12, 24  # per table: a wider one cannot be read; and per page

@@ -6,7 +6,7 @@ import json
 
 from modescope.analysis.format.phrases import Row
 
-REST = "rest"
+REST_OF_CALL = "rest"
 """The first call without torch's phases: building, guards, capturing, running for the first time.
 """
 
@@ -18,7 +18,7 @@ def phases_of(row: Row) -> dict[str, float]:
 
 
 def with_rest(row: Row) -> dict[str, float]:
-    """`phases_of` and REST, which add up to the first call."""
+    """`phases_of` and REST_OF_CALL, which add up to the first call."""
     phases = phases_of(row)
     rest_s = (row["first_call_s"] or 0.0) - sum(phases.values())
-    return phases | ({REST: rest_s} if rest_s > 0 else {})
+    return phases | ({REST_OF_CALL: rest_s} if rest_s > 0 else {})

@@ -13,6 +13,9 @@ from modescope.analysis.format.phrases import Row
 from modescope.bench.records.columns import Contention
 from modescope.bench.stats.conditions import contended, throttled
 
+CONTENDED = "contended"
+"""The flag of a run beside which other programs ran."""
+
 
 def _is_contended(run: Row) -> bool:
     readings = Contention(**{field.name: run[field.name] for field in fields(Contention)})
@@ -29,7 +32,7 @@ def _has_a_full_queue(run: Row) -> bool:
 
 
 CONDITIONS: dict[str, Callable[[Row], bool]] = {
-    "contended": _is_contended,
+    CONTENDED: _is_contended,
     "throttled": _is_throttled,
     "queue_full": _has_a_full_queue,
 }

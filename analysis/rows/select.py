@@ -23,10 +23,14 @@ FAMILY = (*_MODEL, *STEP)
 SECTION = (*_MODEL, "shape", *STEP)
 # ... at one output precision against one baseline: speedups may be ranked within it.
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
+# The same work on the same machine, each row paired with the same baseline.
+SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")
 # SECTION with any number of threads.
 OF_THREADS = tuple(name for name in SECTION if name != "threads")
 # One variant of it, whose threads differ: what further threads gain is measured within it.
-THREADED = (*OF_THREADS, "mode", "dtype", "apart", "compile_cache")
+THREADED = (
+    *OF_THREADS, "mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype",
+)  # fmt: skip
 
 ADDED = {
     "environment": "letter of the environment within the study, A being the oldest; a run that "

@@ -176,6 +176,13 @@ CAUSES = (
         (f"{COMPILER}::test_recompilations_while_timing_weigh_most",),
     ),
     Fault(
+        "kernels of a GPU are added to what breaks cost the host",
+        "analysis/causes/compiler.py",
+        "if not in_eager or phrases.on_cuda(row):",
+        "if not in_eager:",
+        (f"{COMPILER}::test_on_cuda_kernels_are_no_part_of_what_breaks_cost",),
+    ),
+    Fault(
         "graph breaks are named where there are none",
         "analysis/causes/compiler.py",
         'if not row["graph_breaks"]:',
@@ -236,6 +243,13 @@ CAUSES = (
         "analysis/causes/graphs.py",
         "not observed and not reasons:",
         "not reasons:",
+        (f"{GRAPHS}::test_a_graph_for_each_size",),
+    ),
+    Fault(
+        "reasons to compile again count as sizes",
+        "analysis/causes/graphs.py",
+        'numbers.count(max(observed)) if observed else "several"',
+        "numbers.count(max(observed, default=len(reasons) + 1))",
         (f"{GRAPHS}::test_a_graph_for_each_size",),
     ),
     Fault(
@@ -304,7 +318,7 @@ CAUSES = (
     Fault(
         "threads are compared beside other programs",
         "analysis/causes/finding.py",
-        '!= row["threads"] and not contended',
+        '!= row["threads"] and equal_pace.is_comparable(one, row)',
         '!= row["threads"]',
         (f"{COSTS}::test_threads_are_not_compared_beside_other_programs",),
     ),
@@ -346,9 +360,16 @@ CAUSES = (
     Fault(
         "what is left to gain explains the gain",
         "analysis/causes/finding.py",
-        "kind = REST if entry.kind == PART and is_gain(case.row) else entry.kind",
-        "kind = entry.kind",
-        ("tests/analysis/causes/test_finding.py::test_causes_are_ordered_by_kind_then_by_share",),
+        "if kind == PART and is_gain(row):",
+        "if False:",
+        (f"{FINDING}::test_causes_are_ordered_by_kind_then_by_share",),
+    ),
+    Fault(
+        "what is saved hides why little is gained",
+        "analysis/causes/finding.py",
+        "if kind == GAIN and is_no_gain(row):",
+        "if False:",
+        (f"{GRAPHS}::test_a_busy_device_explains_a_small_gain_before_what_is_saved",),
     ),
     Fault(
         "costs explain a speedup",

@@ -11,13 +11,14 @@ LOADING = "tests/analysis/load/test_files.py"
 RECOMMENDING = "analysis/recommend"
 MODE_RATIOS = "tests/analysis/metrics/test_mode_ratios.py"
 AGAINST = "tests/analysis/metrics/test_against.py"
+THREAD_GAIN = "tests/analysis/metrics/test_thread_gain.py"
 
 READ = (
     Fault(
         "two modes compared as if processes of the same code did not differ",
         "analysis/metrics/mode_ratios.py",
-        "return intervals.product(intervals.quotient(one, two), _WIDENING)",
-        "return intervals.quotient(one, two)",
+        "return intervals.product(worst_case, _WIDENING)",
+        "return worst_case",
         (
             f"{MODE_RATIOS}::test_single_processes_have_the_worst_case_widened_by_the_spread_between_"
             "them",
@@ -29,6 +30,27 @@ READ = (
         "processes(row, other) < LEAST_PROCESSES",
         "processes(row, other) < 2",
         (f"{MODE_RATIOS}::test_too_few_processes_on_either_side_are_widened",),
+    ),
+    Fault(
+        "processes without a speedup count",
+        "analysis/metrics/replicates.py",
+        'len(values["_ratio"])',
+        "ok",
+        (f"{MODE_RATIOS}::test_processes_without_a_speedup_do_not_count",),
+    ),
+    Fault(
+        "an interval over processes of which one has none",
+        "analysis/metrics/mode_ratios.py",
+        "worst_case if without_interval else _over_processes(row, other)",
+        "_over_processes(row, other)",
+        (f"{MODE_RATIOS}::test_a_process_without_an_interval_leaves_the_ratio_without_one",),
+    ),
+    Fault(
+        "a ratio to the baseline of a smoke run",
+        "analysis/metrics/mode_ratios.py",
+        "if phrases.is_smoke(row) or phrases.is_smoke(other):",
+        "if False:",
+        (f"{MODE_RATIOS}::test_a_smoke_run_has_no_ratio_even_of_the_baseline",),
     ),
     Fault(
         "the faster of two modes is the slower one",
@@ -63,14 +85,35 @@ READ = (
         "analysis/metrics/thread_gain.py",
         "_, fewest = min(",
         "_, fewest = max(",
-        ("tests/analysis/metrics/test_thread_gain.py::test_the_gain_is_over_the_fewest_threads",),
+        (f"{THREAD_GAIN}::test_the_gain_is_over_the_fewest_threads",),
     ),
     Fault(
         "the gain of further threads is upside down",
         "analysis/metrics/thread_gain.py",
-        "equal_pace.latencies(fewest, row)",
-        "equal_pace.latencies(row, fewest)",
-        ("tests/analysis/metrics/test_thread_gain.py::test_the_gain_is_over_the_fewest_threads",),
+        "intervals.of_clock(fewest, clock), intervals.of_clock(row, clock)",
+        "intervals.of_clock(row, clock), intervals.of_clock(fewest, clock)",
+        (f"{THREAD_GAIN}::test_the_gain_is_over_the_fewest_threads",),
+    ),
+    Fault(
+        "threads gain over the fewest of each mode, whatever the title says",
+        "analysis/metrics/thread_gain.py",
+        "least = self.counts[0]",
+        "least = line.sizes[0]",
+        (f"{THREAD_GAIN}::test_gains_of_a_series_are_over_its_fewest_threads",),
+    ),
+    Fault(
+        "what threads gain by another clock than their latencies",
+        "analysis/metrics/thread_gain.py",
+        "gain(row, fewest, self.clock)",
+        "gain(row, fewest, equal_pace.clock(row, fewest))",
+        (f"{THREAD_GAIN}::test_a_series_has_one_clock",),
+    ),
+    Fault(
+        "what threads gain beside other programs",
+        "analysis/metrics/thread_gain.py",
+        "if not equal_pace.is_comparable(row, fewest):",
+        "if False:",
+        (f"{THREAD_GAIN}::test_beside_other_programs_there_is_no_gain",),
     ),
     Fault(
         "recommended by the middle of its interval",

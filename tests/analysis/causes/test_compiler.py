@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.causes import codes, of_last, profiled, rows_of
-from tests.helpers.studies import record
+from tests.helpers.studies import cuda_clocks, record
 
 BREAKS: dict[str, Any] = {
     "graph_breaks": 2,
@@ -64,6 +64,19 @@ def test_guards_of_the_pieces_are_the_share_of_breaks(tmp_path: Path) -> None:
     rows = _compiled(tmp_path, **BREAKS, **profiled(100e-6, ("aten::add", 3, 60e-6)))
     found = of_last(rows, guards_s=3e-6, compiled_wrapper_s=27e-6)
     assert found[0].share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(("guards_s", "share"), [(None, None), (5e-6, 0.3)])
+def test_on_cuda_kernels_are_no_part_of_what_breaks_cost(
+    tmp_path: Path, guards_s: float | None, share: float | None
+) -> None:
+    """They run while the host works, and no name tells products from other kernels."""
+    kernels = ("elementwise_kernel", 30, 20e-6), ("nvjet_tst_128x64_h_bz", 2, 60e-6)
+    columns = BREAKS | profiled(100e-6, *kernels) | cuda_clocks(95e-6, 90e-6)
+    rows = _compiled(tmp_path, **(columns | {"eager_functions": '["Net.forward"]'}))
+    found = of_last(rows, guards_s=guards_s, compiled_wrapper_s=25e-6)
+    (breaks,) = (one for one in found if one.code == "graph_breaks")
+    assert breaks.share == (None if share is None else pytest.approx(share))
 
 
 def test_recompilations_while_timing_weigh_most(tmp_path: Path) -> None:

@@ -65,8 +65,13 @@ RESIZED = json.dumps(["tensor 'x' size mismatch at index 1. expected 128, actual
         ),
         (
             {"recompile_reasons": RESIZED},
-            "a CUDA graph is recorded for each input size, 2 so far (tensor 'x' size mismatch at "
-            "index 1. expected 128, actual 192).",
+            "a CUDA graph is recorded for each input size, several so far (tensor 'x' size "
+            "mismatch at index 1. expected 128, actual 192).",
+        ),
+        (  # two reasons are not two sizes more
+            {"recompile_reasons": json.dumps([*json.loads(RESIZED), "tensor 'y' size mismatch"])},
+            "a CUDA graph is recorded for each input size, several so far (tensor 'x' size "
+            "mismatch at index 1. expected 128, actual 192 (and 1 more)).",
         ),
     ],
 )
@@ -123,3 +128,16 @@ def test_saved_launches_do_not_help_a_busy_device(
     assert not named or found[0].sentence.startswith(
         "84 launches of eager became 1 graph launch, but the device works for 90.0 % ["
     )
+
+
+def test_a_busy_device_explains_a_small_gain_before_what_is_saved(tmp_path: Path) -> None:
+    eager = record("inference_mode", 100e-6, 1.0, launches=84, **cuda_clocks(20e-6, 90e-6))
+    graph = record(
+        "reduce-overhead", 100e-6, 1.06, first_call_s=0.1, graph_launches=1, launches=0,
+        **cuda_clocks(8e-6, 95e-6),
+    )  # fmt: skip
+    found = of_last(rows_of([eager, graph], tmp_path))
+    assert codes(found)[0] == "device_is_the_limit"
+    assert "compiled_code" in codes(found)
+    assert found[0].text.startswith("reduce-overhead is only 6 % faster than eager")
+    assert ": 84 launches of eager became 1 graph launch, but the device" in found[0].text

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from modescope.analysis.figures import threads
 from modescope.analysis.metrics.thread_gain import ThreadSeries, series
+from modescope.bench.records.results import Record
 from tests.helpers.drawings import points, rows_of
 from tests.helpers.studies import with_threads
 
@@ -60,3 +61,32 @@ def test_the_table_has_latency_and_gain_of_each_mode(planted: ThreadSeries) -> N
     ]  # fmt: skip
     assert table.rows[3][2] == table.rows[1][4] == "–"
     assert table.rows[2][2].startswith("400 µs [")
+
+
+def _series(folder: Path, *records: Record) -> ThreadSeries:
+    (found,) = series(rows_of(folder, *records))
+    return found
+
+
+def test_a_mode_without_the_fewest_threads_has_no_gain(tmp_path: Path) -> None:
+    found = _series(
+        tmp_path,
+        *(with_threads(n, 400e-6 / n, "compile") for n in (2, 4)),
+        *(with_threads(n, 300e-6 / n, "eager") for n in (1, 2)),
+    )
+    _, factors = threads.draw(found).axes
+    assert factors.get_title(loc="left") == "Gain over 1 thread"
+    (eager,) = points(factors)
+    assert _at(eager)[0] == [1, 2]
+    assert threads.table(found).rows[3][2:] == ("–", "–", "–")
+    assert "compile unknown with 4 instead of 1 thread" in threads.caption(found)
+
+
+def test_beside_other_programs_there_are_latencies_alone(tmp_path: Path) -> None:
+    beside = {"flags": ("contended",)}
+    found = _series(tmp_path, *(with_threads(n, 400e-6 / n, **beside) for n in (1, 2)))
+    (times,) = threads.draw(found).axes
+    assert [_at(line)[0] for line in points(times)] == [[1, 2]]
+    caption = threads.caption(found)
+    assert "compile unknown with 2 instead of 1 thread" in caption
+    assert "No gain is stated of rows beside which other programs ran" in caption

@@ -111,6 +111,32 @@ def test_there_is_no_ratio_without_both_speedups(tmp_path: Path, differs: dict[s
     assert ratio(rows["no_grad"], rows["compile"]) is None
 
 
+@pytest.mark.parametrize("known", [1, 2])
+def test_processes_without_a_speedup_do_not_count(tmp_path: Path, known: int) -> None:
+    """All three ended ok, but in the others the baseline was wrong, so nothing is divided."""
+    others = [
+        record("compile", replicate=n, baseline_latency_rounds_s=None) for n in range(known, 3)
+    ]
+    three = _replicates("inference_mode", 1.25, (-0.01, 0.0, 0.01))
+    rows = _rows(tmp_path, *_replicates("compile", 1.5, [0.0] * known), *others, *three)
+    assert rows["compile"]["speedup_processes"] == known
+    of_three = 4.3027 * 0.01 / math.sqrt(3)
+    expected = _expected(1.2, HALF + of_three + WIDENING)
+    assert _numbers(rows, "compile", "inference_mode") == expected
+
+
+def test_a_process_without_an_interval_leaves_the_ratio_without_one(tmp_path: Path) -> None:
+    few = record("compile", speedup=1.5, rounds=5, replicate=2)
+    three = _replicates("inference_mode", 1.25, [0.0] * 3)
+    rows = _rows(tmp_path, *_replicates("compile", 1.5, [0.0] * 2), few, *three)
+    assert _numbers(rows, "compile", "inference_mode") == [pytest.approx(1.2), None, None]
+
+
+def test_a_smoke_run_has_no_ratio_even_of_the_baseline(tmp_path: Path) -> None:
+    rows = _rows(tmp_path, record("eager", budget="smoke"), record("compile", speedup=1.5))
+    assert ratio(rows["eager"], rows["compile"]) is None
+
+
 def test_without_rounds_for_an_interval_there_is_a_value_alone(tmp_path: Path) -> None:
     rows = _rows(tmp_path, record("compile", speedup=1.5, rounds=5), record("no_grad", speedup=1.2))
     assert _numbers(rows, "compile", "no_grad") == [pytest.approx(1.25), None, None]
@@ -141,7 +167,7 @@ def _simulated(mode: str, logarithms: Any) -> Row:
         "run_id": mode, "mode": mode, "dtype": "fp32", "baseline_mode": "eager",
         "baseline_dtype": "fp32", "budget_rank": 2, "speedup": value,
         "speedup_ci_low": value / 1.002, "speedup_ci_high": value * 1.002,
-        "speedup_process_spread": spread, "replicates": len(logarithms),
+        "speedup_process_spread": spread, "speedup_processes": len(logarithms),
     }  # fmt: skip
 
 

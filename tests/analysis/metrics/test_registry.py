@@ -301,6 +301,13 @@ def test_speedup_same_grad_excludes_the_gain_of_the_grad_axis(tmp_path: Path) ->
         assert math.isnan(found[itself])
 
 
+@pytest.mark.parametrize("baseline", ["eager", "compile"])
+def test_a_smoke_run_has_no_speedup_same_grad(tmp_path: Path, baseline: str) -> None:
+    smoke = record("compile", speedup=1.5, budget="smoke", baseline_mode=baseline)
+    plain = record("inference_mode", speedup=1.25, baseline_mode=baseline)
+    assert math.isnan(_same_grad(tmp_path, smoke, plain)["compile"])
+
+
 @pytest.mark.parametrize(
     "differs",
     [

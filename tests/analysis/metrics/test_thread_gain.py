@@ -49,9 +49,11 @@ def test_a_process_that_ran_at_half_the_pace_gains_nothing_by_that(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "other",
-    [{"mode": "eager"}, {"dtype": "bf16"}, {"compile_cache": "warm"}, {"shape": '{"batch":8}'},
-     {"environment_id": "env-2"}, {"in_effect": False}, {"budget": "smoke"},
-     {"status": "wrong_result", "reason": "why"}, {"rounds": 5}],
+    [
+        {"mode": "eager"}, {"dtype": "bf16"}, {"compile_cache": "warm"}, {"shape": '{"batch":8}'},
+        {"environment_id": "env-2"}, {"baseline_mode": "no_grad"}, {"in_effect": False},
+        {"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, {"rounds": 5},
+    ],
     ids=str,
 )  # fmt: skip
 def test_another_case_or_an_untrusted_row_is_no_reference(
@@ -68,3 +70,42 @@ def test_a_series_has_the_modes_with_several_numbers_of_threads(tmp_path: Path) 
     assert {line.name: line.sizes for line in found.lines} == {"compile": (1, 2), "eager": (1, 2)}
     assert found.counts == [1, 2]
     assert thread_gain.series(rows_of(tmp_path / "alone", alone)) == []
+
+
+@pytest.mark.parametrize("beside", [1, 2])
+def test_beside_other_programs_there_is_no_gain(tmp_path: Path, beside: int) -> None:
+    found = gains(tmp_path, *(
+        with_threads(n, 200e-6 / n, flags=("contended",) if n == beside else ()) for n in (1, 2)
+    ))  # fmt: skip
+    assert math.isnan(found[2])
+
+
+def _gains(found: thread_gain.ThreadSeries, name: str) -> dict[int, float | None]:
+    (line,) = (each for each in found.lines if each.name == name)
+    return {row["threads"]: one and one.value for row, one in found.gains(line)}
+
+
+def test_gains_of_a_series_are_over_its_fewest_threads(tmp_path: Path) -> None:
+    records = [
+        *(with_threads(n, 4e-4 / n, "compile") for n in (2, 4)),
+        *(with_threads(n, 4e-4, "eager") for n in (1, 2)),
+    ]
+    rows = rows_of(tmp_path, *records)
+    (found,) = thread_gain.series(rows)
+    assert _gains(found, "compile") == {2: None, 4: None}
+    assert _gains(found, "eager") == {2: pytest.approx(1.0, rel=0.01)}
+    of_column = rows[(rows["mode"] == "compile") & (rows["threads"] == 4)]["threads_gain"].item()
+    assert of_column == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_series_has_one_clock(tmp_path: Path) -> None:
+    """Without the pace of one row all are compared as measured, as their latencies are shown."""
+    slow = with_threads(1, 200e-6, "compile", pace_rounds_s=(2 * PACE_S,) * 40)
+    compiled = [slow, with_threads(2, 100e-6, "compile")]
+    eager = [with_threads(1, 4e-4, "eager"), with_threads(2, 4e-4, "eager", pace_rounds_s=None)]
+    (paced,) = thread_gain.series(rows_of(tmp_path / "paced", *compiled))
+    assert paced.clock == "latency_at_full_pace"
+    assert _gains(paced, "compile") == {2: pytest.approx(1.0, rel=0.01)}
+    (mixed,) = thread_gain.series(rows_of(tmp_path / "mixed", *compiled, *eager))
+    assert mixed.clock == "latency"
+    assert _gains(mixed, "compile") == {2: pytest.approx(2.0, rel=0.01)}

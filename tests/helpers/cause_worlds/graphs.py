@@ -47,7 +47,7 @@ WORLDS = {
             record("reduce-overhead", 100e-6, 0.8, recompile_reasons=RESIZED,
                    **cuda_clocks(95e-6, 40e-6))
         ],
-        "a CUDA graph is recorded for each input size, 2 so far "
+        "a CUDA graph is recorded for each input size, several so far "
         "(tensor 'x' size mismatch at index 1. expected 128, actual 192).",
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
