@@ -165,6 +165,13 @@ CONDITIONS = (
         ("tests/bench/tools/test_selfcheck.py::test_a_disturbance_of_the_case_alone_is_flagged",),
     ),
     Fault(
+        "a condition of the machine is simulated",
+        "bench/tools/selfcheck/disturbances.py",
+        "if each.condition is not nullcontext:",
+        'if each.flag == "contended":',
+        ("tests/bench/tools/test_selfcheck.py::test_conditions_of_the_machine_are_not_simulated",),
+    ),
+    Fault(
         "no wait where nothing is planted",
         "bench/tools/testbed/workloads.py",
         "(clock() - start + WAIT_S)",

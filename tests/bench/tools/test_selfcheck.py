@@ -251,6 +251,17 @@ def test_disturbances_on_a_simulated_clock_are_flagged_where_the_ratio_changes()
     assert [row.holds for row in rows] == [True] * 6
 
 
+def test_conditions_of_the_machine_are_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: 2)
+    planted = (
+        Disturbance("of the machine", "drift", condition=lambda: corunners.co_runners(1)),
+        Disturbance("of the clock", "contended"),
+    )
+    monkeypatch.setattr(disturbances, "DISTURBANCES", planted)
+    rows = disturbances.simulated_disturbances(QUICK)
+    assert [row.check.partition(":")[0] for row in rows] == ["no disturbance", "of the clock"]
+
+
 def test_flags_without_a_disturbance_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "DRIFT_P", 0.5)
     monkeypatch.setattr(diagnostics, "RATIO_DRIFT", 0.0)
