@@ -158,6 +158,16 @@ CONDITIONS = (
         ("tests/bench/timing/test_calibration.py::test_marks_are_read_behind_a_held_device",),
     ),
     Fault(
+        "a drift is planted in too few rounds to be seen",
+        "bench/tools/selfcheck/disturbances.py",
+        "(SURE / 1.5 / tau) ** 2",
+        "(SURE / 3 / tau) ** 2",
+        (
+            "tests/bench/tools/test_selfcheck.py::"
+            "test_a_drift_is_planted_in_as_many_rounds_as_show_it",
+        ),
+    ),
+    Fault(
         "a disturbance of the case alone reaches the baseline, too",
         "bench/tools/selfcheck/disturbances.py",
         "lengthened(other, _nothing if each.case_alone else blocks.slowdown, device)",
