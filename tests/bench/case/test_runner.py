@@ -217,7 +217,6 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     assert (first.status, first.findings.latency_rounds_s) == (CACHE_FILLED, None)
     assert first.findings.compiler_cache_misses == 1
     assert second.status == "ok"
-    assert (second.findings.compiler_cache_hits, second.findings.compiler_cache_misses) == (1, 0)
 
 
 @pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
