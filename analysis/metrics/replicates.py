@@ -52,8 +52,8 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
         name: select.per_row(shown, (one[name] for one in cases), dtype)
         for name, dtype in _COMBINED.items()
     }
-    table = shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
-    table = table.copy()  # defragmented, or pandas warns when many columns are added
+    stored = shown.drop(columns=["_ok", *columns], errors="ignore")
+    table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
     return table.assign(apart=identity.apart(table))
 
 
