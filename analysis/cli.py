@@ -23,7 +23,6 @@ from modescope.bench.records.paths import program
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
 _WORD = re.compile(r"\S+")
-_PRECISION = re.compile(r"(fp|bf|tf)\d+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -54,13 +53,6 @@ class Parser(argparse.ArgumentParser):
                 f"--where received only {expression}, as the shell splits words at spaces; put "
                 f"the whole expression in single quotes: {EXAMPLE}"
             )
-        mode = getattr(known, "against", None)
-        split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
-        if mode and split:
-            raise UsageError(
-                f"--against received only {mode}, as the shell splits words at spaces; put the "
-                f"mode and its precision in single quotes: --against '{mode} {split[0]}'"
-            )
         if surplus:
             named = ", ".join(map(str, (*studies, *surplus)))
             wanted, one = ("one study", studies[0]) if len(studies) == 1 else ("two studies", None)
@@ -69,9 +61,9 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"expected {wanted}, got {count} ({named}){again}")
 
 
-def parser(module: str, doc: str | None) -> Parser:
-    """A parser with the argument for the study's folder."""
-    result = Parser(prog=program(module), description=doc)
+def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
+    """A parser of the class `kind` with the argument for the study's folder."""
+    result = kind(prog=program(module), description=doc)
     result.add_argument(
         "study", nargs="?", type=Path, default=Path("results/main"),
         help="folder of a study (default: %(default)s)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -28,6 +30,25 @@ from modescope.bench.records.paths import program
 
 MOST_ROWS = 24  # in a summary; the command line prints all
 MOST_CAUSES = 3  # beneath a table; analysis.why prints all
+
+_PRECISION = re.compile(r"(fp|bf|tf)\d+")
+
+
+class _Parser(cli.Parser):
+    """Reads the options of a table."""
+
+    def check_surplus(
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+    ) -> None:
+        """Recognises the precision of --against, which the shell has split from its mode."""
+        split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
+        if known.against and split:
+            raise UsageError(
+                f"--against received only {known.against}, as the shell splits words at spaces; "
+                f"put the mode and its precision in single quotes: --against '{known.against} "
+                f"{split[0]}'"
+            )
+        super().check_surplus(known, surplus, studies)
 
 
 def text(rows: pd.DataFrame) -> str:
@@ -152,7 +173,7 @@ def _joined(values: Iterable[object] | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = cli.parser("analysis.table", __doc__)
+    parser = cli.parser("analysis.table", __doc__, _Parser)
     parser.add_argument(
         "--csv", action="store_true", help="every column (results/README.md), full precision"
     )

@@ -36,6 +36,6 @@ def reason(error: Exception, model: Model) -> str | None:
 
 def _gave_up() -> str:
     """With torch's reason to compile the last time, where it recorded one."""
-    reasons = compilation_log.recompile_reasons(get_compilation_metrics())
-    why = f"; its last reason: {reasons[-1]}" if reasons else ""
+    last = compilation_log.last_recompile_reason(get_compilation_metrics())
+    why = f"; its last reason: {last}" if last else ""
     return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)

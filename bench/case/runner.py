@@ -113,7 +113,7 @@ def _timed(
     findings = judge.columns(findings)
     candidate = enter(subject, case.variant, case, device, plan)
     findings = _describe(candidate, findings)
-    if plan.fills_cache and candidate.facts.compiled.cache_misses:
+    if plan.fills_cache and findings.compiler_cache_misses:
         raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
     if plan.untuned and candidate.facts.tuned_nothing:
         raise Ended("skipped", backends.UNTUNED.format(other=plan.untuned), findings)

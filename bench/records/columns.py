@@ -109,6 +109,12 @@ class Checks:
 class Compilations:
     """What torch recorded of the compilations of the first call; null where there was none."""
 
+    compiler_cache_hits: int | None = nullable(
+        "graphs whose code came from the compiler's cache on disk"
+    )
+    compiler_cache_misses: int | None = nullable(
+        "graphs whose code was not in that cache and was generated"
+    )
     compile_phases_s: str | None = nullable(
         "JSON: seconds of each phase of compiling, without those inside it: dynamo (tracing), aot "
         "(AOTAutograd), inductor, kernels (compiling generated C++ or Triton code), autotune; "
@@ -302,12 +308,6 @@ class GeneratedCode:
     )
     bytes_accessed: int | None = nullable(
         "bytes that all of these read and write, as counted by the compiler"
-    )
-    compiler_cache_hits: int | None = nullable(
-        "graphs whose code came from the compiler's cache on disk"
-    )
-    compiler_cache_misses: int | None = nullable(
-        "graphs whose code was not in that cache and was generated"
     )
 
 

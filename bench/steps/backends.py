@@ -25,7 +25,6 @@ class Compiled:
     graphs: int
     autotuned: int
     graph_skips: int  # graphs that the compiler runs without CUDA graphs
-    cache_misses: int = 0  # graphs whose code was not in the compiler's cache on disk
 
     @property
     def compilations(self) -> int:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import NoReturn
-
-from tqdm import tqdm
 
 from modescope.bench.records import leftovers
 from modescope.bench.records.environment import place
@@ -18,6 +14,7 @@ from modescope.bench.sweep import jobs
 from modescope.bench.sweep.executors import Submission
 from modescope.bench.sweep.host import releases
 from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.progress_bar import named, progress_bar
 from modescope.bench.sweep.record_attempt import ALONE, Place, measure
 from modescope.bench.sweep.resume import Reuse, found
 from modescope.bench.sweep.settings.request import Request
@@ -58,19 +55,19 @@ def _measured(todo: list[Job], request: Request) -> Iterator[str]:
     if order == "random":
         random.Random(plan.seed).shuffle(todo)
     earlier = found(todo, request)
-    for line in reasons(earlier.reuses, earlier.outdated):
+    for line in _reasons(earlier.reuses, earlier.outdated):
         print(line)
     yield from (reuse.run_id for reuse in earlier.reuses if reuse.run_id)
     missing = [n for n, reuse in enumerate(earlier.reuses) if reuse.run_id is None]
-    with tqdm(total=len(missing), unit="case", disable=None, leave=False) as bar:
+    with progress_bar(len(missing), "case") as bar:
         for position in missing:
             job = todo[position]
             place = Place(order, position) if len(todo) > 1 else ALONE
-            yield measure(job, partial(_show_phase, bar, job.label), place)
+            yield measure(job, named(bar, job.label), place)
             bar.update()
 
 
-def reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
+def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
     """Lines about reused rows, and reasons for measuring cases again."""
     reused = sum(reuse.run_id is not None for reuse in reuses)
     if reused:
@@ -80,7 +77,3 @@ def reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
     if outdated:
         rows = "1 earlier row" if outdated == 1 else f"{outdated} earlier rows"
         yield f"not reusing {rows} of an older version of modescope"
-
-
-def _show_phase(bar: tqdm[NoReturn], label: str, phase: str) -> None:
-    bar.set_description(f"{label}: {phase}")

@@ -34,10 +34,10 @@ NEVER_NULL = {
 
 COLUMNS = (
     *("schema_version", *NEVER_NULL, "environment_id", "budget_settings"),
-    *("profile", "memory", "max_error", "flags", "versus_block", *COMPARED),
+    *("profile", "memory", "max_error", "flags", "versus_block", "versus_state", *COMPARED),
 )
 
-ADDED = ("versus_block",)
+ADDED = ("versus_block", "versus_state")
 """Columns that older files of this schema lack."""
 
 EarlierRow = dict[str, Any]
@@ -50,6 +50,7 @@ class Reuse:
     run_id: str | None
     why_not: str | None = None
     versus_block: int | None = None  # of the reusable row
+    versus_state: str | None = None  # of the reusable row
 
 
 class Earlier:
@@ -80,7 +81,7 @@ class Earlier:
         if row["status"] not in FINAL and retry:
             return Reuse(None, f"status was {row['status']}")
         rows.remove(row)
-        return Reuse(row["run_id"], versus_block=row.get("versus_block"))
+        return Reuse(row["run_id"], None, row.get("versus_block"), row.get("versus_state"))
 
     def _note_block(self, block: int | None) -> None:
         if block is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modescope.analysis.compare import command as comparing
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.sweep.settings import command_line
@@ -34,9 +35,11 @@ def parse(words: Sequence[str]) -> Arguments:
     """The command line taken apart; UsageError for a side that is missing, or given twice."""
     place = words.index("--") if "--" in words else len(words)
     ours, settings = words[:place], words[place + 1 :]
-    sides = [match for word in ours if (match := _SIDE.fullmatch(word))]
-    options = tuple(word for word in ours if not _SIDE.fullmatch(word))
-    _check_places(options, settings)
+    free = comparing.surplus(ours)  # no options of the comparison
+    sides = [match for word in free if (match := _SIDE.fullmatch(word))]
+    named = [match[0] for match in sides]
+    options = tuple(word for word in ours if word not in named)
+    _check_places([word for word in free if word not in named], settings)
     states = {
         side: _only(side, [match[2] for match in sides if match[1] == side]) for side in SIDES
     }
@@ -51,10 +54,14 @@ def parse(words: Sequence[str]) -> Arguments:
     )
 
 
-def _check_places(options: Sequence[str], settings: Sequence[str]) -> None:
-    """UsageError for a setting before `--`, or a side after it."""
-    for word in options:
-        is_setting = command_line.is_override(word) and "==" not in word  # as in --where
+def _check_places(surplus: Sequence[str], settings: Sequence[str]) -> None:
+    """UsageError for a setting before `--`, or a side after it.
+
+    `surplus`: words before `--` that are no side and belong to no option. One with `==` is a part
+    of an expression that the shell split, which the comparison explains.
+    """
+    for word in surplus:
+        is_setting = command_line.is_override(word) and "==" not in word
         if is_setting or word in command_line.SWEEP:
             raise UsageError(
                 f"{word} stands before --, where the two sides and options of the comparison are; "

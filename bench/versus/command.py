@@ -96,7 +96,7 @@ def _measured(asked: Arguments, requests: Sequence[Request]) -> list[Path]:
     with ExitStack() as stack:
         states = [state(side, asked.states[side], stack) for side in SIDES]
         if any(one.source for one in states):
-            sources.targets(requests)  # a mistake shows before anything is started
+            sources.of_user(requests)  # a mistake shows before anything is started
         for one in states:
             if one.note:
                 print(f"note: {one}: {one.note}")
@@ -118,14 +118,16 @@ def _prepared(
 ) -> dict[str, Prepared]:
     """What each side will measure; both find out at the same time, as nothing is timed yet."""
     ours = source_id()
+    theirs = {}
     for side, process in processes.items():
         mine = [of_side(request, study, side) for request in requests]
-        asked = sources.targets(requests) if process.state.source else []
-        process.ask("prepare", mine, ours, asked)
+        theirs[side] = sources.of_user(requests) if process.state.source else []
+        process.ask("prepare", mine, ours, sources.distinct(theirs[side]))
     prepared = {}
     for side, process in processes.items():
-        prepared[side] = process.answer()
-        sources.check(process.state, prepared[side].origins)
+        answer: Prepared = process.answer()
+        sources.check(process.state, theirs[side], answer.origins)
+        prepared[side] = measuring.of_state(answer, process.state)
     return prepared
 
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import NoReturn
-
-from tqdm import tqdm
+from dataclasses import dataclass, replace
 
 from modescope.bench.records.environment import place as place_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.host import releases
+from modescope.bench.sweep.progress_bar import named, progress_bar
 from modescope.bench.sweep.record_attempt import Place
 from modescope.bench.sweep.resume import Reuse
 from modescope.bench.versus.processes import Process
 from modescope.bench.versus.schedule import SIDES, Turn, turns
+from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Prepared
 
 
@@ -31,6 +29,19 @@ class Sitting:
     turns: Mapping[int, Turn]
     blocks: Mapping[int, int]  # by replicate: its number in the records
     order: str  # random | given
+
+
+def of_state(prepared: Prepared, state: State) -> Prepared:
+    """What a side will measure, without reuse of rows that a versus measured of another state."""
+    reuses = tuple(_of_state(reuse, state) for reuse in prepared.found.reuses)
+    return replace(prepared, found=replace(prepared.found, reuses=reuses))
+
+
+def _of_state(reuse: Reuse, state: State) -> Reuse:
+    if reuse.versus_block is None or state.is_recorded_as(reuse.versus_state):
+        return reuse
+    was = f"was {reuse.versus_state}" if reuse.versus_state else "of the earlier row is unknown"
+    return Reuse(None, f"the state {was}")
 
 
 def planned(old: Prepared, new: Prepared, order: str) -> Sitting:
@@ -61,13 +72,13 @@ def measured(
     sitting: Sitting, processes: Mapping[str, Process], prepared: Mapping[str, Prepared]
 ) -> Iterator[str]:
     """Measures each turn; yields run ids once their rows are on disk. Shows a bar on stderr."""
-    with tqdm(total=len(sitting.turns), unit="process", disable=None, leave=False) as bar:
+    with progress_bar(len(sitting.turns), "process") as bar:
         for position, turn in sitting.turns.items():
             process, job = processes[turn.side], prepared[turn.side].jobs[turn.job]
             block = sitting.blocks[job.plan.replicate]
             place = Place(sitting.order, position, block, turn.side, process.state.name)
             process.ask("measure", turn.job, place)
-            yield process.answer(partial(_show_phase, bar, f"{turn.side} {job.label}"))
+            yield process.answer(named(bar, f"{turn.side} {job.label}"))
             bar.update()
 
 
@@ -88,7 +99,7 @@ def heading(processes: Mapping[str, Process], prepared: Mapping[str, Prepared]) 
     )
     torch = {prepared[side].jobs[0].environment.torch_version for side in SIDES}
     lines += filter(None, map(releases.warning, sorted(torch, key=str)))
-    if _are_the_same(prepared["old"], prepared["new"]):
+    if _are_the_same(processes, prepared):
         lines.append(
             "the same state on both sides: what changes is what this machine calls a change"
         )
@@ -131,14 +142,14 @@ def _check_cases(old: Prepared, new: Prepared) -> None:
             )
 
 
-def _are_the_same(old: Prepared, new: Prepared) -> bool:
-    """Whether nothing differs that could make results differ."""
-    return [job.environment for job in old.jobs] == [job.environment for job in new.jobs]
+def _are_the_same(processes: Mapping[str, Process], prepared: Mapping[str, Prepared]) -> bool:
+    """Whether nothing differs that could make results differ, such as packages of interpreters."""
+    old, new = (
+        (processes[side].state.python, [job.environment for job in prepared[side].jobs])
+        for side in SIDES
+    )
+    return old == new
 
 
 def _counted(number: int, one: str, more: str) -> str:
     return f"{number} {one if number == 1 else more}"
-
-
-def _show_phase(bar: tqdm[NoReturn], label: str, phase: str) -> None:
-    bar.set_description(f"{label}: {phase}")

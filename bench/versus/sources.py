@@ -14,29 +14,40 @@ from modescope.bench.versus.worker import Origin
 KEYS = ("model.target", "model.loss")
 """Settings that may name a function of the user's."""
 
+Functions = tuple[tuple[str, str], ...]
+"""The settings of a case that name a function of the user's, each with its name."""
 
-def targets(requests: Sequence[Request]) -> list[tuple[str, str]]:
-    """The settings that name a function of the user's, with its name; each once.
+
+def of_user(requests: Sequence[Request]) -> list[Functions]:
+    """The user's functions in each case; what several cases share once.
 
     Raises UsageError for a case without any, which no state of the user's code can change.
     """
-    found: dict[tuple[str, str], None] = {}
+    found: dict[Functions, None] = {}
     for request in requests:
         model = request.config["model"]
         named = [(key, str(model[key.partition(".")[2]])) for key in KEYS]
-        theirs = [one for one in named if ":" in one[1] and not one[1].startswith(BUILT_IN)]
+        theirs = tuple(one for one in named if ":" in one[1] and not one[1].startswith(BUILT_IN))
         if not theirs:
             raise UsageError(
                 f"model={option(model)} comes with modescope, of which one checkout measures both "
                 "sides, so no revision or folder changes it; measure a model of yours "
                 "(model=custom model.target=my_package.my_module:build), or name two interpreters"
             )
-        found |= dict.fromkeys(theirs)
+        found[theirs] = None
     return list(found)
 
 
-def check(state: State, origins: Sequence[Origin]) -> None:
-    """UsageError if the user's functions are not of the state that is to be measured."""
+def distinct(cases: Sequence[Functions]) -> list[tuple[str, str]]:
+    """The functions of all cases, each once."""
+    return list(dict.fromkeys(one for functions in cases for one in functions))
+
+
+def check(state: State, cases: Sequence[Functions], origins: Sequence[Origin]) -> None:
+    """UsageError if the user's functions are not of the state that is to be measured.
+
+    Of each case one function must be: its model may be another package's, its loss the user's.
+    """
     if state.source is None:
         return
     source = state.source.resolve()
@@ -48,13 +59,15 @@ def check(state: State, origins: Sequence[Origin]) -> None:
                 "tree, not of the revision; start in the folder from which your package is "
                 "imported, or put that folder on PYTHONPATH"
             )
-    if not any(origin.file and Path(origin.file).resolve().is_relative_to(source)
-               for origin in origins):  # fmt: skip
-        origin = origins[0]
-        raise UsageError(
-            f"{state}: {origin.key}={origin.target} is imported from {origin.file}, not from "
-            f"{_named(state)}; {_advice(state)}"
-        )
+    files = {(origin.key, origin.target): origin.file for origin in origins}
+    for functions in cases:
+        of_case = [files[one] for one in functions]
+        if not any(file and Path(file).resolve().is_relative_to(source) for file in of_case):
+            key, target = functions[0]
+            raise UsageError(
+                f"{state}: {key}={target} is imported from {of_case[0]}, not from "
+                f"{_named(state)}; {_advice(state)}"
+            )
 
 
 def _is_hidden(file: str | None, state: State) -> bool:

@@ -16,6 +16,8 @@ from pathlib import Path
 from modescope.bench.records.errors import UsageError
 from modescope.bench.versus import interpreters, revisions
 
+REVISION = "git:"
+
 
 @dataclass(frozen=True)
 class State:
@@ -33,6 +35,18 @@ class State:
     def __str__(self) -> str:
         """`old=git:main`."""
         return f"{self.side}={self.typed}"
+
+    def is_recorded_as(self, name: str | None) -> bool:
+        """Whether a row that records `name` may be of this state.
+
+        An environment does not say which other packages an interpreter has, so its path must be
+        equal, like that of a folder. Two commits may have the same files, and rows are reused only
+        where the source of the model is the same (`sweep.resume`), so any revision is accepted.
+        """
+        if name is None:
+            return False
+        both_revisions = self.name.startswith(REVISION) and name.startswith(REVISION)
+        return both_revisions or name == self.name
 
 
 def state(side: str, typed: str, stack: ExitStack) -> State:
@@ -89,7 +103,7 @@ def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
 
 
 KINDS: dict[str, Callable[[str, str, str, ExitStack], State]] = {
-    "git:": _revision,
+    REVISION: _revision,
     "dir:": _folder,
 }
 """Prefixes of a side, and what makes its state. Anything else is the path of an interpreter."""

@@ -16,6 +16,7 @@ SIDES = "tests/analysis/compare/rules/test_sides.py"
 SCHEDULE = "tests/bench/versus/test_schedule.py"
 STATES = "tests/bench/versus/test_states.py"
 VERSUS = "tests/bench/versus/test_command.py"
+ARGUMENTS = "tests/bench/versus/test_arguments.py"
 
 COMPARISONS = (
     Fault(
@@ -220,5 +221,40 @@ COMPARISONS = (
         "FAILED = NOT_COMPARED",
         "FAILED = 1",
         (f"{VERSUS}::test_a_missing_side_ends_with_status_2",),
+    ),
+    Fault(
+        "rows of another interpreter are reused",
+        "bench/versus/measuring.py",
+        "    if reuse.versus_block is None or state.is_recorded_as(reuse.versus_state):\n",
+        "    if True:\n",
+        (f"{VERSUS}::test_rows_of_another_interpreter_are_not_reused",),
+    ),
+    Fault(
+        "a revision is any state",
+        "bench/versus/states.py",
+        "self.name.startswith(REVISION) and name.startswith(REVISION)",
+        "self.name.startswith(REVISION)",
+        (f"{STATES}::test_what_a_state_is_recorded_as",),
+    ),
+    Fault(
+        "two interpreters are the same state",
+        "bench/versus/measuring.py",
+        "(processes[side].state.python, [",
+        "(None, [",
+        (f"{VERSUS}::test_two_interpreters_are_not_the_same_state",),
+    ),
+    Fault(
+        "one model of a folder vouches for those of others",
+        "bench/versus/sources.py",
+        "of_case = [files[one] for one in functions]",
+        "of_case = [*files.values()]",
+        (f"{STATES}::test_each_model_must_be_of_the_folder",),
+    ),
+    Fault(
+        "the value of an option is taken for a setting",
+        "bench/versus/arguments.py",
+        "free = comparing.surplus(ours)",
+        "free = list(ours)",
+        (f"{ARGUMENTS}::test_values_of_options_are_no_settings_and_no_sides",),
     ),
 )

@@ -158,11 +158,28 @@ CONDITIONS = (
         ("tests/bench/timing/test_calibration.py::test_marks_are_read_behind_a_held_device",),
     ),
     Fault(
+        "a drift is planted in too few rounds to be seen",
+        "bench/tools/selfcheck/disturbances.py",
+        "(SURE / 1.5 / tau) ** 2",
+        "(SURE / 3 / tau) ** 2",
+        (
+            "tests/bench/tools/test_selfcheck.py::"
+            "test_a_drift_is_planted_in_as_many_rounds_as_show_it",
+        ),
+    ),
+    Fault(
         "a disturbance of the case alone reaches the baseline, too",
         "bench/tools/selfcheck/disturbances.py",
         "lengthened(other, _nothing if each.case_alone else blocks.slowdown, device)",
         "lengthened(other, blocks.slowdown, device)",
         ("tests/bench/tools/test_selfcheck.py::test_a_disturbance_of_the_case_alone_is_flagged",),
+    ),
+    Fault(
+        "a condition of the machine is simulated",
+        "bench/tools/selfcheck/disturbances.py",
+        "if each.condition is not nullcontext:",
+        'if each.flag == "contended":',
+        ("tests/bench/tools/test_selfcheck.py::test_conditions_of_the_machine_are_not_simulated",),
     ),
     Fault(
         "no wait where nothing is planted",

@@ -24,6 +24,16 @@ EVIDENCE = (
         (f"{LOG}::test_a_real_recompilation_has_torchs_reason",),
     ),
     Fault(
+        "the last reason is the last that is new",
+        "bench/steps/evidence/compilation_log.py",
+        "    reasons = _recompile_reasons(compilations)\n",
+        "    reasons = recompile_reasons(compilations)\n",
+        (
+            f"{LOG}::test_the_last_reason_may_have_come_before",
+            "tests/bench/case/test_compiler_failures.py",
+        ),
+    ),
+    Fault(
         "compiled graphs counted as Python around them",
         "bench/case/profiler/facts.py",
         "sum(each.self_ns for each in wrappers)",

@@ -32,7 +32,7 @@ MODE = (
     Fault(
         "a first call that fills the cache is measured as warm",
         "bench/case/runner.py",
-        "if plan.fills_cache and candidate.facts.compiled.cache_misses:",
+        "if plan.fills_cache and findings.compiler_cache_misses:",
         "if False:",
         (f"{RUNNER}::test_a_first_call_that_fills_the_cache_ends_there",),
     ),
@@ -49,6 +49,27 @@ MODE = (
         "if value in typed.get(key, values)",
         "if value in values",
         ("tests/bench/sweep/settings/test_sweeps.py::test_a_further_sweep_is_narrowed",),
+    ),
+    Fault(
+        "a further sweep has the precision of a baseline that is off",
+        "bench/sweep/settings/sweeps.py",
+        'if not key.startswith("baseline.")}',
+        "}",
+        ("tests/bench/sweep/settings/test_sweeps.py::test_a_further_sweep_is_narrowed",),
+    ),
+    Fault(
+        "a further sweep loses the baselines beside one that is off",
+        "bench/sweep/settings/sweeps.py",
+        "if on else []",
+        "if on == baselines else []",
+        ("tests/bench/sweep/settings/test_sweeps.py::test_a_further_sweep_is_narrowed",),
+    ),
+    Fault(
+        "values that a further sweep computes stay as they are written",
+        "bench/sweep/settings/sweeps.py",
+        "to_container(config.experiment.further, resolve=True)",
+        "to_container(config.experiment.further)",
+        ("tests/bench/sweep/settings/test_sweeps.py",),
     ),
     Fault(
         "the compiler is imported for a case that compiles nothing",

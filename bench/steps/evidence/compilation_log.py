@@ -7,9 +7,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from torch._dynamo.utils import CompilationMetrics, get_compilation_metrics
+from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
 from modescope.bench.records.columns import Compilations
 from modescope.bench.records.progress import shortened
@@ -43,9 +42,11 @@ class CompilationWatch:
 @contextmanager
 def watch() -> Iterator[CompilationWatch]:
     """Reads afterwards what torch recorded of the compilations inside, the last 64 of them."""
-    watched, new = CompilationWatch(), record()
+    watched, new, (hits, misses) = CompilationWatch(), record(), _cache()
     yield watched
-    watched.columns = _columns(new())
+    hits_after, misses_after = _cache()
+    if compilations := new():
+        watched.columns = _columns(compilations, hits_after - hits, misses_after - misses)
 
 
 def record() -> Callable[[], list[CompilationMetrics]]:
@@ -60,18 +61,29 @@ def record() -> Callable[[], list[CompilationMetrics]]:
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
     """Why code was compiled again, each reason once: the guard that failed, and its place."""
+    return _distinct(_recompile_reasons(compilations))
+
+
+def last_recompile_reason(compilations: Iterable[CompilationMetrics]) -> str | None:
+    """Why code was compiled again the last time that torch recorded a reason; None without any."""
+    reasons = _recompile_reasons(compilations)
+    return reasons[-1] if reasons else None
+
+
+def _recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
     reasons = (each.recompile_reason for each in compilations)
-    return _distinct(_guard(each) for each in reasons if each)
+    return [_text(_guard(each)) for each in reasons if each]
 
 
-def _columns(compilations: list[CompilationMetrics]) -> Compilations:
-    if not compilations:
-        return Compilations()
-    skips = _distinct(each.cudagraph_skip_reason for each in compilations)
+def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> Compilations:
+    """`hits` and `misses`: those of the compiler's cache on disk."""
+    skips = (each.cudagraph_skip_reason for each in compilations)
     return Compilations(
+        compiler_cache_hits=hits,
+        compiler_cache_misses=misses,
         compile_phases_s=json.dumps(_phases_s(compilations)),
         recompile_reasons=json.dumps(recompile_reasons(compilations)),
-        cudagraph_skip_reasons=json.dumps(skips),
+        cudagraph_skip_reasons=json.dumps(_distinct(_text(each) for each in skips if each)),
     )
 
 
@@ -95,10 +107,18 @@ def _time_us(compilation: CompilationMetrics, column: str) -> float:
     return float(getattr(compilation, column, None) or 0.0)
 
 
-def _distinct(reasons: Iterable[Any]) -> list[str]:
-    """Reasons in order, each once and shortened; torch puts a compilation's id before some."""
-    texts = (shortened(_unnumbered(each), LONGEST_REASON) for each in reasons if each)
+def _cache() -> tuple[int, int]:
+    counts = counters["inductor"]
+    return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
+
+
+def _text(reason: str) -> str:
+    """The reason, shortened; torch puts a compilation's id before some."""
+    return shortened(_unnumbered(reason), LONGEST_REASON)
 
 
 def _guard(reason: str) -> str:

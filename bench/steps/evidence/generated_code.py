@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
-from torch._dynamo.utils import counters
 from torch._inductor import metrics
 from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import BaseSchedulerNode
@@ -58,29 +57,20 @@ def watch() -> Iterator[CodeWatch]:
     """
     watched = CodeWatch()
     bytes_before = metrics.num_bytes_accessed
-    hits, misses = _cache()
     saving = mock.patch.object(GraphLowering, "save_output_code", watched.code.append)
     with saving, _bytes_counted():
         yield watched
-    hits_after, misses_after = _cache()
     text = "\n".join(watched.code)
     columns = GeneratedCode(
         generated_kernels=len(KERNEL_CALL.findall(text)),
         extern_calls=len(EXTERN_CALL.findall(text)),
         fallback_kernels=json.dumps(list(dict.fromkeys(FALLBACK.findall(text)))),
         bytes_accessed=metrics.num_bytes_accessed - bytes_before or None,
-        compiler_cache_hits=hits_after - hits,
-        compiler_cache_misses=misses_after - misses,
     )
     watched.generated = Generated(0, GeneratedCode(), None)
     if watched.code:
         symbolic_sizes = len(SYMBOLIC_SIZE.findall(text))
         watched.generated = Generated(len(watched.code), columns, symbolic_sizes)
-
-
-def _cache() -> tuple[int, int]:
-    counts = counters["inductor"]
-    return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
 
 
 @contextmanager

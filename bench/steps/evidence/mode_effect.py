@@ -47,7 +47,6 @@ def compiled_so_far() -> Compiled:
         graphs=counters["stats"]["unique_graphs"],
         autotuned=sum(counters["inductor"][name] for name in AUTOTUNE_COUNTERS),
         graph_skips=counters["inductor"]["cudagraph_skips"],
-        cache_misses=counters["inductor"]["fxgraph_cache_miss"],
     )
 
 

@@ -100,6 +100,8 @@ def setting_for(word: str) -> str | None:
         return f"{key}={value}"
     if setting := switch(word):
         return setting
+    if _as_key(word) in settings():  # threads, which is an experiment, too
+        return None
     for group, options in groups().items():
         for option in options:
             if plain(word) == plain(option):

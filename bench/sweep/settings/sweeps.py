@@ -25,7 +25,9 @@ from omegaconf import DictConfig, OmegaConf
 from modescope.bench.records.cores import quota_cores, usable_cores
 from modescope.bench.sweep.settings.override_values import values_of
 
-NO_BASELINE = "baseline.mode=none"
+BASELINE_MODE = "baseline.mode"
+OFF = "none"
+"""The baseline mode with which a case has no baseline, and no other setting of one."""
 
 Values = dict[str, list[str]]
 """Keys and the values over which they are swept, as they are written."""
@@ -36,7 +38,9 @@ Jobs = list[list[str]]
 
 def with_further(sweeper: Any, config: DictConfig) -> Sweeper:
     """Makes Hydra's basic sweeper also make the further sweeps of the experiment in `config`."""
-    listed: Any = OmegaConf.to_container(config.experiment.further) if config.experiment else []
+    listed: Any = []
+    if config.experiment:
+        listed = OmegaConf.to_container(config.experiment.further, resolve=True)
     every = [_values(_parsed(one)) for one in listed]
     sweeper.split_arguments = partial(_batches, sweeper.split_arguments, len(sweeper.params), every)
     return sweeper  # type: ignore[no-any-return]
@@ -56,27 +60,40 @@ def _batches(
     first, typed = _values(overrides[:of_experiment]), _values(overrides[of_experiment:])
     batches = split(overrides, max_batch_size)
     for values in every:
-        if kept := narrowed(values, typed, first):
-            own = _parsed(kept)
-            (jobs,) = split([*overrides, *own], None)
-            batches.append([_effective(job, own) for job in jobs])
+        for kept in narrowed(values, typed, first):
+            batches += split([*overrides, *_parsed(kept)], None)
     return batches
 
 
-def narrowed(further: Values, typed: Values, first: Values) -> Values | None:
-    """What a further sweep varies beside the settings of the command; None: it is left out.
+def narrowed(further: Values, typed: Values, first: Values) -> list[Values]:
+    """What a further sweep varies beside the settings of the command; empty: it is left out.
 
     A key that the first sweep does not vary, such as dtype, is what the further sweep is for: if
     the command sets it, the first sweep already has the command's values, and this one is left out.
     Of a key that both vary, such as mode, the values that the command also has are kept; without
-    any, too, the sweep is left out.
+    any, too, the sweep is left out. Where the command switches the baseline off, settings of the
+    baseline are left out; beside other baselines that makes two sweeps.
     """
     kept = {}
     for key, values in further.items():
         if key in typed and key not in first:
-            return None
+            return []
         kept[key] = [value for value in values if value in typed.get(key, values)]
-    return kept if all(kept.values()) else None
+    if not all(kept.values()):
+        return []
+    return _by_baseline(kept, (first | typed | kept).get(BASELINE_MODE, []))
+
+
+def _by_baseline(values: Values, baselines: Sequence[str]) -> list[Values]:
+    """The sweep with baselines, and apart from it the one in which the baseline is off."""
+    if OFF not in baselines:
+        return [values]
+    on = [mode for mode in baselines if mode != OFF]
+    sweeps = [values | {BASELINE_MODE: on}] if on else []
+    without = {key: each for key, each in values.items() if not key.startswith("baseline.")}
+    if without or BASELINE_MODE in values:
+        sweeps.append(without | {BASELINE_MODE: [OFF]})
+    return sweeps
 
 
 def thread_counts() -> str:
@@ -102,13 +119,7 @@ def _values(overrides: Sequence[Override]) -> Values:
 def _parsed(values: Mapping[str, object]) -> list[Override]:
     """A mapping of keys to values as overrides; several values are a list or a text with commas."""
     texts = [
-        f"{key}={','.join(each) if isinstance(each, list) else each}"
+        f"{key}={','.join(map(str, each)) if isinstance(each, list) else each}"
         for key, each in values.items()
     ]
     return OverridesParser.create().parse_overrides(texts)
-
-
-def _effective(job: list[str], further: Sequence[Override]) -> list[str]:
-    """A further sweep's job without a baseline's dtype where the command switches that off."""
-    own = {each.input_line for each in further if each.key_or_group.startswith("baseline.")}
-    return [word for word in job if not (NO_BASELINE in job and word in own)]

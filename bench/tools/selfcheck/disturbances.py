@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from statistics import mean
+
+import numpy as np
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.stats import estimates
+from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.paired import paired
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, percent
@@ -22,13 +26,14 @@ FALSE_FLAGS = 0.05
 RESOLVED = 0.02 / 6
 """Half-width of the interval of a comparison that is disturbed, a sixth of the planted 2 %.
 
-How small a disturbance a test of n rounds detects depends on their noise as the interval does, so
-a disturbance of fixed size needs more rounds where the noise is larger. For normal noise of
-standard deviation s, Kendall's tau has z = 0.42 d sqrt(n) / s for a step of d and two thirds of it
-for a ramp that ends at d, and the interval of the median a half-width of 2.46 s / sqrt(n). At a
-sixth z is 6.2 for both planted sizes, where DRIFT_P needs 2.8.
+How small a disturbance shows in n rounds depends on their noise, so one of a fixed size needs more
+rounds where the noise is larger.
 """
-MOST_ROUNDS = 600  # with more, noise above 4 % would take minutes
+SURE = 5.8
+"""The z of Kendall's tau for a planted drift: 2.8 for DRIFT_P, and 3 more, so that chance hides it
+in one of a thousand comparisons."""
+SHUFFLES = 20  # of the calm rounds, whose own order is chance
+MOST_ROUNDS = 1000  # with more, a noisy machine would take minutes
 CALL_S, NOISE = 250e-6, 0.02  # of the simulated step; a round's median has half the noise
 
 
@@ -103,10 +108,13 @@ def _ratio_row(title: str, trials: list[Trial]) -> CheckRow:
 
 
 def simulated_disturbances(setting: Setting) -> Iterator[CheckRow]:
-    """The disturbances, and none, on a simulated clock, which has no drift of its own."""
+    """The disturbances, and none, on a simulated clock, which has no drift of its own.
+
+    Without those that need a condition of the machine, of which a simulated clock sees nothing.
+    """
     n = setting.count(30, 300)
     for each in (CALM, *DISTURBANCES):
-        if each.flag == "contended":
+        if each.condition is not nullcontext:
             continue
         trials = [_simulated_race(each, seed) for seed in setting.seeds(n, each.name)]
         if each.flag is None:
@@ -148,10 +156,28 @@ class _Blocks:
 
 
 def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
-    """Equal steps under a disturbance, in as many rounds as resolve it (RESOLVED)."""
+    """Equal steps under a disturbance, in as many rounds as show it (RESOLVED, SURE)."""
     calm = _race(replace(each, slowdown=CALM.slowdown), setting, seed, FIXED_ROUNDS)
     rounds = estimates.rounds_for(calm.ratio, FIXED_ROUNDS, RESOLVED, FIXED_ROUNDS, MOST_ROUNDS)
+    if each.flag == "drift":
+        rounds = max(rounds, _rounds_of_drift(each, calm.log_ratios, seed))
     return _race(each, setting, seed, rounds + rounds % 2)  # whole pairs of mirrored rounds
+
+
+def _rounds_of_drift(each: Disturbance, log_ratios: Sequence[float], seed: int) -> int:
+    """The rounds in which the planted drift has a z of SURE, at most MOST_ROUNDS.
+
+    It is added to the rounds of a calm comparison in random order, since what tau finds depends on
+    more of their distribution than the interval of a median does. tau has z = 1.5 tau sqrt(n).
+    """
+    played = np.arange(len(log_ratios)) / len(log_ratios)
+    planted = np.array([math.log1p(each.slowdown(share, False)) for share in played])
+    draw = np.random.default_rng(seed)
+    effects = [
+        diagnostics.drift(draw.permutation(log_ratios) - planted) for _ in range(SHUFFLES)
+    ]  # fmt: skip
+    tau = -mean(effect.statistic for effect in effects if effect is not None)
+    return math.ceil(min(MOST_ROUNDS, (SURE / 1.5 / tau) ** 2)) if tau > 0 else MOST_ROUNDS
 
 
 def _race(each: Disturbance, setting: Setting, seed: int, rounds: int) -> Trial:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tqdm import tqdm
 
@@ -57,6 +58,7 @@ class Trial:
     flags: tuple[str, ...]
     timed_s: float
     watched: bool = True  # whether the system reports the load of other processes
+    log_ratios: tuple[float, ...] = field(default=(), repr=False)  # baseline over case, by round
 
     @property
     def sign(self) -> int:
@@ -98,7 +100,9 @@ def trial_of(rounds: Rounds) -> Trial:
     assert ratio is not None
     assert rounds.timed_s is not None
     flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
-    return Trial(ratio, flags, rounds.timed_s)
+    pairs = zip(case_s, baseline_s or (), strict=True)
+    log_ratios = tuple(math.log(theirs / ours) for ours, theirs in pairs)
+    return Trial(ratio, flags, rounds.timed_s, log_ratios=log_ratios)
 
 
 def seeds(setting: Setting, n: int, title: str) -> Iterator[int]:

@@ -215,7 +215,9 @@ def test_a_first_call_that_fills_the_cache_ends_there(
     plan = replace(smoke(), fills_cache=True)
     first, second = (runner.run(silent, case(model(scaled), COMPILE), plan) for _ in range(2))
     assert (first.status, first.findings.latency_rounds_s) == (CACHE_FILLED, None)
+    assert first.findings.compiler_cache_misses == 1
     assert second.status == "ok"
+    assert (second.findings.compiler_cache_hits, second.findings.compiler_cache_misses) == (1, 0)
 
 
 @pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])

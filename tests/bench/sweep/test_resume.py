@@ -15,7 +15,7 @@ from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.resume import COLUMNS, Earlier, Reuse
+from modescope.bench.sweep.resume import ADDED, COLUMNS, Earlier, Reuse
 from tests.helpers import made_up_records
 from tests.helpers.made_up_records import BUDGET, blank_record, part, record
 
@@ -59,6 +59,7 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "memory": True,
         "max_error": None,
         "versus_block": None,
+        "versus_state": None,
         "flags": (),
         "status": "ok",
     }
@@ -254,15 +255,16 @@ def test_rows_of_an_older_schema_are_counted_and_not_reused(tmp_path: Path) -> N
 
 
 def test_the_block_of_a_reusable_row_and_the_last_block_are_known(tmp_path: Path) -> None:
-    measured(tmp_path, "20260301", versus_block=3)
-    measured(tmp_path, "20260302", versus_block=2)
-    measured(tmp_path, "20260303", case_id="another", versus_block=7)
+    measured(tmp_path, "20260301", versus_block=3, versus_state="dir:a")
+    measured(tmp_path, "20260302", versus_block=2, versus_state="dir:b")
+    measured(tmp_path, "20260303", case_id="another", versus_block=7, versus_state="dir:b")
     earlier = Earlier(tmp_path)
-    assert earlier.find(JOB, retry=True) == Reuse("20260302", versus_block=2)
+    reuse = earlier.find(JOB, retry=True)
+    assert reuse == Reuse("20260302", versus_block=2, versus_state="dir:b")
     assert earlier.last_block == 7
 
 
 def test_a_file_from_before_versus_is_reused(tmp_path: Path) -> None:
     path = measured(tmp_path, "20260301")
-    pq.write_table(pq.ParquetFile(path).read().drop_columns(["versus_block"]), path)
+    pq.write_table(pq.ParquetFile(path).read().drop_columns([*ADDED]), path)
     assert Earlier(tmp_path).find(JOB, retry=True) == Reuse("20260301")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import scipy.stats
 import torch
+from numpy.typing import NDArray
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import Rounds
@@ -29,7 +32,7 @@ from modescope.bench.timing.timers import Timing, latency
 from modescope.bench.tools.selfcheck import __main__ as program
 from modescope.bench.tools.selfcheck import disturbances, exact, races, theory, trials
 from modescope.bench.tools.selfcheck.checks import CHECKS
-from modescope.bench.tools.selfcheck.disturbances import Disturbance
+from modescope.bench.tools.selfcheck.disturbances import DISTURBANCES, Disturbance
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, quantile
 from modescope.bench.tools.selfcheck.trials import FIXED_ROUNDS, Trial, adaptive, race
 from modescope.bench.tools.testbed import corunners
@@ -251,6 +254,17 @@ def test_disturbances_on_a_simulated_clock_are_flagged_where_the_ratio_changes()
     assert [row.holds for row in rows] == [True] * 6
 
 
+def test_conditions_of_the_machine_are_not_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Setting, "count", lambda self, quick, thorough: 2)
+    planted = (
+        Disturbance("of the machine", "drift", condition=lambda: corunners.co_runners(1)),
+        Disturbance("of the clock", "contended"),
+    )
+    monkeypatch.setattr(disturbances, "DISTURBANCES", planted)
+    rows = disturbances.simulated_disturbances(QUICK)
+    assert [row.check.partition(":")[0] for row in rows] == ["no disturbance", "of the clock"]
+
+
 def test_flags_without_a_disturbance_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "DRIFT_P", 0.5)
     monkeypatch.setattr(diagnostics, "RATIO_DRIFT", 0.0)
@@ -368,10 +382,17 @@ RAMP = [SPIN_S * (1 + round_ / FIXED_ROUNDS) for round_ in range(FIXED_ROUNDS)]
 
 
 @pytest.mark.parametrize(
-    ("half_width", "rounds"), [(0.001, FIXED_ROUNDS), (0.005, 270), (0.1, 600)]
+    ("half_width", "flag", "rounds"),
+    [
+        (0.001, None, FIXED_ROUNDS),
+        (0.005, None, 270),
+        (0.1, None, disturbances.MOST_ROUNDS),
+        (0.001, "drift", 444),
+        (0.1, "drift", disturbances.MOST_ROUNDS),
+    ],
 )
 def test_a_disturbed_comparison_has_the_rounds_that_its_noise_needs(
-    half_width: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+    half_width: float, flag: str | None, rounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A half-width of a sixth of 2 %: (0.005 * 300)**2 times the 120 rounds of the calm one."""
     races_of: list[tuple[float, int]] = []
@@ -381,8 +402,28 @@ def test_a_disturbed_comparison_has_the_rounds_that_its_noise_needs(
         return _trial(1 / (1 + half_width), 1 + half_width)
 
     monkeypatch.setattr(disturbances, "_race", kept)
-    _disturbed(Disturbance("a ramp", None, _doubling))
+    monkeypatch.setattr(disturbances, "_rounds_of_drift", lambda *arguments: 443)
+    _disturbed(Disturbance("a ramp", flag, _doubling))
     assert races_of == [(0.0, FIXED_ROUNDS), (1.0, rounds)]
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.04])
+@pytest.mark.parametrize("each", [d for d in DISTURBANCES if d.flag == "drift"], ids=str)
+def test_a_drift_is_planted_in_as_many_rounds_as_show_it(each: Disturbance, noise: float) -> None:
+    """Half of the rounds are interrupted: the median is known well, and the drift is not."""
+    draw = np.random.default_rng(0)
+
+    def ratios(rounds: int) -> NDArray[np.float64]:
+        return draw.normal(0, noise, rounds) * draw.choice([0.3, 3.0], rounds)
+
+    flagged = 0
+    for seed in range(40):
+        rounds = max(FIXED_ROUNDS, disturbances._rounds_of_drift(each, ratios(FIXED_ROUNDS), seed))
+        planted = [math.log1p(each.slowdown(i / rounds, False)) for i in range(rounds)]
+        effect = diagnostics.drift(ratios(rounds) - planted)
+        assert effect is not None
+        flagged += effect.p < diagnostics.DRIFT_P
+    assert flagged >= 38
 
 
 def test_a_disturbance_follows_the_rounds(played: list[Rounds]) -> None:

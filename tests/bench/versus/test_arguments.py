@@ -30,6 +30,17 @@ def test_without_settings_the_usual_case_and_study() -> None:
 
 
 @pytest.mark.parametrize(
+    "option",
+    [("--where", "~autocast"), ("--where", "mode=='x'"), ("--json", "threads=2.json"),
+     ("--json", "old=a.json"), ("--html=a=b.html",)],
+)  # fmt: skip
+def test_values_of_options_are_no_settings_and_no_sides(option: tuple[str, ...]) -> None:
+    assert parse([*option, *BOTH]) == parse([*BOTH, *option]) == Arguments(
+        {"old": "git:main", "new": "dir:."}, option, (), "main"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "old= is missing"),
@@ -38,6 +49,8 @@ def test_without_settings_the_usual_case_and_study() -> None:
         (["old=", "new=a"], "old= names nothing"),
         (["old=a", "old=b", "new=c"], "old= is given 2 times"),
         ([*BOTH, "mode=eager"], "mode=eager stands before --"),
+        ([*BOTH, "~shape.batch"], "~shape.batch stands before --"),
+        ([*BOTH, "--github", "mode=eager"], "mode=eager stands before --"),
         ([*BOTH, "-m", "mode=eager"], "-m stands before --"),
         (["--", *BOTH], "old=git:main stands after --"),
         ([*BOTH, "--", "study=a", "study=b"], "study= is given 2 times"),

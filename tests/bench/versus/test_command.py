@@ -102,6 +102,15 @@ def bench(
         remembered.cache_clear()
 
 
+@pytest.fixture
+def interpreters(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three that can measure, in the current folder."""
+    for name in ("a", "b", "c"):
+        Path(name).touch()
+        Path(name).chmod(0o755)
+    monkeypatch.setattr("modescope.bench.versus.interpreters.problem", lambda python: None)
+
+
 Versus = Callable[..., Answer]
 
 
@@ -219,12 +228,27 @@ def test_a_case_that_fails_on_the_new_side_alone_is_a_regression(
 
 
 def test_the_same_state_on_both_sides_is_named(versus: Versus, bench: Bench) -> None:
+    theirs = bench.worlds["new"].model_file
     bench.worlds["new"].model_file = bench.worlds["old"].model_file
     answer = versus(*SWEEP, "replicates=3", new="dir:old-code")
     assert answer.status == 0, answer.err
     assert "the same state on both sides" in answer.out
     assert "the same code on both sides" in answer.out
-    assert "the same state" not in versus(*SWEEP, "replicates=3").out
+    bench.worlds["new"].model_file = theirs
+    answer = versus(*SWEEP, "replicates=3")
+    assert answer.status == 0, answer.err
+    assert "the same state" not in answer.out
+
+
+@pytest.mark.parametrize(("new", "same"), [("./a", True), ("./b", False)])
+def test_two_interpreters_are_not_the_same_state(
+    versus: Versus, bench: Bench, interpreters: None, new: str, same: bool
+) -> None:
+    """Packages that an environment does not record may differ."""
+    bench.worlds["new"].model_file = bench.worlds["old"].model_file
+    answer = versus(*SWEEP, old="./a", new=new)
+    assert answer.status == 0, answer.err
+    assert ("the same state on both sides" in answer.out) is same
 
 
 # Reuse
@@ -283,6 +307,20 @@ def test_going_back_to_an_earlier_state_measures_again(
     answer = versus(*SWEEP)
     assert "the two sides were not measured in turns" in answer.out
     assert len(bench.turns) == 4
+
+
+def test_rows_of_another_interpreter_are_not_reused(
+    versus: Versus, bench: Bench, interpreters: None
+) -> None:
+    versus(*SWEEP, old="./a", new="./b")
+    answer = versus(*SWEEP, old="./c", new="./b")
+    assert (answer.status, answer.err) == (0, "")
+    assert "measuring 2 again on both sides: old: the state was ./a" in answer.out
+    assert len(bench.turns) == 4
+    assert [row["versus_state"] for row in of_sides()["old"]].count("./c") == 2
+    again = versus(*SWEEP, old="./c", new="./b")
+    assert "reusing 4 of 4 processes" in again.out
+    assert bench.turns == []
 
 
 def test_rows_of_ordinary_sweeps_are_not_reused(versus: Versus, bench: Bench) -> None:

@@ -17,6 +17,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.versus import interpreters, revisions, sources
 from modescope.bench.versus.states import State, state
 from modescope.bench.versus.worker import Origin
+from tests.helpers.commands import Ask
 from tests.helpers.paths import ROOT
 from tests.helpers.repositories import Repository, repository
 
@@ -237,29 +238,75 @@ def of_folder(folder: Path, hidden: Path | None = None) -> State:
     return State("old", "git:main" if hidden else "dir:x", "", Path(), (), folder, hidden)
 
 
+TARGET = ("model.target", "net:build")
+
+
 def origin(file: Path, *others: Path) -> Origin:
-    return Origin("model.target", "net:build", str(file), tuple(map(str, others)))
+    return Origin(*TARGET, str(file), tuple(map(str, others)))
 
 
 def test_a_model_of_another_folder_is_refused(tmp_path: Path) -> None:
     here, elsewhere = of_folder(tmp_path / "here"), tmp_path / "elsewhere" / "net.py"
-    sources.check(here, [origin(tmp_path / "here" / "net.py", elsewhere)])
+    sources.check(here, [(TARGET,)], [origin(tmp_path / "here" / "net.py", elsewhere)])
     with pytest.raises(UsageError) as error:
-        sources.check(here, [origin(elsewhere)])
+        sources.check(here, [(TARGET,)], [origin(elsewhere)])
     assert f"old=dir:x: model.target=net:build is imported from {elsewhere}" in str(error.value)
 
 
 def test_a_loss_of_the_folder_is_enough(tmp_path: Path) -> None:
     loss = Origin("model.loss", "mine:loss", str(tmp_path / "here" / "mine.py"), ())
-    sources.check(of_folder(tmp_path / "here"), [origin(tmp_path / "net.py"), loss])
+    functions = (TARGET, (loss.key, loss.target))
+    sources.check(of_folder(tmp_path / "here"), [functions], [origin(tmp_path / "net.py"), loss])
+
+
+def test_each_model_must_be_of_the_folder(tmp_path: Path) -> None:
+    """Another one would be the same code on both sides."""
+    here, elsewhere = of_folder(tmp_path / "here"), tmp_path / "elsewhere" / "theirs.py"
+    theirs = Origin("model.target", "theirs:build", str(elsewhere), ())
+    cases = [(TARGET,), ((theirs.key, theirs.target),)]
+    with pytest.raises(UsageError) as error:
+        sources.check(here, cases, [origin(tmp_path / "here" / "net.py"), theirs])
+    assert f"model.target=theirs:build is imported from {elsewhere}" in str(error.value)
+
+
+def test_the_functions_of_each_case_are_read_from_its_settings(ask: Ask) -> None:
+    arguments = ("-m", "model=custom", "model.target=mine:build,theirs:build", "mode=eager,no_grad")
+    cases = sources.of_user(ask(*arguments))
+    assert cases == [(("model.target", f"{name}:build"),) for name in ("mine", "theirs")]
+    assert sources.distinct([*cases, (*cases[0], ("model.loss", "mine:loss"))]) == [
+        *(("model.target", f"{name}:build") for name in ("mine", "theirs")),
+        ("model.loss", "mine:loss"),
+    ]
 
 
 def test_no_file_of_the_working_tree_is_measured_as_a_revision(tmp_path: Path) -> None:
     tree, repo = tmp_path / "tree", tmp_path / "repo"
-    sources.check(of_folder(tree, repo), [origin(tree / "net.py", tmp_path / "other.py")])
+    known = of_folder(tree, repo)
+    sources.check(known, [(TARGET,)], [origin(tree / "net.py", tmp_path / "other.py")])
     with pytest.raises(UsageError, match=r"imports .*repo/parts.py of the working tree"):
-        sources.check(of_folder(tree, repo), [origin(tree / "net.py", repo / "parts.py")])
+        sources.check(known, [(TARGET,)], [origin(tree / "net.py", repo / "parts.py")])
 
 
 def test_an_interpreter_may_import_from_anywhere(tmp_path: Path) -> None:
-    sources.check(State("old", "python", "", Path(), ()), [origin(tmp_path / "net.py")])
+    sources.check(State("old", "python", "", Path(), ()), [], [origin(tmp_path / "net.py")])
+
+
+# What a row was measured as
+
+
+@pytest.mark.parametrize(
+    ("name", "recorded", "same"),
+    [
+        ("/a/python", "/a/python", True),
+        ("/a/python", "/b/python", False),
+        ("/a/python", None, False),
+        ("dir:a", "dir:a", True),
+        ("dir:a", "dir:b", False),
+        ("dir:a", "/a/python", False),
+        ("git:main (0123)", "git:HEAD~1 (4567)", True),  # whose model has the same source
+        ("git:main (0123)", "/a/python", False),
+        ("/a/python", "git:main (0123)", False),
+    ],
+)
+def test_what_a_state_is_recorded_as(name: str, recorded: str | None, same: bool) -> None:
+    assert State("old", name, name, Path(), ()).is_recorded_as(recorded) is same

@@ -35,7 +35,7 @@ from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.records.columns import GeneratedCode
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.evidence import generated_code
+from modescope.bench.steps.evidence import compilation_log, generated_code
 from modescope.bench.steps.evidence.generated_code import Generated
 from modescope.bench.steps.phases.inference import ONE_CALL
 from tests.helpers.probe_models import variant
@@ -117,12 +117,11 @@ def test_operators_that_the_compiler_leaves_to_torch_are_named_once() -> None:
 
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     _, first = compiled(16)
-    with generated_code.watch() as watch:
+    with compilation_log.watch() as log, generated_code.watch() as watch:
         with_kernel_events(lambda: chain(16, COMPILE))
-    again = watch.generated.columns
-    assert (again.compiler_cache_hits, again.compiler_cache_misses) == (1, 0)
-    usual: dict[str, Any] = {"compiler_cache_hits": 0, "compiler_cache_misses": 1}
-    assert replace(again, **usual) == replace(first.columns, **usual)
+    found = log.columns
+    assert (found.compiler_cache_hits, found.compiler_cache_misses) == (1, 0)
+    assert watch.generated.columns == first.columns
 
 
 def test_of_the_compilers_nodes_only_bytes_are_read(
@@ -134,9 +133,9 @@ def test_of_the_compilers_nodes_only_bytes_are_read(
         BaseSchedulerNode, "_get_estimated_runtime", lambda self: estimated.append(self)
     )
     torch.compiler.reset()
-    with generated_code.watch() as watch:
+    with compilation_log.watch() as log, generated_code.watch() as watch:
         chain(5, COMPILE)()
-    assert watch.generated.columns.compiler_cache_misses == 1, "code from the cache is not read"
+    assert log.columns.compiler_cache_misses == 1, "code from the cache is not read"
     assert watch.generated.columns.bytes_accessed == 4 * (2 * BATCH * WIDTH + WIDTH)
     assert estimated == metrics.node_runtimes == metrics.nodes_num_elem == []
 

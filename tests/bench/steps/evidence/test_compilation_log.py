@@ -15,7 +15,7 @@ from modescope.bench.steps.evidence import compilation_log, mode_effect
 
 
 def phases_s(*compilations: CompilationMetrics) -> dict[str, float]:
-    found = compilation_log._columns(list(compilations)).compile_phases_s
+    found = compilation_log._columns(list(compilations), hits=0, misses=1).compile_phases_s
     assert found is not None
     phases: dict[str, float] = json.loads(found)
     return phases
@@ -83,9 +83,21 @@ def test_a_reason_is_the_guard_that_failed_and_its_place(recorded: str, kept: st
     assert compilation_log.recompile_reasons([compilation(recompile_reason=recorded)]) == [kept]
 
 
+@pytest.mark.parametrize(
+    ("reasons", "last"),
+    [
+        (["0/1: a changed", "0/2: b changed", "0/3: a changed", None], "a changed"),
+        ([None], None),
+    ],
+)
+def test_the_last_reason_may_have_come_before(reasons: list[str | None], last: str | None) -> None:
+    recorded = [compilation(recompile_reason=reason) for reason in reasons]
+    assert compilation_log.last_recompile_reason(recorded) == last
+
+
 def test_reasons_against_a_graph_are_kept() -> None:
     skipped = compilation(cudagraph_skip_reason="skipping cudagraphs due to cpu device (x)")
-    found = compilation_log._columns([FORWARD, skipped])
+    found = compilation_log._columns([FORWARD, skipped], hits=0, misses=1)
     assert json.loads(found.cudagraph_skip_reasons or "") == [
         "skipping cudagraphs due to cpu device (x)"
     ]

@@ -12,7 +12,7 @@ from modescope.bench.records.cases import Case
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings import sweeps
 from modescope.bench.sweep.settings.request_to_case import resolve
-from modescope.bench.sweep.settings.sweeps import narrowed
+from modescope.bench.sweep.settings.sweeps import Values, narrowed
 from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
 
@@ -84,15 +84,30 @@ def test_without_a_baseline_its_precision_is_left_out(cases: Cases, baselines: s
 @pytest.mark.parametrize(
     ("further", "typed", "expected"),
     [
-        ({"dtype": ["bf16"], "mode": ["a", "b"]}, {}, {"dtype": ["bf16"], "mode": ["a", "b"]}),
-        ({"mode": ["a", "b"]}, {"mode": ["b", "c"]}, {"mode": ["b"]}),
-        ({"mode": ["a", "b"]}, {"mode": ["c"]}, None),
-        ({"mode": ["a"]}, {"shape.batch": ["8"]}, {"mode": ["a"]}),
-        ({"dtype": ["bf16"], "mode": ["a"]}, {"dtype": ["bf16"]}, None),
+        ({"dtype": ["bf16"], "mode": ["a", "b"]}, {}, [{"dtype": ["bf16"], "mode": ["a", "b"]}]),
+        ({"mode": ["a", "b"]}, {"mode": ["b", "c"]}, [{"mode": ["b"]}]),
+        ({"mode": ["a", "b"]}, {"mode": ["c"]}, []),
+        ({"mode": ["a"]}, {"shape.batch": ["8"]}, [{"mode": ["a"]}]),
+        ({"dtype": ["bf16"], "mode": ["a"]}, {"dtype": ["bf16"]}, []),
+        (
+            {"dtype": ["bf16"], "baseline.dtype": ["fp32"]},
+            {"baseline.mode": ["none"]},
+            [{"dtype": ["bf16"], "baseline.mode": ["none"]}],
+        ),
+        (
+            {"dtype": ["bf16"], "baseline.dtype": ["fp32"]},
+            {"baseline.mode": ["none", "a", "b"]},
+            [
+                {"dtype": ["bf16"], "baseline.dtype": ["fp32"], "baseline.mode": ["a", "b"]},
+                {"dtype": ["bf16"], "baseline.mode": ["none"]},
+            ],
+        ),
+        ({"baseline.dtype": ["fp32"]}, {"baseline.mode": ["none"]}, []),
+        ({"baseline.mode": ["none"]}, {}, [{"baseline.mode": ["none"]}]),
     ],
-)
+)  # fmt: skip
 def test_a_further_sweep_is_narrowed(
-    further: dict[str, list[str]], typed: dict[str, list[str]], expected: object
+    further: Values, typed: Values, expected: list[Values]
 ) -> None:
     assert narrowed(further, typed, first={"mode": ["a", "b"]}) == expected
 
@@ -125,6 +140,17 @@ def test_an_experiment_of_the_users_own_has_further_sweeps(
     assert {each.budget.name for each in requests} == {"smoke"}
 
 
+@pytest.mark.parametrize("written", ["'1,2'", "[1, 2]", "'${thread_counts:}'"])
+def test_values_of_a_further_sweep_are_a_text_a_list_or_computed(
+    ask: Ask, theirs: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setattr(sweeps, "usable_cores", lambda: 2)
+    monkeypatch.setattr(sweeps, "quota_cores", lambda: None)
+    requests = ask(*theirs(f"experiment: {{further: [{{threads: {written}, mode: eager}}]}}"))
+    further = requests[2:]  # after eager and amp
+    assert [each.config["threads"] for each in further] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "content",
     ["experiment: {further: 5}", "experiment: {further: [bf16]}", "experiment: {other: []}",
@@ -136,6 +162,13 @@ def test_a_mistake_in_a_further_sweep_is_refused(
     with pytest.raises(UsageError) as refused:
         ask(*theirs(content))
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_an_unknown_name_in_a_further_sweep_is_refused(
+    ask: Ask, theirs: Callable[[str], list[str]]
+) -> None:
+    with pytest.raises(UsageError, match="no_such"):
+        ask(*theirs("experiment: {further: [{threads: '${no_such:}'}]}"))
 
 
 @pytest.mark.parametrize(
