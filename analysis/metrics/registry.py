@@ -109,9 +109,6 @@ METRICS = (
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
-    Metric("speedup_processes", column("_ratio_count"), "processes", "neither",
-           "number of processes that have a speedup, out of replicates: one whose baseline was "
-           "wrong or not in effect has none"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
            "the same for latency_s"),
     Metric("speedup_same_grad", part("_same_grad", "value"), "1", "higher",

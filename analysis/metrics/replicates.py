@@ -22,6 +22,8 @@ _COUNTS = {
     "a 95 % interval), or the interval within the process (one). Latencies of fewer than five "
     "processes are uncertain. Stored columns come from the least trusted process, for example one "
     "that was not in effect, or whose results could not be checked",
+    "speedup_processes": "number of these that have a speedup; one whose baseline was wrong or "
+    "not in effect has none",
     "replicates_not_ok": "number of processes of the case that did not end ok; they are ignored",
 }
 _IDS = {"process_run_ids": "run_id of every process of the case, whatever its status, joined by ;"}
@@ -34,8 +36,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
-    `_latency_spread`, `_ratio_spread`; and `_ratio_count`, the number of processes with a speedup,
-    which one without a right baseline lacks.
+    `_latency_spread`, `_ratio_spread`.
     """
     table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
     case = list(select.CASE)
@@ -51,8 +52,8 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
         name: select.per_row(shown, (one[name] for one in cases), dtype)
         for name, dtype in _COMBINED.items()
     }
-    table = shown.drop(columns="_ok").assign(**columns).reset_index(drop=True)
-    table = table.copy()  # defragmented, or pandas warns when many columns are added
+    stored = shown.drop(columns=["_ok", *columns], errors="ignore")
+    table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
     return table.assign(apart=identity.apart(table))
 
 
@@ -60,7 +61,6 @@ _COMBINED = {
     **dict.fromkeys((*ESTIMATES, "_flags"), "object"),
     **{f"{name}_spread": "float64" for name in SPREADS},
     "_rounds": "float64",
-    "_ratio_count": "int64",
     **dict.fromkeys(_COUNTS, "int64"),
     **dict.fromkeys(_IDS, "str"),
 }
@@ -93,8 +93,8 @@ def _combined(columns: dict[str, list[Any]], case: Sequence[int]) -> dict[str, A
         "_flags": list(dict.fromkeys(chain.from_iterable(of_case["_flags"]))),
         **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
         "_rounds": min(counts, default=None),
-        "_ratio_count": len(values["_ratio"]),
         "replicates": ok,
+        "speedup_processes": len(values["_ratio"]),
         "replicates_not_ok": len(case) - ok,
         "process_run_ids": ";".join(of_case["run_id"]),
     }

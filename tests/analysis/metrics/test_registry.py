@@ -360,6 +360,8 @@ def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:
     rows = derive(runs)
     pd.testing.assert_frame_equal(rows[before.columns], before)
     added = set(rows.columns) - set(before.columns)
-    counted = {"replicates", "replicates_not_ok", "process_run_ids", "apart"}
+    counted = {
+        "replicates", "speedup_processes", "replicates_not_ok", "process_run_ids", "apart",
+    }  # fmt: skip
     assert added == counted | {metric.name for metric in METRICS}
     assert [list(values) for name in LISTS for values in rows[name]] == [[]] * 4
