@@ -408,7 +408,9 @@ def test_a_disturbed_comparison_has_the_rounds_that_its_noise_needs(
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.04])
-@pytest.mark.parametrize("each", [d for d in DISTURBANCES if d.flag == "drift"], ids=str)
+@pytest.mark.parametrize(
+    "each", [d for d in DISTURBANCES if d.flag == "drift"], ids=lambda each: each.name
+)
 def test_a_drift_is_planted_in_as_many_rounds_as_show_it(each: Disturbance, noise: float) -> None:
     """Half of the rounds are interrupted: the median is known well, and the drift is not."""
     draw = np.random.default_rng(0)
