@@ -57,8 +57,8 @@ class Trial:
     ratio: Estimate  # speedup of the case over the baseline
     flags: tuple[str, ...]
     timed_s: float
+    log_ratios: tuple[float, ...] = field(repr=False)  # baseline over case, by round
     watched: bool = True  # whether the system reports the load of other processes
-    log_ratios: tuple[float, ...] = field(default=(), repr=False)  # baseline over case, by round
 
     @property
     def sign(self) -> int:

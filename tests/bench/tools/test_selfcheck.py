@@ -168,7 +168,8 @@ def test_an_interval_of_another_level_fails_the_check(
 
 def _trial(low: float, high: float, *flags: str, timed_s: float = 0.1) -> Trial:
     estimate = Estimate((low * high) ** 0.5, low, high)
-    return Trial(estimate, flags, timed_s)
+    noise = np.random.default_rng(0).normal(math.log(estimate.value), 0.02, FIXED_ROUNDS)
+    return Trial(estimate, flags, timed_s, tuple(noise))
 
 
 def _outcomes(check: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch) -> dict[str, bool | None]:
