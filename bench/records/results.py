@@ -20,6 +20,8 @@ SCHEMA_VERSION = 3
 """Increased when a column's name, unit or meaning changes, or what ids are made of; see
 `analysis.load.migrations`."""
 
+REVISION = "git:"
+"""How `versus_state` of a revision begins."""
 
 CACHE_FILLED = "cache_filled"
 """Status of a `Result` after a first call that filled the compiler's cache; never of a row."""

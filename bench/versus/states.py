@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.results import REVISION
 from modescope.bench.versus import interpreters, revisions
-
-REVISION = "git:"
 
 
 @dataclass(frozen=True)

@@ -176,5 +176,22 @@ def test_a_row_measured_in_two_environments_counts_in_the_newer_one(
     study = save([*older, *newer], tmp_path / "both")
     assert command.main([str(study), "same", "--where", 'mode == "eager"']) == 0
     out = capsys.readouterr().out
-    assert "OLD: 3 processes of earlier environments are left out" in out
+    assert "OLD: 3 older processes are left out: of each row, the environment" in out
     assert "the same code on both sides" in out
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "left_out"),
+    [("/a/python", "/b/python", 2), ("git:main (01)", "git:main (23)", 0), (None, "dir:a", 2)],
+)
+def test_a_row_measured_in_two_states_counts_in_the_later_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], earlier: str | None, later: str,
+    left_out: int,
+) -> None:  # fmt: skip
+    """Two revisions of equal files are one state: their environments tell others apart."""
+    first = processes(7, count=5, modes=("eager",), versus_state=earlier)
+    again = processes(8, count=3, modes=("eager",), versus_state=later)
+    study = save([*first, *again], tmp_path / "both")
+    assert command.main([str(study), "same", "--where", 'mode == "eager"']) == 0
+    noted = f"OLD: {left_out} older processes are left out"
+    assert (noted in capsys.readouterr().out) is bool(left_out)

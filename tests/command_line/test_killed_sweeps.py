@@ -16,9 +16,9 @@ pytestmark = pytest.mark.slow
 
 SWEEP = [
     *("-m", "budget=smoke", "model=pointwise", "shape=small", "profile=false", "memory=false"),
-    *("mode=eager,no_grad", "replicates=30"),
+    *("mode=eager,no_grad", "replicates=20"),
 ]
-PROCESSES = 60  # two modes, thirty times each: more than are measured before the last kill
+PROCESSES = 40  # two modes, twenty times each: more than are measured before the last kill
 
 SEED = 20260301
 LONGEST_WAIT_S = 0.12  # about the duration of a case: the kill may come at any moment of one

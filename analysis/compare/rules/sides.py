@@ -16,6 +16,7 @@ from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
+from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
 """Columns in which a row of one side equals its partner on the other."""
@@ -113,24 +114,37 @@ def _read(label: str, folder: Path, allowed: Collection[str]) -> Side:
         raise UsageError(
             f"{label}: {folder}/runs holds no run; measure one with `python run.py study=NAME`"
         )
-    return newest_environment(Side(label, str(folder), latest(runs.table)))
+    return as_measured_last(Side(label, str(folder), latest(runs.table)))
 
 
-def newest_environment(side: Side) -> Side:
-    """Each row in the environment that it was measured in last; a note says what is left out."""
-    table = side.processes
+def as_measured_last(side: Side) -> Side:
+    """Each row in the environment, and in the state of versus, that it was measured in last.
+
+    A note says what is left out.
+    """
+    table = side.processes.assign(_state=side.processes["versus_state"].map(_state))
     last = table.sort_values("started_at").drop_duplicates([*MATCH], keep="last")
-    kept = table.merge(last[[*MATCH, "environment"]], on=[*MATCH, "environment"])
+    alike = [*MATCH, "environment", "_state"]
+    kept = table.merge(last[alike], on=alike).drop(columns="_state")
     older = len(table) - len(kept)
     if not older:
         return side
-    count = numbers.counted(
-        older, "process of an earlier environment is", "processes of earlier environments are"
-    )
+    count = numbers.counted(older, "older process is", "older processes are")
     note = (
-        f"{side.label}: {count} left out; of each row the environment that was measured last counts"
+        f"{side.label}: {count} left out: of each row, the environment and the state that were "
+        "measured last count"
     )
     return Side(side.label, side.folder, kept, (*side.notes, note))
+
+
+def _state(recorded: str | None) -> str:
+    """What two rows of one interpreter or folder have in common.
+
+    Revisions may have the same files; where they do not, the environment's letter differs.
+    """
+    if not isinstance(recorded, str):
+        return ""
+    return REVISION if recorded.startswith(REVISION) else recorded
 
 
 def _matching(sides: Sequence[Side], where: str) -> list[Side]:
