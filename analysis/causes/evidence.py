@@ -166,11 +166,15 @@ def change(row: Row, plain: Row | None) -> Change | None:
     """The parts of a call that differ from plain eager's; None where one of them is unknown.
 
     The two rows are separate processes, so each is related to its own baseline, paired within the
-    rounds of its process. The intervals are the worst case of all intervals.
+    rounds of its process. The intervals are the worst case of all intervals. Where the row is split
+    by its profile, plain eager is, too: a profile counts more as overhead than the clocks do.
     """
     if plain is None:
         return None
-    before, after = _parts(plain), _parts(row)
+    share = overhead_share(plain)
+    if _is_by_profile(row):
+        share = _with_profile(share, _profiled_overhead(plain))
+    before, after = _parts(plain, share), _parts(row, overhead_share(row))
     if before is None or after is None:
         return None
     overhead, work = difference(before[0], after[0]), difference(before[1], after[1])
@@ -178,9 +182,23 @@ def change(row: Row, plain: Row | None) -> Change | None:
     return Change(overhead, work) if known else None  # type: ignore[arg-type]
 
 
-def _parts(row: Row) -> tuple[Estimate | None, Estimate | None] | None:
+def _is_by_profile(row: Row) -> bool:
+    """Whether the value of `overhead_share` is the profile's."""
+    if phrases.on_cuda(row) or _profiled_overhead(row) is None:
+        return False
+    return is_compiled(row) or _within_a_call(of_columns(row, "dispatch_share")) is None
+
+
+def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
+    """The profile's share, with an interval that holds both."""
+    if clocked is None or profiled is None:
+        return clocked
+    (one, other), (low, high) = ends_of(clocked), ends_of(profiled)
+    return Estimate(profiled.value, min(one, low), max(other, high))
+
+
+def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate | None] | None:
     """Overhead and work of a call, in parts of the call of the baseline in the same process."""
-    share = overhead_share(row)
     if share is None or row["speedup_ci_low"] is None:
         return None
     length = quotient(ONE, of_columns(row, "speedup"))

@@ -138,18 +138,15 @@ def _fewer(case: Case) -> str:
 def _less_work(case: Case) -> str:
     """What makes the kernels themselves cheaper on this device."""
     row = case.row
-    lower = [
-        one for one in case.siblings
-        if one["dtype"] in ("bf16", "fp16") and row["dtype"] == "fp32"
-        and one["speedup_ci_low"] > row["speedup_ci_high"]
-    ]  # fmt: skip
-    if lower:
-        best = max(lower, key=lambda one: one["speedup_ci_low"])
-        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
-    sets = row["cpu_instructions"]
     if row["dtype"] != "fp32":
         return "Only less work, or a faster device, helps."
-    if phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split())):
+    lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
+    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
+    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
+        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
+    sets = row["cpu_instructions"]
+    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
+    if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
     return "Only less work, more threads or a faster device help."
 

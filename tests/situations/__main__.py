@@ -18,7 +18,9 @@ from tests.helpers.paths import ROOT
 from tests.situations import page, recorded, table
 from tests.situations.answers import Answer, answers
 
-KEPT = ROOT / "results/reference/amd-epyc-avx2-2-cores/situations"
+REFERENCE = ROOT / "results/reference"
+KEPT = REFERENCE / "intel-xeon-2-cores/situations"
+WITHOUT_BF16 = REFERENCE / "amd-epyc-avx2-2-cores/situations"
 SETTINGS = ("budget=quick", "trace_max_mb=0")
 
 
@@ -33,12 +35,12 @@ def measure(study: Path) -> None:
 
 
 def answered(study: Path) -> list[Answer]:
-    """The answers of all situations, recorded ones included, complaints in their order."""
+    """The answers of all situations, kept and made-up ones included, complaints in their order."""
     with tempfile.TemporaryDirectory() as folder:
         of_gpu = list(answers(recorded.study(Path(folder)), recorded.COMPLAINTS))
-    here = list(answers(study, (*table.COMPLAINTS, *table.OTHERS)))
-    count = len(table.COMPLAINTS)
-    return [*sorted([*here[:count], *of_gpu], key=page.number), *here[count:]]
+    here = answers(study, (*table.COMPLAINTS, *table.OTHERS))
+    every = [*here, *of_gpu, *answers(WITHOUT_BF16, table.ELSEWHERE)]
+    return sorted(every, key=page.number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

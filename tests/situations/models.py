@@ -18,8 +18,18 @@ def tiny() -> Built:
 
 
 def product() -> Built:
-    """One matrix product of 34 MFLOP: nothing to fuse, and hardly any overhead."""
+    """One matrix product of 34 MFLOP: nothing to fuse."""
     return nn.Linear(1024, 1024), (torch.randn(16, 1024),)
+
+
+def large_product() -> Built:
+    """One matrix product of 268 MFLOP, beside which all overhead is small."""
+    return nn.Linear(1024, 1024), (torch.randn(128, 1024),)
+
+
+def layer() -> Built:
+    """A matrix product of 268 MFLOP and a GELU: compiling takes seconds, and has little to fuse."""
+    return nn.Sequential(nn.Linear(1024, 1024), nn.GELU()), (torch.randn(128, 1024),)
 
 
 def perceptron() -> Built:

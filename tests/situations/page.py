@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,10 +21,9 @@ FIRST = "## Complaints, and what is said of them"
 """The heading from which on the page is generated."""
 
 
-def number(answer: Answer) -> int:
-    """The number of a complaint, which orders them."""
-    assert isinstance(answer.situation, Complaint)
-    return answer.situation.number
+def number(answer: Answer) -> float:
+    """The number of a complaint, which orders them; other cases follow."""
+    return answer.situation.number if isinstance(answer.situation, Complaint) else math.inf
 
 
 def generated(study: Path, answers: Sequence[Answer]) -> str:
@@ -36,7 +36,7 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
         *(line for one in complaints for line in _block(one)),
         "## Other cases, and what is said of them\n",
-        f"{_right(others)} name no cause that is not there. The same machine.\n",
+        f"{_right(others)} name no cause that is not there.\n",
         *(line for one in others for line in _block(one)),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -61,7 +61,7 @@ def _machine(rows: pd.DataFrame) -> str:
     versions = f"torch {row['torch_version']}, Python {row['python_version']}"
     busy = sum("contended" in phrases.flags(one) for one in phrases.as_rows(rows))
     beside = f"beside other programs in {busy} of {len(rows)} rows"
-    return f"{place}; {versions}; {' and '.join(days)}; {beside}."
+    return f"{place}, unless a heading says otherwise; {versions}; {' and '.join(days)}; {beside}."
 
 
 def _block(answer: Answer) -> Iterator[str]:

@@ -66,7 +66,7 @@ def test_memory_of_compiling_is_compared_with_a_steady_call(tmp_path: Path) -> N
     assert text == (
         "the first call takes 400 MiB more memory, in eager 4.00 MiB; a steady call needs 10.0 MiB."
     )
-    assert _memory(tmp_path / "little", 60, 10) == []
+    assert _memory(tmp_path / "little", 30, 10) == []
     assert _memory(tmp_path / "large", 400, 300) == []
 
 

@@ -17,7 +17,7 @@ from tests.situations import page, recorded, table
 from tests.situations.answers import Answer, answers, fault
 from tests.situations.table import Complaint, Measured, Other
 
-SITUATIONS = (*table.COMPLAINTS, *recorded.COMPLAINTS, *table.OTHERS)
+SITUATIONS = (*table.COMPLAINTS, *recorded.COMPLAINTS, *table.OTHERS, *table.ELSEWHERE)
 NUMBERS = {1, 2, 3, 4, 8, 9, 10, 11, 12, 14}
 """Of complaints that one case shows: 5 to 7 need calls that vary, 13 needs two studies."""
 
@@ -27,16 +27,7 @@ def answered() -> Sequence[Answer]:
     return program.answered(program.KEPT)
 
 
-UNDECIDED = {"slow, with one thread of two"}
-"""Its kept rows were measured beside other programs, where threads are not compared."""
-
-
-def _kept(one: Measured) -> Any:
-    undecided = pytest.mark.xfail(one.title in UNDECIDED, reason="measure it on an idle machine")
-    return pytest.param(one, marks=undecided, id=one.title)
-
-
-@pytest.mark.parametrize("one", [_kept(one) for one in SITUATIONS])
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.title) for one in SITUATIONS])
 def test_the_causes_of_a_situation_are_right(one: Measured, answered: Sequence[Answer]) -> None:
     (answer,) = (each for each in answered if each.situation == one)
     assert answer.fault is None, answer.printed

@@ -41,13 +41,13 @@ MEMORY = {
         "the first call takes 400 MiB more memory, in eager 4.00 MiB; a steady call needs 10.0 "
         "MiB.",
         silent={
-            "less than 64 MiB more than in eager": last(setup_peak_bytes=67 * MIB),
+            "less than 32 MiB more than in eager": last(setup_peak_bytes=35 * MIB),
             "less than twice a steady call": last(peak_bytes=201 * MIB),
             "nothing is compiled": last(compile="none"),
             "eager's is unknown": first(setup_peak_bytes=None),
         },
         still={
-            "64 MiB more than in eager": last(setup_peak_bytes=69 * MIB),
+            "32 MiB more than in eager": last(setup_peak_bytes=37 * MIB),
             "twice a steady call": last(peak_bytes=199 * MIB),
         },
     ),
