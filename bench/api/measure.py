@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from numbers import Real
 from statistics import median
 from typing import Any
 
@@ -83,7 +84,8 @@ def measure(
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
-    _check(baseline, candidate, {"seconds": seconds, "half_width": half_width, "margin": margin})
+    numbers = {"seconds": seconds, "half_width": half_width, "margin": margin}
+    _check(baseline, candidate, numbers, tensors)
     begin = time.perf_counter()
     for function in (baseline, candidate):
         function()  # may compile, or use a GPU for the first time
@@ -211,7 +213,7 @@ def result(
     )
 
 
-def _check(baseline: Any, candidate: Any, numbers: dict[str, float]) -> None:
+def _check(baseline: Any, candidate: Any, numbers: dict[str, Any], tensors: Any) -> None:
     for name, function in (("baseline", baseline), ("candidate", candidate)):
         if not callable(function):
             raise UsageError(
@@ -219,5 +221,7 @@ def _check(baseline: Any, candidate: Any, numbers: dict[str, float]) -> None:
                 "wrap a call, as in lambda: model(x)"
             )
     for name, number in numbers.items():
-        if not 0 < number < math.inf:
-            raise UsageError(f"{name}={number}: must be a number above 0")
+        if not (isinstance(number, Real) and 0 < number < math.inf):
+            raise UsageError(f"{name}={number!r}: must be a number above 0")
+    if not all(isinstance(each, torch.Tensor) for each in tensors) or torch.is_tensor(tensors):
+        raise UsageError("tensors: must be a list of tensors")

@@ -122,7 +122,8 @@ def pair_of(longer: float) -> Pair:
 def trial(longer: float, seed: int) -> Trial:
     """One pair, and all harnesses in random order."""
     answers: Answers = {}
-    seconds, flags = {}, ()
+    seconds: dict[str, float] = {}
+    flags: tuple[str, ...] = ()
     pair = pair_of(longer)
     for name in random.Random(seed).sample(list(HARNESSES), len(HARNESSES)):
         begin = time.perf_counter()

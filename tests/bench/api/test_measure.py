@@ -168,7 +168,10 @@ def test_an_exception_of_a_function_is_not_changed() -> None:
     [
         ({"candidate": 3}, "candidate is int, and must be a function without arguments"),
         ({"seconds": 0}, "seconds=0: must be a number above 0"),
+        ({"seconds": "1"}, "seconds='1': must be a number above 0"),
         ({"half_width": math.nan}, "half_width=nan"),
+        ({"tensors": torch.rand(2)}, "tensors: must be a list of tensors"),
+        ({"tensors": [torch.rand(2), 2]}, "tensors: must be a list of tensors"),
         ({"margin": -0.01}, "margin=-0.01"),
         ({"device": "gpu"}, "device=gpu: allowed are auto, cpu, cuda and cuda:<index>"),
     ],
