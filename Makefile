@@ -68,8 +68,8 @@ test-system: $(SYSTEM) ## run tests in a browser, which root's apt-get installs;
 check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	@rm -rf $(TYPED) && mkdir -p $(TYPED)/modescope && ln -s $(abspath tests) $(TYPED)/tests
-	@ln -s $(abspath $(PACKAGE)) $(TYPED)/modescope
+	@rm -rf $(TYPED) && mkdir -p $(TYPED)/modescope && ln -s "$(CURDIR)/tests" $(TYPED)/tests
+	@for each in $(PACKAGE); do ln -s "$(CURDIR)/$$each" $(TYPED)/modescope; done
 	cd $(TYPED) && ../bin/mypy --config-file ../../pyproject.toml
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 

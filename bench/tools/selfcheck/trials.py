@@ -96,6 +96,7 @@ def trial_of(rounds: Rounds) -> Trial:
     case_s, baseline_s = rounds.latency_rounds_s, rounds.baseline_latency_rounds_s
     ratio = estimates.speedup(case_s, baseline_s, rounds.case_ran_first)
     assert ratio is not None
+    assert case_s is not None
     assert rounds.timed_s is not None
     flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
     pairs = zip(case_s, baseline_s or (), strict=True)
