@@ -22,8 +22,9 @@ OLDEST := .venv-oldest/ready
 HF := .venv-hf/ready
 SYSTEM := .venv/ready-for-system
 DOCS := .venv/ready-for-docs
-# mypy runs here, where links replace the package's __path__, which mypy does not follow.
-TYPED := .venv/typed
+# mypy runs here, where links lay out the package as in a wheel, since it follows no __path__.
+TYPED := .venv/layout
+PACKAGE := bench models analysis run.py $(wildcard modescope/*.py) modescope/py.typed
 ifneq ($(strip $(TORCH)),$(strip $(CHOSEN)))
 $(READY): changed-torch
 endif
@@ -67,7 +68,8 @@ test-system: $(SYSTEM) ## run tests in a browser, which root's apt-get installs;
 check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
-	@mkdir -p $(TYPED) && ln -sfn ../.. $(TYPED)/modescope && ln -sfn ../../tests $(TYPED)/tests
+	@rm -rf $(TYPED) && mkdir -p $(TYPED)/modescope && ln -s "$(CURDIR)/tests" $(TYPED)/tests
+	@for each in $(PACKAGE); do ln -s "$(CURDIR)/$$each" $(TYPED)/modescope; done
 	cd $(TYPED) && ../bin/mypy --config-file ../../pyproject.toml
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 

@@ -18,7 +18,7 @@ from modescope.analysis.load.study import read
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
+from modescope.bench.records.paths import program, runner
 
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
@@ -79,7 +79,7 @@ def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     runs = read(folder)
     if runs.table.empty:
         raise UsageError(
-            f"no run could be read in {folder}/runs; measure one with `python run.py study=NAME`"
+            f"no run could be read in {folder}/runs; measure one with `{runner()} study=NAME`"
         )
     return derive(latest(runs.table)), runs.left_out
 

@@ -4,9 +4,36 @@ In a checkout, bench/, models/, analysis/ and conf/ lie beside this folder inste
 are imported under the same names, such as `modescope.bench.timing`.
 """
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modescope.bench.api.measure import measure
+    from modescope.bench.api.measured import Measured
+    from modescope.bench.records.errors import UsageError
+
+__all__ = ["Measured", "UsageError", "measure"]
+__version__ = "0.1.0"
 
 _FOLDER = Path(__file__).resolve().parent
 
 if not (_FOLDER / "bench").is_dir():
     __path__.append(str(_FOLDER.parent))
+
+_PLACES = {
+    "Measured": "modescope.bench.api.measured",
+    "UsageError": "modescope.bench.records.errors",
+    "measure": "modescope.bench.api.measure",
+}
+"""Modules of the public names. They are imported on first use, because torch takes seconds."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

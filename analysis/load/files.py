@@ -14,6 +14,7 @@ from modescope.analysis.load import validate
 from modescope.analysis.load.migrations import migrated
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.paths import runner
 
 _IDENTITY = {"schema_version", "run_id", "case_id", "status"}  # every run file has these columns
 _RESULTS = Path("results")  # run.py's default folder of studies
@@ -58,7 +59,7 @@ def _no_study(folder: Path) -> str:
     if known:
         named = ", ".join(map(str, known))
         return f"{start}; there {'is' if len(known) == 1 else 'are'} {named}"
-    return f"{start}; name a study's folder, or measure one with `python run.py study=NAME`"
+    return f"{start}; name a study's folder, or measure one with `{runner()} study=NAME`"
 
 
 def _studies(folder: Path) -> list[Path]:

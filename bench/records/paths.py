@@ -1,13 +1,30 @@
-"""Where modescope's own files lie: in a checkout, and in site-packages/modescope once installed."""
+"""Where modescope's own files lie, and the commands that start it from the current folder."""
 
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The folder of bench/, models/, analysis/ and conf/."""
+"""The folder of bench/, models/, analysis/ and conf/: a checkout, or site-packages/modescope."""
 
 CONF = ROOT / "conf"
 
 
 def program(module: str) -> str:
-    """The command that starts a module, such as analysis.table, from the current folder."""
-    return f"python -m {module if Path.cwd() == ROOT else f'modescope.{module}'}"
+    """The command that starts a module, such as analysis.table.
+
+    In a checkout `python -m analysis.table`, elsewhere `modescope table`.
+    """
+    return f"python -m {module}" if _in_checkout() else f"modescope {module.rpartition('.')[2]}"
+
+
+def runner() -> str:
+    """The command that measures: `python run.py` where it was typed, and in a checkout.
+
+    Elsewhere `modescope run`.
+    """
+    typed = Path(sys.argv[0]).name == "run.py"
+    return "python run.py" if typed or _in_checkout() else "modescope run"
+
+
+def _in_checkout() -> bool:
+    return Path.cwd() == ROOT

@@ -12,6 +12,7 @@ from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.paths import runner
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.refusals import refusal, same_kernels, untuned
@@ -103,7 +104,7 @@ def _jobs(request: Request) -> list[Job]:
     source = _model_source(case.model, case.shape_json, options, case.device, plan.timeout_s)
     environment = replace(environment, model_source_id=source, variables=_variables())
     environment = replace(environment, environment_id=environment_id(environment))
-    command = shlex.join(["python", "run.py", *request.overrides])
+    command = shlex.join([*runner().split(), *request.overrides])
     plans = [replace(plan, replicate=number) for number in range(request.config["replicates"])]
     return [Job(case, each, environment, refusal(case, device), command) for each in plans]
 

@@ -29,6 +29,7 @@ ROOMS = {
     "bench.case": "records stats devices timing steps",
     "bench.sweep": "records devices steps",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
+    "bench.api": "records stats text devices timing steps",
     "bench.versus": "records steps sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
     "analysis.filters": "bench.records",

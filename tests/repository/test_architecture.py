@@ -31,7 +31,11 @@ IN_CHILDREN = {
 }
 """Modules of those rooms that only children import."""
 
-SAY_TORCH_CUDA = {"bench.devices.cuda", "bench.devices.cuda_allocator"}
+SAY_TORCH_CUDA = {
+    "bench.devices.chosen",
+    "bench.devices.cuda",
+    "bench.devices.cuda_allocator",
+}
 
 
 def torch_cuda_uses(source: str) -> list[int]:

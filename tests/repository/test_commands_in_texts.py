@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from modescope import __main__ as modescope_command
 from modescope.analysis.compare import command as comparing
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings import suggestions
@@ -178,6 +179,10 @@ def read_it(command: Command, reader: Reader) -> None:
     assert program.main(arguments) == 0
 
 
+def type_it(command: Command, reader: Reader) -> None:
+    assert modescope_command.main(command.words[1:]) == 0
+
+
 def parse_it(command: Command, reader: Reader) -> None:
     name = command.words[2].removeprefix("bench.")
     program = importlib.import_module(f"modescope.bench.tools.{name}.__main__")
@@ -248,6 +253,9 @@ KINDS: dict[str, tuple[Check, str]] = {
         "each value is read once; the first of several is measured, in a small shape, not compiled;"
         " not so where a library is missing",
     ),
+    "modescope run": (run_it, "the same; results would go to the current folder"),
+    "modescope": (type_it, "as it stands, on that study"),
+    "eval": (leave_out, "changes the shell; tests/system completes a line by it"),
     "python -m analysis.": (read_it, "as it stands, on that study and on a copy of the reference"),
     "python -m bench.versus": (parse_versus, "measures for minutes: its arguments are read"),
     "python -m modescope.bench.versus": (parse_versus, "the same"),

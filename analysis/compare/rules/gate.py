@@ -22,6 +22,7 @@ from modescope.analysis.compare.rules.timing import (
 )
 from modescope.analysis.format import numbers
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
 
 PASSED, FAILED, NOT_COMPARED, UNDECIDED = 0, 1, 2, 3
 """Exit statuses."""
@@ -143,7 +144,7 @@ def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
     if not ok:
         raise UsageError(
             "nothing is compared: no row of the old side that is on the new side ended ok; "
-            "`python -m analysis.table` shows why"
+            f"`{program('analysis.table')}` shows why"
         )
     timed = any(row.timing.verdict for row in rows)
     if not timed and EXACT not in gates and {*gates} & {*TIMED}:

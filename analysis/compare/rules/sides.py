@@ -15,7 +15,7 @@ from modescope.analysis.load import study
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
+from modescope.bench.records.paths import program, runner
 from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
@@ -112,7 +112,7 @@ def _read(label: str, folder: Path, allowed: Collection[str]) -> Side:
         )
     if runs.table.empty:
         raise UsageError(
-            f"{label}: {folder}/runs holds no run; measure one with `python run.py study=NAME`"
+            f"{label}: {folder}/runs holds no run; measure one with `{runner()} study=NAME`"
         )
     return as_measured_last(Side(label, str(folder), latest(runs.table)))
 

@@ -12,6 +12,7 @@ from typing import NoReturn
 from hydra._internal.utils import get_args_parser
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import runner
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.overrides import problems
 
@@ -76,7 +77,7 @@ def _options(arguments: Sequence[str]) -> Namespace:
     if options.config_dir and not Path(options.config_dir).is_dir():
         raise UsageError(f"--config-dir {options.config_dir}: no such folder")
     if options.hydra_help and options.overrides:
-        raise UsageError("--hydra-help: takes no settings; python run.py --help lists settings")
+        raise UsageError(f"--hydra-help: takes no settings; {runner()} --help lists settings")
     if options.resolve and not options.cfg:
         raise UsageError("--resolve: needs --cfg job")
     return options
@@ -99,7 +100,7 @@ def _misused(parser: ArgumentParser, arguments: Sequence[str], message: str) -> 
         close = difflib.get_close_matches(option, known, n=1, cutoff=0.7)
         if option.startswith("--") and option not in known and close:
             return f"{argument}: no such option, did you mean {close[0]}?"
-    return f"{message}; python run.py --hydra-help lists the options"
+    return f"{message}; {runner()} --hydra-help lists the options"
 
 
 def _setting(word: str, value: str) -> str | None:
@@ -135,7 +136,7 @@ def _bare(words: Sequence[str]) -> list[str]:
         elif setting := suggestions.close_option(word):
             meant = f", did you mean {setting}?"
         else:
-            meant = "; python run.py --cfg job lists the keys"
+            meant = f"; {runner()} --cfg job lists the keys"
         sentences.append(f"{word or repr(word)}: a setting is written key=value{meant}")
     return sentences or ["=: a setting is written key=value, without spaces"]
 

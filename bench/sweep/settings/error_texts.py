@@ -9,6 +9,7 @@ from dataclasses import fields
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf.errors import OmegaConfBaseException
 
+from modescope.bench.records.paths import runner
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.schema import SECTIONS
 from modescope.bench.sweep.settings.spelling import nearest
@@ -103,7 +104,7 @@ def _unknown(key: str, arguments: Sequence[str]) -> str:
     if meant:
         value = typed.partition("=")[2] if "=" in typed else "..."
         return f"{key}: no such key, did you mean {meant}={value}?"
-    return f"{key}: no such key; python run.py --cfg job lists the keys"
+    return f"{key}: no such key; {runner()} --cfg job lists the keys"
 
 
 def _sizes(key: str, typed: str, arguments: Sequence[str]) -> str | None:

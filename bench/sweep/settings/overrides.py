@@ -12,6 +12,7 @@ from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import runner
 from modescope.bench.sweep.executors import EXECUTORS
 from modescope.bench.sweep.settings import override_values, suggestions
 from modescope.bench.sweep.settings.error_texts import keys_of_section
@@ -213,4 +214,4 @@ def _repeated(overrides: Sequence[Override], others: Sequence[str]) -> Iterator[
 def _command(overrides: Sequence[Override], others: Sequence[str], sweep: bool, *added: str) -> str:
     """The command to type instead."""
     settings = (*map(override_values.rewritten, overrides), *added)
-    return shlex.join(["python", "run.py", *(["-m"] if sweep else []), *others, *settings])
+    return shlex.join([*runner().split(), *(["-m"] if sweep else []), *others, *settings])

@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import runner
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.schema import OF_SWEEP, check
@@ -93,7 +94,7 @@ def request(config: DictConfig, job: HydraConf) -> Request:
     experiment = job.runtime.choices.get("experiment")
     if job.mode == RunMode.RUN and experiment:
         raise UsageError(
-            f"experiment={experiment} is a sweep: add -m (python run.py -m experiment={experiment})"
+            f"experiment={experiment} is a sweep: add -m ({runner()} -m experiment={experiment})"
         )
     check(config)
     _check_choices(job, config)

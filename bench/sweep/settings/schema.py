@@ -12,6 +12,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from modescope.bench.records.cases import CompileOptions
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import runner
 from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
 from modescope.bench.steps import backends
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
@@ -194,6 +195,7 @@ TEXTS = tuple(key for key, limits in LIMITS.items() if limits.is_text)
 def register() -> None:
     """Makes the schema known to Hydra; it rejects unknown keys and wrong types."""
     ConfigStore.instance().store(name="schema", node=Config)
+    OmegaConf.register_new_resolver("runner", runner, replace=True)  # for the text of --help
 
 
 def check(config: DictConfig) -> None:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from omegaconf import DictConfig, OmegaConf
 
-from modescope.bench.records.paths import CONF
+from modescope.bench.records.paths import CONF, runner
 from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
 from modescope.bench.sweep.settings.schema import LIMITS, SCHEMAS, SECTIONS, Config
 from modescope.bench.sweep.settings.spelling import VALUES, nearest, plain
@@ -134,7 +134,7 @@ def own_model(word: str) -> str | None:
     module = path.stem if _is_file(file) else file
     target = f"model=custom model.target={module}:{function or 'build'}"
     folder = "" if str(path.parent) == "." else f"PYTHONPATH={shlex.quote(str(path.parent))} "
-    return f"{folder}python run.py {target}"
+    return f"{folder}{runner()} {target}"
 
 
 def _is_file(word: str) -> bool:

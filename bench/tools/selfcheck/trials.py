@@ -12,10 +12,10 @@ from modescope.bench.devices.devices import Device
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import diagnostics, estimates
-from modescope.bench.stats.conditions import contended
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import contention, memory_layout
 from modescope.bench.timing.comparison import compare
+from modescope.bench.timing.flags import raised
 from modescope.bench.tools.selfcheck.outcomes import Setting
 from modescope.bench.tools.testbed.workloads import Workload
 
@@ -86,11 +86,9 @@ def race(
     elsewhere = redraw or memory_layout.anew([*case.tensors, *baseline.tensors], device, seed)
     compared = compare(case, baseline, device, budget, seed, elsewhere)
     load = contention.between(before, contention.read())
-    trial = trial_of(compared.rounds)
-    flags = {"no_steady_state": not compared.steady, "contended": contended(load)}
-    up = tuple(name for name, is_up in flags.items() if is_up)
     watched = load.cpu_wait_s is not None or load.others_cpu_s is not None
-    return replace(trial, flags=(*trial.flags, *up), watched=watched)
+    trial = trial_of(compared.rounds)
+    return replace(trial, flags=raised(compared, load), watched=watched)
 
 
 def trial_of(rounds: Rounds) -> Trial:
@@ -98,6 +96,7 @@ def trial_of(rounds: Rounds) -> Trial:
     case_s, baseline_s = rounds.latency_rounds_s, rounds.baseline_latency_rounds_s
     ratio = estimates.speedup(case_s, baseline_s, rounds.case_ran_first)
     assert ratio is not None
+    assert case_s is not None
     assert rounds.timed_s is not None
     flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
     pairs = zip(case_s, baseline_s or (), strict=True)

@@ -218,10 +218,10 @@ def test_a_missing_study_is_a_usage_error(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where results/ holds no study that the message would name
-    with pytest.raises(UsageError, match=r"nowhere.*run\.py"):
+    with pytest.raises(UsageError, match=r"nowhere.*`modescope run study=NAME`"):
         read(tmp_path / "nowhere")
     (tmp_path / "runs").touch()
-    with pytest.raises(UsageError, match=r"run\.py"):
+    with pytest.raises(UsageError, match="modescope run"):
         read(tmp_path)
 
 

@@ -1,0 +1,1 @@
+"""What `import modescope` offers to Python code."""

@@ -1,0 +1,127 @@
+"""The command line: `modescope run mode=compile`, `modescope table`, and so on.
+
+`modescope run` takes the settings of `python run.py`; `modescope table` the options of
+`python -m analysis.table`. Results are in the current folder, under results/.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from pkgutil import resolve_name
+
+import modescope
+
+HELP = ("-h", "--help")
+VERSION = "--version"
+COMPLETION = ("-sc", "--shell-completion")
+
+EXIT_USAGE = 2
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command and the function behind it, which gets its arguments and returns the status."""
+
+    function: str  # module:function, imported when it is called
+    summary: str
+
+
+COMMANDS = {
+    "run": Command(
+        "modescope.__main__:run", "measure a case, or with -m a sweep (run -m experiment=modes)"
+    ),
+    "table": Command("modescope.analysis.table:main", "print a study and which mode to use"),
+    "report": Command("modescope.analysis.report.__main__:main", "write a study's report"),
+    "why": Command("modescope.analysis.why.__main__:main", "say why each mode is faster or not"),
+    "compare": Command("modescope.analysis.compare.__main__:main", "compare two studies"),
+    "versus": Command(
+        "modescope.bench.versus.__main__:main", "measure two states in turns, and compare them"
+    ),
+    "trend": Command("modescope.analysis.trend.__main__:main", "find steps over several studies"),
+    "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
+    "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
+    "peers": Command("modescope.bench.peers:main", "compare modescope with other harnesses here"),
+    "instructions": Command(
+        "modescope.bench.instructions:main", "count a call's instructions (needs valgrind)"
+    ),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Calls the command that the first word names; returns the exit status."""
+    name, *rest = (sys.argv[1:] if words is None else words) or HELP[:1]
+    _leave_checkout()
+    if name in HELP:
+        print(usage())
+        return 0
+    if name == VERSION:
+        print(f"modescope {modescope.__version__}")
+        return 0
+    if name in COMPLETION:
+        return complete([name, *rest])
+    if name not in COMMANDS:
+        meant = get_close_matches(name, COMMANDS, n=1)
+        hint = f", did you mean {meant[0]}?" if meant else ";"
+        print(f"error: {name}: no such command{hint} modescope --help lists them", file=sys.stderr)
+        return EXIT_USAGE
+    status: int = resolve_name(COMMANDS[name].function)(rest)
+    return status
+
+
+def usage() -> str:
+    """The commands, and how to learn more about each."""
+    width = max(map(len, COMMANDS))
+    listed = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: modescope COMMAND ...",
+            "",
+            *listed,
+            "",
+            "modescope COMMAND --help lists its options; modescope --version prints the version.",
+        ]
+    )
+
+
+def run(words: Sequence[str]) -> int:
+    """Measures: `python run.py`, whose arguments Hydra reads from sys.argv."""
+    from modescope.analysis.after_run import show
+    from modescope.bench.sweep.main import main
+
+    sys.argv = [sys.argv[0], *words]
+    return main(show)
+
+
+def complete(words: Sequence[str]) -> int:
+    """Completes a line in a shell. Hydra's script calls this with the line in COMP_LINE.
+
+    It knows no commands, so it sees a line of `run` without that word.
+    """
+    line = os.environ.get("COMP_LINE")
+    if line is None:  # to install or to remove the script
+        return run(words)
+    typed = line.split(" ")
+    if typed[1:2] == ["run"] and len(typed) > 2:
+        os.environ["COMP_LINE"] = " ".join([typed[0], *typed[2:]])
+        return run(words)
+    if len(typed) <= 2:
+        print(" ".join(COMMANDS))
+    return 0
+
+
+def _leave_checkout() -> None:
+    """`python -m modescope` puts the current folder on the path.
+
+    In a checkout that would hide a user's packages called models, bench, analysis or conf.
+    """
+    if sys.path[0] == str(Path(modescope.__file__).resolve().parents[1]):
+        del sys.path[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

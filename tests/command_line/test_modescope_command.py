@@ -1,0 +1,133 @@
+"""The command `modescope`, which a wheel installs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+import modescope
+from modescope import __main__ as command
+from modescope.bench.records import paths
+from tests.helpers.paths import ROOT
+
+
+@pytest.fixture(autouse=True)
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder of the user's; sys.argv and sys.path are restored."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["modescope"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def programs() -> set[str]:
+    """What `python -m analysis.NAME` or `python -m bench.NAME` starts, for users."""
+    files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
+    of_tools = {path.parent.name for path in (ROOT / "bench" / "tools").glob("*/__main__.py")}
+    return {path.parent.name for path in files} | of_tools | {"table"}
+
+
+def test_every_program_is_a_command() -> None:
+    assert set(command.COMMANDS) == {*programs(), "run"}
+
+
+@pytest.mark.parametrize("name", command.COMMANDS)
+def test_the_function_of_every_command_exists(name: str) -> None:
+    assert callable(resolve_name(command.COMMANDS[name].function))
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--help"]):
+        assert command.main(words) == 0
+        listed = [
+            line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1] == " "
+        ]
+        assert listed == list(command.COMMANDS)
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"modescope {modescope.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("reprot", "error: reprot: no such command, did you mean report?"),
+        ("mode=eager", "error: mode=eager: no such command; modescope --help lists them"),
+    ],
+)
+def test_an_unknown_command_is_one_line(
+    name: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([name]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(answer)
+
+
+def test_a_command_gets_the_words_after_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["table", "nowhere"]) == 2
+    assert "no study at nowhere" in capsys.readouterr().err
+    assert command.main(["claims", "--list"]) == 0
+    assert "dispatch" in capsys.readouterr().out
+
+
+def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["run", "mode=eager", "--cfg", "job", "--package", "mode"]) == 0
+    assert "name: eager" in capsys.readouterr().out
+    assert command.main(["run", "nonsense"]) == 2
+    assert "modescope run --cfg job lists the keys" in capsys.readouterr().err
+
+
+def test_help_of_run_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        command.main(["run", "--help"])
+    out = capsys.readouterr().out
+    assert "modescope run -m experiment=modes" in out
+    assert "python run.py" not in out
+
+
+def test_commands_are_named_as_they_are_typed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (paths.program("analysis.table"), paths.runner()) == ("modescope table", "modescope run")
+    monkeypatch.chdir(ROOT)
+    assert paths.program("analysis.table") == "python -m analysis.table"
+    assert paths.runner() == "python run.py"
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("modescope ", {*command.COMMANDS}),
+        ("modescope run mode=no", {"mode=no_grad"}),
+        ("modescope table resu", set()),
+    ],
+)
+def test_the_shell_is_offered_commands_and_settings(
+    line: str,
+    offered: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COMP_LINE", line)
+    assert command.main(["-sc", "query=bash"]) == 0
+    assert set(capsys.readouterr().out.split()) == offered
+
+
+def test_the_checkout_does_not_stay_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m modescope` puts the current folder there."""
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    before = sys.path.count(str(ROOT))
+    command.main(["--version"])
+    assert sys.path.count(str(ROOT)) == before - 1
+
+
+def test_public_names_are_listed_and_others_are_an_error() -> None:
+    assert set(modescope.__all__) <= set(dir(modescope))
+    for name in modescope.__all__:
+        assert getattr(modescope, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        getattr(modescope, "nonsense")  # noqa: B009
