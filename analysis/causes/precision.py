@@ -14,6 +14,7 @@ from modescope.bench.records.instruction_sets import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
+SAME_PACE = 0.01  # the machine's paces in two profiles that differ by less are not named
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -72,7 +73,8 @@ def slower_products(case: Case) -> Evidence | None:
         return None
     if products.ratio < DIFFERS:
         return None
-    return Evidence(products.added_share, _times(row, products))
+    figures = {**_times(row, products), "remedy": _other_size(row, _rates(case))}
+    return Evidence(products.added_share, figures)
 
 
 def faster_products(case: Case) -> Evidence | None:
@@ -103,6 +105,7 @@ class _Products:
     """The matrix products that a row and plain eager have in common, at the same pace."""
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
+        self.pace = pace
         self.before_s = evidence.seconds(theirs)
         self.after_s = evidence.seconds(mine) / pace
         self.ratio = self.after_s / self.before_s
@@ -127,8 +130,10 @@ def _products(case: Case) -> _Products | None:
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
+    differs = abs(products.pace - 1) > SAME_PACE
     return {
         "name": products.name, "dtype": row["dtype"],
+        "pace": ", at the same pace of the machine" if differs else "",
         "after": numbers.duration(products.after_s), "before": numbers.duration(products.before_s),
     }  # fmt: skip
 
@@ -154,6 +159,16 @@ def _rates(case: Case) -> float | None:
     mine = case.row["ceiling_flops_per_s"]
     theirs = None if case.plain is None else case.plain["ceiling_flops_per_s"]
     return float(mine / theirs) if mine and theirs else None
+
+
+def _other_size(row: Row, rates: float | None) -> str:
+    """What to do about slow products of a precision that the device has."""
+    if rates is not None and rates < 1:
+        return (
+            f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "
+            f"{rates:.2f} of fp32's."
+        )
+    return "Stay with fp32 at this size, or try a larger one."
 
 
 def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
@@ -187,13 +202,13 @@ CAUSES = (
     ),
     Cause(
         "slower_products", PART, slower_products,
-        "{name} takes {after} in {dtype} and {before} in fp32.",
-        "Stay with fp32 at this size, or try a larger one.",
+        "{name} takes {after} in {dtype} and {before} in fp32{pace}.",
+        "{remedy}",
         "a low precision is slower, and so are its matrix products",
     ),
     Cause(
         "faster_products", GAIN, faster_products,
-        "{name} takes {after} in {dtype} and {before} in fp32.",
+        "{name} takes {after} in {dtype} and {before} in fp32{pace}.",
         "",
         "a low precision is faster, and so are its matrix products",
     ),

@@ -14,8 +14,9 @@ def diagnostics(study: Study) -> dict[str, list[dict[str, Any]]]:
     """`raised`: a dict per raised flag, in the order of FLAGS; unknown flags come last."""
     rows = phrases.as_rows(study.rows[[*NEEDED, "flags"]])
     raised = phrases.grouped((flag, row) for row in rows for flag in phrases.flags(row))
+    known = {flag: one.meaning for flag, one in flags.FLAGS.items()}
     unknown = dict.fromkeys(raised, "this version of modescope does not know this flag.")
-    meanings = flags.FLAGS | {flag: unknown[flag] for flag in raised if flag not in flags.FLAGS}
+    meanings = known | {flag: unknown[flag] for flag in raised if flag not in known}
     return {
         "raised": [
             {"flag": flag, "meaning": meaning, "rows": named(study, raised[flag])}

@@ -106,6 +106,33 @@ def test_a_profile_at_half_the_pace_is_compared_at_the_same_pace(tmp_path: Path)
     assert "slower_products" not in codes(at_half)
 
 
+def test_times_scaled_to_the_same_pace_are_said_to_be(tmp_path: Path) -> None:
+    rows = rows_of(_study(0.4, FP32, SLOW), tmp_path)
+    slower = {"profiled_pace_s": 1.5 * rows[0]["profiled_pace_s"]}
+    assert "900 µs in bf16 and 300 µs in fp32." in of_last(rows)[0].sentence
+    at_pace = "600 µs in bf16 and 300 µs in fp32, at the same pace of the machine."
+    assert at_pace in of_last(rows, **slower)[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rate", "remedy"),
+    [
+        (
+            0.5e11,
+            "Stay with fp32: the highest rate measured for bf16 products here is 0.50 of fp32",
+        ),
+        (2e11, "Stay with fp32 at this size, or try a larger one."),
+        (None, "Stay with fp32 at this size, or try a larger one."),
+    ],
+)
+def test_a_larger_size_is_advised_where_products_can_be_faster(
+    tmp_path: Path, rate: float | None, remedy: str
+) -> None:
+    rows = rows_of(_study(0.4, FP32, SLOW, cpu_instructions=NATIVE), tmp_path)
+    rows[0] = {**rows[0], "ceiling_flops_per_s": 1e11}
+    assert of_last(rows, ceiling_flops_per_s=rate)[0].remedy.startswith(remedy)
+
+
 def _on_gpu(name: str, device_s: float = 90e-6) -> Any:
     clocks = cuda_clocks(20e-6, device_s)
     profile = profiled(100e-6, (name, 4, 60e-6), ("other", 1, 30e-6))

@@ -289,6 +289,7 @@ def test_flags_are_explained_with_the_rows_that_raise_them(tmp_path: Path) -> No
         assert "launches could not be queued ahead" in text
         assert "1 of 6 rows" in text
         assert "neighbouring rounds" not in text  # of a flag that nobody raised
+        assert "Flag(" not in text
 
 
 def test_rows_of_a_cold_and_a_warm_cache_have_names_of_their_own(tmp_path: Path) -> None:
