@@ -78,9 +78,9 @@ def minutes(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text} is not a number of minutes above 0") from None
 
 
-def chosen(only: str | None, steps: Sequence[Step] = STEPS) -> dict[int, Step]:
+def chosen(only: str | None) -> dict[int, Step]:
     """The steps by their numbers, from 1; raises UsageError."""
-    every = dict(enumerate(steps, 1))
+    every = dict(enumerate(STEPS, 1))
     if only is None:
         return every
     numbers = [int(each) if each.isdecimal() else 0 for each in only.split(",")]
@@ -107,6 +107,8 @@ def state(step: Step, record: Record, setting: Setting) -> tuple[str, str]:
     failed = f"{wrong} of {len(asked)} commands failed: output/{step.name}.txt" if wrong else ""
     if record.stopped:
         return OPEN, "; ".join(filter(None, (record.stopped, failed)))
+    if not asked:
+        return OPEN, "left out of rehearsals, as it needs a real GPU"
     if len(ended) < len(asked):
         return OPEN, f"{len(ended)} of {len(asked)} commands have ended" if ended else ""
     if failed:
@@ -207,7 +209,7 @@ def main(words: Sequence[str]) -> int:
     say("\n" + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if not options.listing:
         archive = pack(folder, options)
-        say(f"folder   {folder}\narchive  {archive}, {archive.stat().st_size / 1e6:.1f} MB")
+        say(f"folder   {folder}\narchive  {archive}, {archive.stat().st_size / 1e6:.2f} MB")
     return int(counts[FAILED] > 0 and not options.listing)
 
 

@@ -43,9 +43,11 @@ def tool(module: str, *words: str, rehearsed: tuple[str, ...] = ()) -> Command:
 def must(model: str, batch: int) -> tuple[Command, ...]:
     """The modes of a model at one batch, against eager in bf16; amp against eager in fp32."""
     of = (f"model={model}", "shape=small", f"shape.batch={batch}", "order=given")
+    few = {"shape__batch": str(min(batch, 2))}
+    some = "amp,cuda-graph" if model == "transformer" else "amp,cuda-graph,reduce-overhead"
     return (
-        sweep("main", *of, "dtype=bf16", f"mode={MODES}", mode="amp,cuda-graph", shape__batch="2"),
-        sweep("main", *of, "dtype=fp32", "mode=eager", shape__batch="2"),
+        sweep("main", *of, "dtype=bf16", f"mode={MODES}", mode=some, **few),
+        sweep("main", *of, "dtype=fp32", "mode=eager", **few),
     )
 
 
