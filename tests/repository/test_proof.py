@@ -22,6 +22,7 @@ from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, marker, soon
 from tests.proof import __main__ as proof
 from tests.proof import records, running, table
+from tests.proof.facts import __main__ as facts
 from tests.proof.records import Machine
 from tests.proof.step import FOLDER, PYTHON, Command, Setting, Step
 from tests.proof.table import PASSED, STEPS, must, passed
@@ -293,13 +294,37 @@ def test_the_last_outcome_of_a_test_counts(tmp_path: Path) -> None:
     assert passed(("c",), tmp_path) == "no test"
 
 
-COMMANDS = [
-    pytest.param(words, id=f"{step.name}: {shlex.join(words[2:])}")
-    for step in STEPS
-    for command in step.commands
-    for words in dict.fromkeys((command.words, command.rehearsed or ()))
-    if words
-]
+def one_value(word: str, place: int) -> str:
+    """A setting with one of its values: composing all their combinations takes seconds."""
+    key, equals, values = word.partition("=")
+    return f"{key}{equals}{values.split(',')[place]}"
+
+
+def sweeps() -> list[tuple[str, ...]]:
+    """The settings of the sweeps with one value each: the last, and the first of a rehearsal.
+
+    Without the batch, in which several differ. A prepared sweep is composed in its rehearsal alone,
+    which has one value for all that it varies.
+    """
+    found = {}
+    for command in (command for step in STEPS for command in step.commands):
+        for place, words in ((-1, command.words), (0, command.rehearsed or ())):
+            prepared = any(word.startswith("experiment=") for word in words)
+            if words[1:2] == ("run.py",) and not (prepared and place):
+                one = (one_value(word, place) for word in words[3:])
+                found[tuple(word for word in one if not word.startswith("shape.batch="))] = None
+    return list(found)
+
+
+OTHERS = list(
+    dict.fromkeys(
+        words[2:]
+        for step in STEPS
+        for command in step.commands
+        for words in (command.words, command.rehearsed or ())
+        if words and words[1] != "run.py"
+    )
+)
 
 
 def test_steps_have_names_and_fit_into_nine_minutes() -> None:
@@ -323,25 +348,18 @@ def test_names_of_commands_are_the_same_everywhere() -> None:
     assert "results_dir=/b" in command.line(there)
 
 
-def one_value(word: str, place: int) -> str:
-    """A setting with one of its values; composing all their combinations takes seconds."""
-    key, equals, values = word.partition("=")
-    return f"{key}{equals}{values.split(',')[place]}"
+@pytest.mark.parametrize("settings", sweeps(), ids=" ".join)
+def test_every_sweep_is_understood(settings: tuple[str, ...], ask: Ask, tmp_path: Path) -> None:
+    assert ask("-m", *(word.replace(FOLDER, str(tmp_path)) for word in settings))
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_is_understood(
-    words: tuple[str, ...], ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    filled = [word.replace(FOLDER, str(tmp_path)) for word in words]
-    if filled[1] == "run.py":
-        if not any("experiment=" in word for word in words) or "budget=smoke" in words:
-            assert all(ask(*(one_value(word, place) for word in filled[2:])) for place in (0, -1))
-        return
-    module, rest = filled[2], filled[3:]
+@pytest.mark.parametrize("words", OTHERS, ids=shlex.join)
+def test_every_other_command_is_understood(words: tuple[str, ...], tmp_path: Path) -> None:
+    module, *rest = (word.replace(FOLDER, str(tmp_path)) for word in words)
     if module == "pytest":
-        assert words == table.tests(rest[-1], only=rest[-2]).words
+        assert rest == list(
+            table.tests(rest[-1], only=rest[-2]).line(Setting(sys.executable, tmp_path))[3:]
+        )
         assert (ROOT / rest[-1]).exists()
     elif module == "bench.selfcheck":
         parse_selfcheck(rest)
@@ -349,7 +367,8 @@ def test_every_command_is_understood(
         peers_arguments.parse(rest, None)
     elif module == "bench.claims":
         claims_arguments.parse(rest, None)
+    elif module == "tests.proof.facts":
+        facts.parse(rest)
     else:
-        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists() or (
-            ROOT / module.replace(".", "/") / "__main__.py"
-        ).exists()
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists()

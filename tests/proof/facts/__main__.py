@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
@@ -35,32 +36,56 @@ def rows(fact: Fact, place: Place) -> list[CheckRow]:
         return [CheckRow(name, "quiet", f"raised: {one_line(error, 200)}", "no error", False, 0)]
 
 
-@command
-def main(words: Sequence[str]) -> int:
-    """Exit status: 0 all hold, 1 one does not, 2 wrong arguments."""
+@dataclass(frozen=True)
+class FactOptions:
+    """The command line: fields are named as its options."""
+
+    only: str
+    device: str
+    small: bool
+    results_dir: Path
+
+    @property
+    def groups(self) -> list[str]:
+        """The chosen groups."""
+        return self.only.split(",")
+
+    @property
+    def folder(self) -> Path:
+        """Where the files go."""
+        return self.results_dir / "facts"
+
+
+def parse(words: Sequence[str]) -> FactOptions:
+    """What `words` ask for; raises UsageError, and SystemExit(0) after --help."""
     parser = ToolParser(PROGRAM, __doc__)
     add = parser.add_argument
     add("--only", default=",".join(GROUPS), help=f"groups, with commas: {', '.join(GROUPS)}")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:<index>")
     add("--small", action="store_true", help="small models, for a rehearsal")
     add("--results-dir", type=Path, default=Path("results"), help="files go to its facts/")
-    options = parser.parse_args(words)
-    groups = options.only.split(",")
-    if not set(groups) <= set(GROUPS):
+    options = FactOptions(**vars(parser.parse_args(words)))
+    if not set(options.groups) <= set(GROUPS):
         raise UsageError(f"--only {options.only}: allowed are {', '.join(GROUPS)}")
-    folder = options.results_dir / "facts"
-    check_folder(folder)
+    check_folder(options.folder)
+    return options
+
+
+@command
+def main(words: Sequence[str]) -> int:
+    """Exit status: 0 all hold, 1 one does not, 2 wrong arguments."""
+    options = parse(words)
     place = Place(ready(options.device), options.device, options.small)
     context = publish.run_context(options.device, 1, PROGRAM, words)
     found: list[CheckRow] = []
-    for fact in (fact for group in groups for fact in GROUPS[group]):
+    for fact in (fact for group in options.groups for fact in GROUPS[group]):
         for row in rows(fact, place):
             found.append(row)
             print(f"{MARKS[row.holds]:5} {row.check} ({row.condition}): {row.found}", flush=True)
     lines = [(MARKS[row.holds], row.check, row.condition, row.found, row.accepted) for row in found]
-    section = tables.Section("Facts", f"Groups: {', '.join(groups)}.", HEADERS, lines)
+    section = tables.Section("Facts", f"Groups: {', '.join(options.groups)}.", HEADERS, lines)
     text = tables.page("Facts", publish.heading(context), [section])
-    page, table = publish.publish(folder, context, text, {CheckRow: found})
+    page, table = publish.publish(options.folder, context, text, {CheckRow: found})
     print(f"\npage  {page}\nrows  {table}")
     return int(any(row.holds is False for row in found))
 
