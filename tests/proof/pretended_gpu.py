@@ -8,6 +8,7 @@ anything.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -43,6 +44,7 @@ class PretendedGpu(Emulated):
 
     def __init__(self) -> None:
         self.seen_s = self.free_s = time.perf_counter()
+        self.synchronize = self._wait
 
     def _queue(self, seconds: float = 0.0) -> float:
         """Queues what the host has done since the last call, and then `seconds`."""
@@ -63,8 +65,8 @@ class PretendedGpu(Emulated):
         """See `bench.devices.devices.Device`."""
         return Mark(self._queue())
 
-    def synchronize(self) -> None:
-        """Waits busily: a sleep would end some 50 µs late."""
+    def _wait(self) -> None:
+        """Waits until all is done, busily: a sleep would end some 50 µs late."""
         end_s = self._queue()
         while time.perf_counter() < end_s:
             pass
@@ -82,7 +84,7 @@ def pretend(module: ModuleType) -> None:
 
     def find(name: str) -> Hardware:
         if not name.startswith("cuda"):
-            return found(name)
+            return found(name)  # type: ignore[no-any-return]
         if not gpu:
             emulated(pytest.MonkeyPatch())
             _autocast_on_the_cpu()
@@ -108,6 +110,9 @@ def _autocast_on_the_cpu() -> None:
     def here(device_type: str | None) -> str:
         return "cpu" if device_type in (None, "cuda") else device_type
 
-    torch.autocast = lambda kind, *rest, **named: autocast(here(kind), *rest, **named)  # type: ignore
-    torch.is_autocast_enabled = lambda kind=None: enabled(here(kind))  # type: ignore
-    torch.get_autocast_dtype = lambda kind: dtype(here(kind))  # type: ignore
+    def patched(name: str, function: Callable[..., Any]) -> None:
+        setattr(torch, name, function)
+
+    patched("autocast", lambda kind, *rest, **named: autocast(here(kind), *rest, **named))
+    patched("is_autocast_enabled", lambda kind=None: enabled(here(kind)))
+    patched("get_autocast_dtype", lambda kind: dtype(here(kind)))

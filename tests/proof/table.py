@@ -78,10 +78,12 @@ def nothing_measured(folder: Path) -> str | None:
     return None if any((folder / "main" / "runs").glob("*.parquet")) else "nothing is measured yet"
 
 
-def of_tests(name: str, title: str, *paths: str, only: str = "cuda", **rest: bool) -> Step:
+def of_tests(
+    name: str, title: str, *paths: str, only: str = "cuda", needs_gpu: bool = True
+) -> Step:
     """A step of one command for each file, as an error of CUDA ends all tests of a process."""
     commands = tuple(tests(path, only=only) for path in paths)
-    return Step(name, title, commands, reached=partial(passed, paths), **rest)
+    return Step(name, title, commands, needs_gpu=needs_gpu, reached=partial(passed, paths))
 
 
 def of_sweeps(name: str, title: str, study: str, *commands: Command, minutes: float = 9) -> Step:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from modescope.bench.records.errors import UsageError
 from modescope.bench.tools.claims import arguments as claims_arguments
 from modescope.bench.tools.peers import arguments as peers_arguments
 from modescope.bench.tools.selfcheck.__main__ import _parse as parse_selfcheck
@@ -254,7 +255,7 @@ def test_an_interpreter_without_torch_is_refused(tmp_path: Path) -> None:
     stub = tmp_path / "python"
     stub.write_text("#!/bin/sh\necho No module named torch >&2; exit 1\n")
     stub.chmod(0o755)
-    with pytest.raises(proof.UsageError, match=r"cannot import torch \(No module named torch\)"):
+    with pytest.raises(UsageError, match=r"cannot import torch \(No module named torch\)"):
         proof.machine(str(stub), False)
 
 
@@ -306,7 +307,7 @@ def sweeps() -> list[tuple[str, ...]]:
     Without the batch, in which several differ. A prepared sweep is composed in its rehearsal alone,
     which has one value for all that it varies.
     """
-    found = {}
+    found: dict[tuple[str, ...], None] = {}
     for command in (command for step in STEPS for command in step.commands):
         for place, words in ((-1, command.words), (0, command.rehearsed or ())):
             prepared = any(word.startswith("experiment=") for word in words)

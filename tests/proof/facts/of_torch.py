@@ -50,11 +50,16 @@ def captured(step: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
     return graph, output
 
 
+def pool_id(of: Sequence[int]) -> tuple[int, int]:
+    """The id of a pool, by which it can be looked up."""
+    return int(of[0]), int(of[1])
+
+
 def pools() -> dict[tuple[int, int], int]:
     """Reserved bytes of each private pool."""
     reserved: dict[tuple[int, int], int] = {}
     for segment in torch.cuda.memory_snapshot():
-        pool = tuple(segment["segment_pool_id"])
+        pool = pool_id(segment["segment_pool_id"])
         if pool != (0, 0):
             reserved[pool] = reserved.get(pool, 0) + segment["total_size"]
     return reserved
@@ -120,7 +125,7 @@ def replays(place: Place) -> Iterator[CheckRow]:
         "a replay does not touch the allocator", (grown, made) == (0, 0),
         f"peak grew by {grown} bytes, {made} allocations in 10 replays",
     )  # fmt: skip
-    own = pools().get(tuple(graph.pool()), 0)
+    own = pools().get(pool_id(graph.pool()), 0)
     yield told("the snapshot's segment_pool_id equals graph.pool()", own > 0, f"{own} bytes in it")
 
 
