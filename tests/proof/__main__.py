@@ -196,7 +196,7 @@ def main(words: Sequence[str]) -> int:
     if options.wheels:
         python = str(wheels.environment(options.wheels.resolve(), ROOT / ENVIRONMENT))
     here = machine(python, options.rehearse)
-    setting = Setting(python, folder, options.rehearse)
+    setting = Setting(python, folder, options.rehearse, str(here))
     known = Records(folder)
     say(f"{here}\n")
     if not options.listing:

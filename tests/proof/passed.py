@@ -1,25 +1,18 @@
 """A plugin of pytest that continues an interrupted run: `-p tests.proof.passed --passed=FILE`.
 
 Each test's outcome is a line of the file as soon as it is known. Tests that passed before are not
-run again.
+run again on the same machine.
 """
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-
-def read(file: Path) -> set[str]:
-    """The tests whose last outcome is passed."""
-    if not file.is_file():
-        return set()
-    outcomes = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
-    last = {each["test"]: each["outcome"] for each in outcomes}
-    return {test for test, outcome in last.items() if outcome == "passed"}
+from tests.proof.passed_tests import MACHINE, last, note
 
 
 class Continued:
@@ -27,7 +20,8 @@ class Continued:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.before = read(file)
+        known = last(file, os.environ.get(MACHINE, ""))
+        self.before = {test for test, outcome in known.items() if outcome == "passed"}
 
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
@@ -41,9 +35,7 @@ class Continued:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Notes a test that failed in any phase, was skipped, or passed."""
         if report.when == "call" or report.outcome != "passed":
-            line = json.dumps({"test": report.nodeid, "outcome": report.outcome})
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(f"{line}\n")
+            note(self.file, report.nodeid, report.outcome)
 
     def pytest_sessionfinish(self, session: Any, exitstatus: int) -> None:
         """Nothing left to run is success."""

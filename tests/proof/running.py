@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.helpers.paths import ROOT
+from tests.proof.passed_tests import MACHINE
 from tests.proof.records import Ended, Record
 from tests.proof.step import Setting, Step
 
@@ -97,7 +98,7 @@ def start(
 
 def variables(step: Step, setting: Setting) -> dict[str, str]:
     """What a step's commands find set: in a rehearsal a pretended GPU, and caches of its own."""
-    found = {"PYTHONUNBUFFERED": "1"}
+    found = {"PYTHONUNBUFFERED": "1", MACHINE: setting.machine}
     if setting.rehearsal:
         found["XDG_CACHE_HOME"] = str(setting.folder / "caches")
     if setting.rehearsal and step.needs_gpu:

@@ -18,6 +18,7 @@ class Setting:
     python: str
     folder: Path
     rehearsal: bool = False
+    machine: str = ""  # on another one, tests that passed do not count
 
 
 @dataclass(frozen=True)

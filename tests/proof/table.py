@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
+from tests.proof.passed_tests import last
 from tests.proof.step import FOLDER, PYTHON, Command, Step
 
 MODULE = (PYTHON, "-m")
@@ -58,12 +58,7 @@ def rows(study: str, folder: Path) -> str:
 
 def passed(paths: tuple[str, ...], folder: Path) -> str:
     """How many tests of these files have passed, by what the last call said of each."""
-    last: dict[str, str] = {}
-    file = folder / PASSED
-    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
-        outcome = json.loads(line)
-        last[outcome["test"]] = outcome["outcome"]
-    mine = [outcome for test, outcome in last.items() if test.startswith(paths)]
+    mine = [outcome for test, outcome in last(folder / PASSED).items() if test.startswith(paths)]
     counts = {each: mine.count(each) for each in ("passed", "failed", "skipped")}
     return ", ".join(f"{count} {each}" for each, count in counts.items() if count) or "no test"
 

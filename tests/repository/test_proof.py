@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import signal
 import sys
@@ -24,6 +23,7 @@ from tests.helpers.processes import alive, marker, soon
 from tests.proof import __main__ as proof
 from tests.proof import records, running, table
 from tests.proof.facts import __main__ as facts
+from tests.proof.passed_tests import note
 from tests.proof.records import Machine
 from tests.proof.step import FOLDER, PYTHON, Command, Setting, Step
 from tests.proof.table import PASSED, STEPS, must, passed
@@ -289,8 +289,8 @@ def test_the_list_runs_nothing(
 
 def test_the_last_outcome_of_a_test_counts(tmp_path: Path) -> None:
     outcomes = (("a::x", "failed"), ("a::x", "passed"), ("a::y", "skipped"), ("b::z", "passed"))
-    lines = [json.dumps({"test": test, "outcome": outcome}) for test, outcome in outcomes]
-    (tmp_path / PASSED).write_text("\n".join(lines))
+    for test, outcome in outcomes:
+        note(tmp_path / PASSED, test, outcome)
     assert passed(("a",), tmp_path) == "1 passed, 1 skipped"
     assert passed(("c",), tmp_path) == "no test"
 

@@ -17,16 +17,18 @@ from tests.helpers.studies import record, save
 from tests.proof import reference, wheels
 from tests.proof.facts import __main__ as facts
 from tests.proof.facts.fact import Place, told
+from tests.proof.passed_tests import MACHINE
 from tests.proof.pretended_gpu import PretendedGpu
 
 TWO_TESTS = "def test_one():\n    assert True\n\ndef test_two():\n    assert {}\n"
 
 
-def run_tests(folder: Path) -> tuple[int, str]:
+def run_tests(folder: Path, machine: str = "this one") -> tuple[int, str]:
     words = ("-q", "-p", "tests.proof.passed", f"--passed={folder / 'passed.jsonl'}")
     more = ("-p", "no:cacheprovider", f"--rootdir={folder}", str(folder / "test_two.py"))
     command = [sys.executable, "-m", "pytest", *words, *more]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    around = {**os.environ, MACHINE: machine}
+    done = subprocess.run(command, cwd=ROOT, env=around, capture_output=True, text=True)
     return done.returncode, done.stdout
 
 
@@ -40,6 +42,7 @@ def test_tests_that_passed_are_not_run_again(tmp_path: Path) -> None:
     assert (status, "1 passed, 1 deselected" in told) == (0, True), told
     status, told = run_tests(tmp_path)
     assert (status, "2 deselected" in told) == (0, True), told
+    assert "2 passed" in run_tests(tmp_path, "another one")[1]
 
 
 def test_requirements_are_those_of_the_project_without_torch() -> None:
