@@ -153,7 +153,8 @@ def prove(
         word, _ = state(step, record, setting)
         again = word == FAILED and options.only is not None
         due = word == OPEN or again or step.repeats
-        if not due or obstacle(step, here, setting.folder):
+        empty = not any(command.chosen(setting) for command in step.commands)
+        if not due or empty or obstacle(step, here, setting.folder):
             continue
         if time.monotonic() >= deadline:
             break
