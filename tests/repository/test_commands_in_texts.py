@@ -33,6 +33,7 @@ from modescope.bench.versus import arguments as versus_arguments
 from tests.helpers.commands import Ask, Cli, last_of_each
 from tests.helpers.paths import CONF, REFERENCE, ROOT
 from tests.helpers.studies import record, save
+from tests.proof import __main__ as proof
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```$", flags=re.M | re.S)
@@ -195,6 +196,10 @@ def parse_it(command: Command, reader: Reader) -> None:
         arguments.parse(command.words[3:], None)
 
 
+def parse_proof(command: Command, reader: Reader) -> None:
+    proof.chosen(proof.parse(command.words[3:]).only)
+
+
 def parse_versus(command: Command, reader: Reader) -> None:
     """Reads the sides, the options of the comparison and every value of each setting."""
     asked = versus_arguments.parse(command.words[3:])
@@ -222,6 +227,8 @@ def start_nothing(command: Command, reader: Reader) -> None:
                 compose(words[2:], reader.ask)
             elif words[2].startswith("bench."):
                 parse_it(Command(command.page, words), reader)
+            elif words[2] == "tests.proof":
+                parse_proof(Command(command.page, words), reader)
 
 
 def install_nothing(command: Command, reader: Reader) -> None:
@@ -264,6 +271,7 @@ KINDS: dict[str, tuple[Check, str]] = {
         "searches a repository that is not here: the command it runs is checked",
     ),
     "python -m bench.": (parse_it, "takes minutes and a quiet machine: its arguments are read"),
+    "python3 -m tests.proof": (parse_proof, "takes a GPU and minutes: its arguments are read"),
     "make": (start_nothing, "takes minutes or installs: make says what it would start, checked so"),
     "pip install": (install_nothing, "downloads: the names of extras and files are looked up"),
     ".venv/bin/pip install": (install_nothing, "the same"),

@@ -97,9 +97,10 @@ def trial_of(rounds: Rounds) -> Trial:
     ratio = estimates.speedup(case_s, baseline_s, rounds.case_ran_first)
     assert ratio is not None
     assert case_s is not None
+    assert baseline_s is not None
     assert rounds.timed_s is not None
     flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
-    pairs = zip(case_s, baseline_s or (), strict=True)
+    pairs = zip(case_s, baseline_s, strict=True)
     log_ratios = tuple(math.log(theirs / ours) for ours, theirs in pairs)
     return Trial(ratio, flags, rounds.timed_s, log_ratios=log_ratios)
 
