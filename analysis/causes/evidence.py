@@ -16,6 +16,8 @@ from modescope.analysis.rows.conditions import CONTENDED
 from modescope.analysis.rows.intervals import ONE, difference, of_columns, product, quotient
 from modescope.bench.stats.estimates import Estimate
 
+SAME_PACE = 0.01  # paces of the machine that differ by less are not named
+
 UNRELIABLE = {
     "profile_empty", "profile_busy_exceeds_span", "profile_lost_events",
     "profile_contradicts_device_time", "split_disagrees",
@@ -152,6 +154,11 @@ def _profiled_overhead(row: Row) -> Estimate | None:
     if CONTENDED in phrases.flags(row):
         return Estimate(1 - work, 0.0, 1 - work)
     return Estimate(1 - work, max(0.0, 1 - work * max(1.0, slower)), 1 - work)
+
+
+def at_pace(ratio: float) -> str:
+    """What follows times of two profiles, of which the machine's paces have this ratio."""
+    return ", at the same pace of the machine" if abs(ratio - 1) > SAME_PACE else ""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from modescope.bench.records.instruction_sets import BF16
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
+FASTER_DEVICE = "Only less work, or a faster device, helps."
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
 
@@ -76,6 +77,7 @@ def slower_kernels(case: Case) -> Evidence | None:
     figures = {
         "new": numbers.duration(evidence.seconds(new) / pace),
         "old": numbers.duration(old_s), "names": evidence.named(new, row),
+        "pace": evidence.at_pace(pace),
     }  # fmt: skip
     return Evidence(-saved.work.value * row["speedup"], figures)
 
@@ -139,7 +141,7 @@ def _less_work(case: Case) -> str:
     """What makes the kernels themselves cheaper on this device."""
     row = case.row
     if row["dtype"] != "fp32":
-        return "Only less work, or a faster device, helps."
+        return FASTER_DEVICE
     lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
@@ -148,6 +150,8 @@ def _less_work(case: Case) -> str:
     is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
     if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
+    if phrases.on_cuda(row):
+        return FASTER_DEVICE
     return "Only less work, more threads or a faster device help."
 
 
@@ -168,7 +172,8 @@ CAUSES = (
     ),
     Cause(
         "slower_kernels", PART, slower_kernels,
-        "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
+        "generated kernels take {new}, and the eager kernels that they replace {old}{pace} "
+        "({names}).",
         "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",
         "a loss by generated kernels that take longer than those they replace",
     ),

@@ -14,7 +14,7 @@ from modescope.bench.records.instruction_sets import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
-SAME_PACE = 0.01  # the machine's paces in two profiles that differ by less are not named
+TIMES = "{name} takes {after} in {dtype} and {before} in fp32{pace}"
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -130,10 +130,8 @@ def _products(case: Case) -> _Products | None:
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
-    differs = abs(products.pace - 1) > SAME_PACE
     return {
-        "name": products.name, "dtype": row["dtype"],
-        "pace": ", at the same pace of the machine" if differs else "",
+        "name": products.name, "dtype": row["dtype"], "pace": evidence.at_pace(products.pace),
         "after": numbers.duration(products.after_s), "before": numbers.duration(products.before_s),
     }  # fmt: skip
 
@@ -163,7 +161,7 @@ def _rates(case: Case) -> float | None:
 
 def _other_size(row: Row, rates: float | None) -> str:
     """What to do about slow products of a precision that the device has."""
-    if rates is not None and rates < 1:
+    if rates is not None and rates < 1 / DIFFERS:
         return (
             f"Stay with fp32: the highest rate measured for {row['dtype']} products here is "
             f"{rates:.2f} of fp32's."
@@ -175,8 +173,7 @@ def _how_slow(row: Row, products: _Products | None, rates: float | None) -> str:
     if rates is not None and rates < 1:
         return f"{row['dtype']} products run at {rates:.2f} of fp32's rate"
     assert products is not None
-    after, before = numbers.duration(products.after_s), numbers.duration(products.before_s)
-    return f"{products.name} takes {after} in {row['dtype']} and {before} in fp32"
+    return TIMES.format(**_times(row, products))
 
 
 def _without(one: Kernel, before: Kernel | None) -> Kernel:
@@ -202,13 +199,13 @@ CAUSES = (
     ),
     Cause(
         "slower_products", PART, slower_products,
-        "{name} takes {after} in {dtype} and {before} in fp32{pace}.",
+        f"{TIMES}.",
         "{remedy}",
         "a low precision is slower, and so are its matrix products",
     ),
     Cause(
         "faster_products", GAIN, faster_products,
-        "{name} takes {after} in {dtype} and {before} in fp32{pace}.",
+        f"{TIMES}.",
         "",
         "a low precision is faster, and so are its matrix products",
     ),

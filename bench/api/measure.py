@@ -223,5 +223,5 @@ def _check(baseline: Any, candidate: Any, numbers: dict[str, Any], tensors: Any)
     for name, number in numbers.items():
         if not (isinstance(number, Real) and 0 < float(number) < math.inf):
             raise UsageError(f"{name}={number!r}: must be a number above 0")
-    if not all(isinstance(each, torch.Tensor) for each in tensors) or torch.is_tensor(tensors):
-        raise UsageError("tensors: must be a list of tensors")
+    if not isinstance(tensors, list | tuple) or not all(map(torch.is_tensor, tensors)):
+        raise UsageError("tensors: must be a list of tensors, as in list(model.parameters())")

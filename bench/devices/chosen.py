@@ -26,5 +26,5 @@ def chosen(name: str) -> Iterator[Hardware]:
     try:
         yield find(name)
     finally:
-        if before is not None:
-            torch.cuda.set_device(before)
+        if torch.cuda.is_initialized():
+            torch.cuda.set_device(before or 0)

@@ -58,7 +58,9 @@ def run(
         status = start(command.line(setting), output, name, deadline, around)
         if status is None:
             minutes = (time.monotonic() - begin) / 60
-            record = replace(record, stopped=f"stopped in its time, after {minutes:.1f} min")
+            record = replace(
+                record, stopped=f"stopped when its time was over, after {minutes:.1f} min"
+            )
         else:
             now = Ended(status, round(time.monotonic() - begin, 1))
             record = replace(record, commands={**record.commands, name: now})

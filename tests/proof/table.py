@@ -107,9 +107,9 @@ STEPS: tuple[Step, ...] = (
     ),
     of_tests("training-tests", "tests: training", "tests/cuda/test_cuda_training.py"),
     of_tests(
-        "tools", "tests: self-check, peers, claims",
+        "tools", "tests: self-check, peers, claims, measure",
         "tests/cuda/test_cuda_selfcheck.py", "tests/cuda/test_cuda_peers.py",
-        "tests/cuda/test_cuda_claims.py",
+        "tests/cuda/test_cuda_claims.py", "tests/cuda/test_cuda_measure.py",
     ),
     Step(
         "facts", "facts: gate, device time, clocks, empty batch, processes",

@@ -105,7 +105,7 @@ def test_a_step_is_stopped_in_its_time_and_continues(
         reached=lambda folder: file.read_text(),
     )  # fmt: skip
     assert prove(steps=(step,)) == 0
-    assert "open   waits (stopped in its time, after 0.0 min; begun, saved)" in (
+    assert "open   waits (stopped when its time was over, after 0.0 min; begun, saved)" in (
         capsys.readouterr().out
     )
     assert not after.exists()

@@ -174,7 +174,7 @@ OTHERS = (
         title="MLP, amp",
         sweep=MLP,
         row=built_in("mlp", "amp"),
-        true=("slower_products", "faster_products", "casts"),
+        true=("slower_products", "casts"),
         because="bf16 products are other kernels, and autocast casts the weights in every call",
     ),
     Other(

@@ -131,8 +131,8 @@ def as_measured_last(side: Side) -> Side:
         return side
     count = numbers.counted(older, "older process is", "older processes are")
     note = (
-        f"{side.label}: {count} left out: of each row, the environment and the state that were "
-        "measured last count"
+        f"{side.label}: {count} left out: of each row, the environment and the state (of "
+        "bench.versus) that were measured last count"
     )
     return Side(side.label, side.folder, kept, (*side.notes, note))
 

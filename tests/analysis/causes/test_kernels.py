@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.causes import kernels
+from modescope.analysis.causes.types import Case
 from tests.helpers.causes import codes, of_last, profiled, rows_of
 from tests.helpers.studies import cpu_clocks, record
 
@@ -60,6 +62,13 @@ def test_the_remedy_fits_the_cpu(tmp_path: Path, instructions: str, remedy: str)
     profile = profiled(100e-6, ADDMM, cpu_instructions=instructions)
     found = of_last(rows_of([record("compile", speedup=1.0, **profile)], tmp_path))
     assert found[0].remedy == remedy
+
+
+def test_threads_are_no_remedy_on_a_gpu(tmp_path: Path) -> None:
+    last = record("compile", speedup=1.0, **profiled(100e-6, ADDMM))
+    rows = rows_of([record("amp", speedup=0.6), last], tmp_path)
+    on_gpu = [{**row, "device": "cuda", "device_share": 0.9} for row in rows]
+    assert kernels._less_work(Case(on_gpu[1], siblings=(on_gpu[0],))) == kernels.FASTER_DEVICE
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,17 @@ def test_there_must_be_such_a_device() -> None:
         pass
 
 
+def test_a_named_gpu_is_not_current_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process that had used none, where the first one would be current."""
+    current: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: bool(current))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda index: current.append(index))
+    monkeypatch.setattr(module, "find", lambda name: current.append(int(name.partition(":")[2])))
+    with chosen("cuda:1"):
+        assert current == [1]
+    assert current == [1, 0]
+
+
 def test_the_current_gpu_is_used_and_is_the_same_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
