@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.stats import diagnostics, estimates
@@ -164,7 +165,9 @@ def _disturbed_race(each: Disturbance, setting: Setting, seed: int) -> Trial:
     return _race(each, setting, seed, rounds + rounds % 2)  # whole pairs of mirrored rounds
 
 
-def _rounds_of_drift(each: Disturbance, log_ratios: Sequence[float], seed: int) -> int:
+def _rounds_of_drift(
+    each: Disturbance, log_ratios: Sequence[float] | NDArray[np.float64], seed: int
+) -> int:
     """The rounds in which the planted drift has a z of SURE, at most MOST_ROUNDS.
 
     It is added to the rounds of a calm comparison in random order, since what tau finds depends on

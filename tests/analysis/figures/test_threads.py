@@ -83,8 +83,8 @@ def test_a_mode_without_the_fewest_threads_has_no_gain(tmp_path: Path) -> None:
 
 
 def test_beside_other_programs_there_are_latencies_alone(tmp_path: Path) -> None:
-    beside = {"flags": ("contended",)}
-    found = _series(tmp_path, *(with_threads(n, 400e-6 / n, **beside) for n in (1, 2)))
+    busy = (with_threads(n, 400e-6 / n, flags=("contended",)) for n in (1, 2))
+    found = _series(tmp_path, *busy)
     (times,) = threads.draw(found).axes
     assert [_at(line)[0] for line in points(times)] == [[1, 2]]
     caption = threads.caption(found)

@@ -82,7 +82,7 @@ def test_beside_other_programs_there_is_no_gain(tmp_path: Path, beside: int) -> 
 
 def _gains(found: thread_gain.ThreadSeries, name: str) -> dict[int, float | None]:
     (line,) = (each for each in found.lines if each.name == name)
-    return {row["threads"]: one and one.value for row, one in found.gains(line)}
+    return {row["threads"]: None if one is None else one.value for row, one in found.gains(line)}
 
 
 def test_gains_of_a_series_are_over_its_fewest_threads(tmp_path: Path) -> None:

@@ -417,7 +417,8 @@ def test_a_drift_is_planted_in_as_many_rounds_as_show_it(each: Disturbance, nois
     draw = np.random.default_rng(0)
 
     def ratios(rounds: int) -> NDArray[np.float64]:
-        return draw.normal(0, noise, rounds) * draw.choice([0.3, 3.0], rounds)
+        spread = noise * draw.choice([0.3, 3.0], rounds)
+        return np.asarray(draw.normal(0, spread), dtype=np.float64)
 
     flagged = 0
     for seed in range(40):
