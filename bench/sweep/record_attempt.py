@@ -13,7 +13,9 @@ from time import monotonic
 
 from modescope.bench.records import parquet, results
 from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.steps import backends
+from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
 from modescope.bench.sweep.process.isolation import Outcome
@@ -32,12 +34,24 @@ class Place:
     versus_state: str | None = None
 
 
+RUNS = "runs"
+"""Folder of a study whose rows are its results."""
+
 ALONE = Place()
 """Of a single case."""
 
 
-def measure(job: Job, on_phase: OnPhase, place: Place = ALONE) -> str:
-    """Runs one job in its own process, writes a row whatever its status, returns the run id."""
+def measure(
+    job: Job,
+    on_phase: OnPhase,
+    place: Place = ALONE,
+    scheduling: Scheduling | None = None,
+    folder: str = RUNS,
+) -> str:
+    """Runs one job in its own process, writes a row whatever its status, returns the run id.
+
+    `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
+    """
     started = datetime.now(UTC)
     begin = monotonic()
     run_id = f"{started:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
@@ -67,9 +81,10 @@ def measure(job: Job, on_phase: OnPhase, place: Place = ALONE) -> str:
         ),
         results.work_of(job.case, plan),
         replace(job.environment, load_1min=load),
+        scheduling or scheduler.read(),
         result.findings,
     )
-    parquet.write(record, plan.study_folder / "runs")
+    parquet.write(record, plan.study_folder / folder)
     return run_id
 
 
