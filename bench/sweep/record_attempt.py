@@ -13,7 +13,9 @@ from time import monotonic
 
 from modescope.bench.records import parquet, results
 from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.steps import backends
+from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
 from modescope.bench.sweep.process.isolation import Outcome
@@ -32,6 +34,9 @@ class Place:
     versus_state: str | None = None
 
 
+RUNS = "runs"
+"""Folder of a study whose rows are its results."""
+
 ALONE = Place()
 """Of a single case."""
 
@@ -41,14 +46,22 @@ def new_run_id() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
 
 
-def measure(job: Job, on_phase: OnPhase, place: Place = ALONE, run_id: str | None = None) -> str:
+def measure(
+    job: Job,
+    on_phase: OnPhase,
+    place: Place = ALONE,
+    scheduling: Scheduling | None = None,
+    folder: str = RUNS,
+    run_id: str | None = None,
+) -> str:
     """Runs one job in its own process, writes a row whatever its status, returns the run id.
 
+    `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
     `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
     """
     begin = monotonic()
     run_id = run_id or new_run_id()
-    record = unfinished(job, run_id, place)
+    record = unfinished(job, run_id, place, scheduling)
     load = os.getloadavg()[0]
     result = _result(job, run_id, on_phase)
     attempt = replace(
@@ -59,11 +72,13 @@ def measure(job: Job, on_phase: OnPhase, place: Place = ALONE, run_id: str | Non
     )
     environment = replace(record.environment, load_1min=load)
     record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
-    parquet.write(record, job.plan.study_folder / "runs")
+    parquet.write(record, job.plan.study_folder / folder)
     return run_id
 
 
-def unfinished(job: Job, run_id: str, place: Place) -> results.Record:
+def unfinished(
+    job: Job, run_id: str, place: Place = ALONE, scheduling: Scheduling | None = None
+) -> results.Record:
     """The row of an attempt that starts now, as it would be if it never ended."""
     plan = job.plan
     return results.Record(
@@ -89,6 +104,7 @@ def unfinished(job: Job, run_id: str, place: Place) -> results.Record:
         ),
         results.work_of(job.case, plan),
         job.environment,
+        scheduling or scheduler.read(),
         Findings(),
     )
 
