@@ -16,7 +16,9 @@ from modescope.bench.records import leftovers, parquet, results
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep import jobs, record_attempt, resume
+from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.sweep import jobs, record_attempt, resume, sentinel
+from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.record_attempt import Place
 from modescope.bench.sweep.settings.request import Request
@@ -42,12 +44,16 @@ class Cases:
         self._sweep = sweep
         self._study = Path(sweep.study_folder)
         self._jobs: dict[str, Job] = {}
+        self._scheduling = Scheduling()
         self.problems: dict[str, str] = {}
         self.reusable: dict[str, str] = {}
         self.again: dict[str, str] = {}
 
     def prepare(self, member: Member) -> None:
         """See `Work`."""
+        self._scheduling = scheduler.read(
+            member.scheduler, job=member.job, queue_wait_s=member.queue_wait_s, worker=member.name
+        )
         requests = [from_json(each) for each in self._sweep.requests]
         parts = jobs.prepare_each(requests)
         for (number, replicate), task in zip(self._sweep.tasks, self._sweep.names, strict=True):
@@ -62,6 +68,10 @@ class Cases:
         leftovers.clear(self._study / "runs", self._study / "traces", Path(results_dir))
         self._find_earlier(requests)
 
+    def calibrate(self) -> None:
+        """See `Work`."""
+        sentinel.run(from_json(self._sweep.requests[0]), self._scheduling, _say_nothing)
+
     def _find_earlier(self, requests: Sequence[Request]) -> None:
         earlier = resume.found(list(self._jobs.values()), requests[0])
         for task, reuse in zip(self._jobs, earlier.reuses, strict=True):
@@ -75,7 +85,8 @@ class Cases:
         device = self._jobs[task].case.device
         if device == "cpu":
             return locks.ON_CPU
-        return locks.on_gpu(locks.visible_gpu() or device)
+        uuid = self._jobs[task].environment.gpu_uuid
+        return locks.on_gpu(uuid or locks.visible_gpu() or device)
 
     def new_run_id(self) -> str:
         """See `Work`."""
@@ -83,13 +94,16 @@ class Cases:
 
     def row(self, task: str, run_id: str, position: int) -> dict[str, Any]:
         """See `Work`."""
-        return asdict(record_attempt.unfinished(self._jobs[task], run_id, self._place(position)))
+        job = self._jobs[task]
+        place = self._place(position)
+        return asdict(record_attempt.unfinished(job, run_id, place, self._scheduling))
 
     def measure(self, task: str, run_id: str, position: int) -> None:
         """See `Work`."""
         job = self._jobs[task]
         print(f"{run_id}  {job.label}", flush=True)
-        record_attempt.measure(job, lambda phase: None, self._place(position), run_id)
+        place = self._place(position)
+        record_attempt.measure(job, _say_nothing, place, self._scheduling, run_id=run_id)
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""
@@ -101,6 +115,7 @@ class Cases:
             results.Attempt(**{**claim.row["attempt"], "reason": reason}),
             results.Work(**claim.row["work"]),
             Environment(**claim.row["environment"]),
+            Scheduling(**claim.row["scheduling"]),
             results.Findings(),
         )
         with suppress(FileExistsError):
@@ -108,3 +123,7 @@ class Cases:
 
     def _place(self, position: int) -> Place:
         return Place(self._sweep.order, position)
+
+
+def _say_nothing(phase: str) -> None:
+    """Of the phases of a case: the log of a worker has a line for each case."""

@@ -72,6 +72,12 @@ def free(folder: Folder, names: list[str]) -> dict[str, int]:
     return free_numbers
 
 
+def run_ids(folder: Folder) -> set[str]:
+    """The run ids of all tasks that are done or being measured."""
+    done = {folder.done(task).run_id for task in folder.names("done")}
+    return done | {read(folder, *one).run_id for one in open_claims(folder)}
+
+
 def publish(folder: Folder, claim: Claim) -> bool:
     """Whether the claim was the first of its number."""
     return folder.create("claims", f"{claim.task}.{claim.number}", asdict(claim))

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +21,9 @@ from modescope.bench.records.progress import one_line
 
 VARIABLE = "MODESCOPE_WORKER"
 """Set by an engine for the workers that it starts, JSON: scheduler and job of `Member`."""
+
+SUBMITTED = "MODESCOPE_SUBMITTED"
+"""Set by an engine: when it submitted the worker, in seconds since the epoch."""
 
 BEAT_S = 15.0
 SILENT_S = 300.0
@@ -62,7 +66,9 @@ class Process:
             except PermissionError:
                 pass
             return State(RUNNING)
-        return State(RUNNING) if _began(self.pid) == self.began else State(GONE, "its process ended")
+        return (
+            State(RUNNING) if _began(self.pid) == self.began else State(GONE, "its process ended")
+        )
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ class Member:
     job: str | None = None  # as the scheduler names it
     restart: int = 0
     since: str = ""  # ISO 8601, UTC
+    queue_wait_s: float | None = None  # from its submission until it started
     stopped: str | None = None  # why it ended in an orderly way; it writes no row after that
     failed: str | None = None  # the error by which it ended
 
@@ -91,7 +98,13 @@ def this() -> Member:
         job,
         restart,
         datetime.now(UTC).isoformat(timespec="seconds"),
+        _queue_wait_s(),
     )
+
+
+def _queue_wait_s() -> float | None:
+    submitted = os.environ.get(SUBMITTED)
+    return max(0.0, time.time() - float(submitted)) if submitted else None
 
 
 def _scheduled() -> tuple[str | None, str | None, int]:

@@ -29,6 +29,9 @@ class Work(Protocol):
     def prepare(self, member: Member) -> None:
         """Finds out what this machine can measure; before any of the following."""
 
+    def calibrate(self) -> None:
+        """Measures what nodes are compared by; the locks of the sweep's first task are held."""
+
     def locks(self, task: str) -> Locks:
         """What has to be held while the task is measured."""
 

@@ -121,7 +121,8 @@ class Worker:
             self._folder.create("problems", task, {"worker": self._member.name, "text": problem})
         self._continue()
         self._reuse()
-        while self._deadline.leaves(self._sweep.timeout_s + RESERVE_S):
+        self._calibrate()
+        while self._has_time():
             numbers = claims.free(self._folder, self._order)
             if not numbers:
                 return
@@ -147,18 +148,35 @@ class Worker:
                 self._work.write_lost(claim, reason)
                 self._folder.mark_done(task, Done(claim.run_id, again=claim.again))
             elif task in self._order:
-                while (found := self._lockable([task])) is None:
-                    time.sleep(LOCKED_S)
-                with found[1]:
+                with self._locked(task):
                     self._measure(task, claim.run_id, claim.again)
 
     def _reuse(self) -> None:
         """Ends the tasks that have an earlier row, before anything is measured."""
         numbers = claims.free(self._folder, self._order)
-        for task, number in numbers.items():
-            run_id = self._work.reusable.get(task)
-            if run_id and claims.publish(self._folder, self._claim(task, number, run_id, row=False)):
+        found = {task: n for task, n in numbers.items() if task in self._work.reusable}
+        taken = claims.run_ids(self._folder) if found else set()  # of tasks with equal cases
+        for task, number in found.items():
+            run_id = self._work.reusable[task]
+            claim = self._claim(task, number, run_id, row=False)
+            if run_id not in taken and claims.publish(self._folder, claim):
                 self._folder.mark_done(task, Done(run_id, reused=True))
+
+    def _calibrate(self) -> None:
+        """Before the first task, on the device of the sweep's first one."""
+        first = self._sweep.names[0]
+        if first in self._order and claims.free(self._folder, self._order) and self._has_time():
+            with self._locked(first):
+                self._work.calibrate()
+
+    def _has_time(self) -> bool:
+        return self._deadline.leaves(self._sweep.timeout_s + RESERVE_S)
+
+    def _locked(self, task: str) -> ExitStack:
+        """Waits for the locks of a task."""
+        while (found := self._lockable([task])) is None:
+            time.sleep(LOCKED_S)
+        return found[1]
 
     def _lockable(self, tasks: Sequence[str]) -> tuple[str, ExitStack] | None:
         """The first task whose locks no other process holds, with its locks held."""

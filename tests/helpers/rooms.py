@@ -28,6 +28,7 @@ ROOMS = {
     "bench.steps": "records devices",
     "bench.case": "records stats devices timing steps",
     "bench.sweep": "records devices steps",
+    "bench.cluster": "records sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": "records stats text devices timing steps",
     "bench.versus": "records steps sweep analysis.compare",

@@ -1,0 +1,1 @@
+"""What starts workers: processes of this machine, or a scheduler."""
