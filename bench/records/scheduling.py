@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from modescope.bench.records.columns import nullable
 
+SENTINELS = "sentinels"
+"""Folder of a study with the rows of its workers' sentinels; see `bench.sweep.sentinel`."""
+
 
 @dataclass(frozen=True)
 class Scheduling:

@@ -19,7 +19,6 @@ from modescope.bench.sweep import jobs, record_attempt
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.process.isolation import Outcome
-from modescope.bench.sweep.record_attempt import ALONE
 from tests.helpers.commands import Ask
 
 MEASURED = Outcome("returned", Result("failed", "measured", Findings()))
@@ -114,14 +113,14 @@ ON_N1 = Scheduling("n1", "slurm", "1234_5", 1, 12.5, "w3")
 
 @pytest.mark.parametrize(
     ("given", "folder", "expected"),
-    [((), "runs", Scheduling(node=socket.gethostname())), ((ON_N1,), "sentinels", ON_N1)],
+    [(None, "runs", Scheduling(node=socket.gethostname())), (ON_N1, "sentinels", ON_N1)],
     ids=["here", "a worker"],
 )
 def test_a_row_names_its_node_and_job(
     ask: Ask,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    given: tuple[Scheduling, ...],
+    given: Scheduling | None,
     folder: str,
     expected: Scheduling,
 ) -> None:
@@ -129,7 +128,7 @@ def test_a_row_names_its_node_and_job(
     for name in [name for name in os.environ if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(isolation, "call", lambda *arguments, **options: MEASURED)
-    run_id = record_attempt.measure(job, lambda phase: None, ALONE, *given, folder=folder)
+    run_id = record_attempt.measure(job, lambda phase: None, scheduling=given, folder=folder)
     path = job.plan.study_folder / folder / f"{run_id}.parquet"
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert {name: row[name] for name in asdict(expected)} == asdict(expected)
