@@ -5,7 +5,6 @@ Several drivers may serve one folder. One submits, all of them see the results.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator

@@ -57,7 +57,7 @@ def local(requests: Sequence[Request]) -> Submission | None:
     for name, default in NOT_HERE.items():
         if options.get(name, default) != default:
             raise UsageError(
-                f"hydra.launcher.{name}={options[name]}: has no effect on this machine; leave it out"
+                f"hydra.launcher.{name}={options[name]}: no effect on this machine; leave it out"
             )
     wanted = options.get("gpus")
     count = options.get("gpus_per_node")

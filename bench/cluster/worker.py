@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,10 +201,9 @@ class Worker:
         )
 
     def _measure(self, task: str, run_id: str, again: str | None) -> None:
-        try:
+        # a driver that took this worker for lost may have written the row
+        with suppress(FileExistsError):
             self._work.measure(task, run_id, self._position)
-        except FileExistsError:  # a driver that could not see this worker has written the row
-            pass
         self._position += 1
         self._folder.mark_done(task, Done(run_id, again=again))
 

@@ -41,9 +41,9 @@ class Executor:
 
     Its function takes the requests of one command, which can be pickled and hold the options of
     their launcher. It raises UsageError for requests that it cannot measure, prints what will be
-    measured where, and returns a `Submission`; None if it was only to say what it would do. What depends on the measuring machine (device,
-    environment, refusals, which rows may be reused) is decided on that machine, and
-    `bench.sweep.record_attempt.measure` writes the row there.
+    measured where, and returns a `Submission`; None where only that was asked for. What depends on
+    the measuring machine (device, environment, refusals, which rows may be reused) is decided on
+    that machine, and `bench.sweep.record_attempt.measure` writes the row there.
 
     Iterating `Submission.finished` shows progress on stderr. A KeyboardInterrupt ends what was
     started and is raised again; written rows stay, so that the same command resumes.
@@ -91,4 +91,5 @@ def submit(requests: Sequence[Request]) -> Submission | None:
 
 def install(extra: str | None) -> str:
     """The command that installs an extra of modescope."""
-    return f"pip install '{'.' if (ROOT / 'pyproject.toml').is_file() else 'modescope'}[{extra}]'"
+    is_checkout = (ROOT / "pyproject.toml").is_file()
+    return f"pip install -e '.[{extra}]'" if is_checkout else f"pip install 'modescope[{extra}]'"
