@@ -15,6 +15,7 @@ from modescope.bench.cluster import claims, members, submissions
 from modescope.bench.cluster.engines.engine import Engine
 from modescope.bench.cluster.folder import Done, Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Member, State
+from modescope.bench.cluster.submissions import Submissions
 from modescope.bench.cluster.work import Work, work_of
 from modescope.bench.sweep.executors import Incomplete
 from modescope.bench.sweep.progress_bar import progress_bar
@@ -34,6 +35,7 @@ class Driver:
         self._done_at_submission: int | None = None
         self._states: dict[str, State] = {}
         self._asked = -1e9
+        self._submissions = Submissions(folder)
 
     def finished(self) -> Iterator[str]:
         """Run ids, each once its row is on disk; raises Incomplete where tasks are left."""
@@ -49,8 +51,9 @@ class Driver:
             raise
         finally:
             if not self._engine.detaches:
-                self._engine.end(self._jobs())
-                with suppress(OSError):  # a full disk: the next driver does it
+                with suppress(OSError):  # a full disk: the next driver does what is left
+                    self._engine.end(self._jobs())
+                    self._asked = -1e9
                     self._end_claims()
 
     def _finished(self) -> Iterator[str]:
@@ -104,13 +107,10 @@ class Driver:
         self._learn(known)
         for task, number in claims.open_claims(self._folder):
             claim = claims.read(self._folder, task, number)
-            member = known.get(claim.worker) or members.every(self._folder).get(claim.worker)
-            if member is None:
-                continue  # a worker is known before it claims: the folder was listed too early
-            state = self._states.get(member.name)
-            if state is None or state.kind != GONE:
-                continue
-            self._end_claim(claim, member, state)
+            state = self._states.get(claim.worker)
+            if state and state.kind == GONE:
+                # read now: it may have written how it ended after `known` was read
+                self._end_claim(claim, members.one(self._folder, claim.worker), state)
 
     def _end_claim(self, claim: claims.Claim, member: Member, state: State) -> None:
         if self._work.exists(claim.run_id):
@@ -132,9 +132,11 @@ class Driver:
             return
         self._asked = time.monotonic()
         name = self._engine.name
+        states: dict[str, State] = {}
+        if self._submissions.look():
+            states["submitted now"] = State(PENDING)
         jobs = {m.job: None for m in known.values() if m.scheduler == name and m.job} | self._jobs()
         answer = self._engine.states(jobs)
-        states: dict[str, State] = {}
         for member in known.values():
             if member.scheduler != name or member.job is None:
                 states[member.name] = members.state(self._folder, member)
@@ -161,10 +163,7 @@ class Driver:
         left = [task for task in self._sweep.names if task not in self._done]
         if self._done_at_submission is not None and (ended := self._why_not(left)):
             raise ended
-        submitted = submissions.submit(
-            self._folder, self._engine, min(self._workers, len(left)), members.this()
-        )
-        if submitted:
+        if self._submissions.submit(self._engine, min(self._workers, len(left))):
             self._done_at_submission = len(self._done)
         self._asked = -1e9
 

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from modescope.bench.records import leftovers
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.ids import short_hash
 
@@ -119,6 +120,9 @@ def joined(jobs: Path, name: str, sweep: Sweep) -> Folder:
     Generations before the previous one are removed: a driver that has not noticed yet that its
     sweep is finished still reads that one.
     """
+    for partial in jobs.glob(".*.partial"):
+        if leftovers.is_abandoned(partial):
+            shutil.rmtree(partial, ignore_errors=True)
     while True:
         known = sorted(_generations(jobs, name))
         if known:
@@ -142,7 +146,7 @@ def _generations(jobs: Path, name: str) -> Iterator[int]:
 
 def _made(path: Path, sweep: Sweep) -> Folder | None:
     """A complete new folder; None where another driver was first."""
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+    partial = leftovers.partial(path)
     for part in PARTS:
         (partial / part).mkdir(parents=True)
     (partial / "requests.json").write_text(json.dumps(asdict(sweep)))

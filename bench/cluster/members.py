@@ -129,7 +129,12 @@ def write(folder: Folder, member: Member) -> None:
 
 def every(folder: Folder) -> dict[str, Member]:
     """The workers that have joined the sweep, by name."""
-    return {name: _member(folder.read("workers", name)) for name in folder.names("workers")}
+    return {name: one(folder, name) for name in folder.names("workers")}
+
+
+def one(folder: Folder, name: str) -> Member:
+    """A worker that has joined."""
+    return _member(folder.read("workers", name))
 
 
 def _member(content: dict[str, Any]) -> Member:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict
 from typing import Any
 
 from modescope.bench.cluster.engines.engine import Engine
 from modescope.bench.cluster.folder import Folder
-from modescope.bench.cluster.members import GONE, Member, Process
+from modescope.bench.cluster.members import GONE, Process
 
 SUBMITTING_S = 120.0
 """Longest time that a driver of another machine may take to submit."""
@@ -28,22 +29,31 @@ def jobs(folder: Folder) -> dict[str, Any]:
     return found
 
 
-def submit(folder: Folder, engine: Engine, count: int, driver: Member) -> bool:
-    """Submits workers, unless another driver does so at this time: then waits until it has."""
-    names = folder.names("submissions")
-    number = len([name for name in names if not name.endswith(JOBS)])
-    if folder.create("submissions", f"{number:04d}", asdict(driver.process)):
-        folder.create("submissions", f"{number:04d}{JOBS}", engine.submit(folder, count))
+class Submissions:
+    """The submissions of a folder, as one driver sees them."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._count = 0
+        self._seen: dict[str, float] = {}
+
+    def look(self) -> bool:
+        """Whether another driver is submitting workers; call it before asking for states."""
+        names = self._folder.names("submissions")
+        begun = sorted(name for name in names if not name.endswith(JOBS))
+        self._count = len(begun)
+        return bool(begun) and f"{begun[-1]}{JOBS}" not in names and self._is_going_on(begun[-1])
+
+    def _is_going_on(self, name: str) -> bool:
+        state = Process(**self._folder.read("submissions", name)).state()
+        since = self._seen.setdefault(name, time.monotonic())
+        is_late = time.monotonic() - since > SUBMITTING_S
+        return not is_late and not (state and state.kind == GONE)
+
+    def submit(self, engine: Engine, count: int) -> bool:
+        """Submits workers; False where another driver has done so since `look`."""
+        name = f"{self._count:04d}"
+        if not self._folder.create("submissions", name, asdict(Process.of(os.getpid()))):
+            return False
+        self._folder.create("submissions", f"{name}{JOBS}", engine.submit(self._folder, count))
         return True
-    _wait(folder, f"{number:04d}")
-    return False
-
-
-def _wait(folder: Folder, name: str) -> None:
-    process = Process(**folder.read("submissions", name))
-    deadline = time.monotonic() + SUBMITTING_S
-    while time.monotonic() < deadline and f"{name}{JOBS}" not in folder.names("submissions"):
-        state = process.state()
-        if state and state.kind == GONE:
-            return
-        time.sleep(0.2)

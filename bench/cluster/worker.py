@@ -212,13 +212,29 @@ def _enter(sweep: Sweep) -> None:
     """Goes where the sweep was started, and ends in an orderly way by a signal."""
     if Path(sweep.working_folder).is_dir():
         os.chdir(sweep.working_folder)
-    package = Path(modescope.__file__).resolve().parent
-    if not (package / "bench").is_dir():  # a checkout would hide a user's packages of these names
-        sys.path[:] = [each for each in sys.path if Path(each).resolve() != package.parent]
+    _leave_checkout()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _end)
         if signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:  # submitit has one, which requeues
             signal.signal(signal.SIGUSR2, _end)
+
+
+def _leave_checkout() -> None:
+    """Takes a checkout off the path, where it would hide a user's own models, bench, ...
+
+    An engine has put it there, and so has `python -m`.
+    """
+    root = Path(modescope.__file__).absolute().parents[1]
+    if (root / "modescope" / "bench").is_dir():  # installed: the other packages are there, too
+        return
+    if not sys.flags.safe_path and Path(sys.path[0]).absolute() == root:
+        del sys.path[0]
+    if os.environ.get(members.SUBMITTED):
+        added, _, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
+        if added == str(root):
+            os.environ["PYTHONPATH"] = rest
+            with suppress(ValueError):
+                sys.path.remove(added)
 
 
 def _end(signum: int, frame: object) -> NoReturn:
