@@ -1,6 +1,7 @@
 """Locks of a machine: no two cases on one GPU, and cases on the CPU alone.
 
-They are files in memory or in /tmp, locked by flock, so a killed process holds none.
+They are files in memory or in /tmp, locked by flock, so a killed process holds none. Who has held a
+lock lets others have it before it takes it again.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,16 +29,34 @@ def attempt(names: Locks) -> ExitStack | None:
     """Holds all locks until the stack is closed; None where another process holds one."""
     with ExitStack() as stack:
         for name, shared in names:
-            path = _folder() / name
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(
-                    descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
-                )
-            except BlockingIOError:
+            if not _lock(stack, name, shared):
                 return None
         return stack.pop_all()
+
+
+def wait(names: Locks, seconds: float) -> None:
+    """Waits so long, and lets the holders of the locks know that somebody waits."""
+    with ExitStack() as stack:
+        for name, _ in names:
+            _lock(stack, f"{name}.waiting", shared=True)
+        time.sleep(seconds)
+
+
+def is_awaited(names: Locks) -> bool:
+    """Whether another process waits for one of the locks."""
+    with ExitStack() as stack:
+        return not all(_lock(stack, f"{name}.waiting", shared=False) for name, _ in names)
+
+
+def _lock(stack: ExitStack, name: str, shared: bool) -> bool:
+    """Whether a lock could be had; it is held until the stack is closed."""
+    descriptor = os.open(_folder() / name, os.O_RDWR | os.O_CREAT, 0o600)
+    stack.callback(os.close, descriptor)
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _folder() -> Path:

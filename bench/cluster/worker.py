@@ -127,13 +127,15 @@ class Worker:
             if not numbers:
                 return
             if (found := self._lockable(list(numbers))) is None:
-                time.sleep(LOCKED_S)
+                locks.wait(self._work.locks(next(iter(numbers))), LOCKED_S)
                 continue
             task, held = found
             with held:
                 run_id = self._work.new_run_id()
                 if claims.publish(self._folder, self._claim(task, numbers[task], run_id)):
                     self._measure(task, run_id, self._work.again.get(task))
+            if locks.is_awaited(self._work.locks(task)):
+                time.sleep(2 * LOCKED_S)
 
     def _continue(self) -> None:
         """Measures what this job was measuring when it was restarted, under the same run id."""
@@ -175,7 +177,7 @@ class Worker:
     def _locked(self, task: str) -> ExitStack:
         """Waits for the locks of a task."""
         while (found := self._lockable([task])) is None:
-            time.sleep(LOCKED_S)
+            locks.wait(self._work.locks(task), LOCKED_S)
         return found[1]
 
     def _lockable(self, tasks: Sequence[str]) -> tuple[str, ExitStack] | None:
@@ -233,7 +235,7 @@ def _leave_checkout() -> None:
         added, _, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
         if added == str(root):
             os.environ["PYTHONPATH"] = rest
-            with suppress(ValueError):
+            if added not in rest.split(os.pathsep):
                 sys.path.remove(added)
 
 

@@ -52,7 +52,7 @@ ROOMS = {
     ),
 }
 
-LOOSE_FILES_MAX = 6
+LOOSE_FILES_MAX = 7
 
 MUTUAL = {
     "bench.sweep.settings.overrides": (

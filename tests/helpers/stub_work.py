@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,8 @@ class Stub:
         return (self._study / "runs" / f"{run_id}.row").exists()
 
     def write_lost(self, claim: Claim, reason: str) -> None:
-        try:
+        with suppress(FileExistsError):
             self._write(claim.row, claim.run_id, f"{claim.row} crashed {reason}")
-        except FileExistsError:
-            pass
 
     def _write(self, task: str, run_id: str, text: str) -> None:
         with atomic_write(self._study / "runs" / f"{run_id}.row", overwrite=False) as partial:
