@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from modescope.bench.cluster import claims, members, submissions
-from modescope.bench.cluster.engines.engine import Engine
+from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Done, Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Member, State
 from modescope.bench.cluster.submissions import Submissions
@@ -179,8 +179,8 @@ class Driver:
             return None
         if problems and len(problems) == len(left):
             return Incomplete("\n".join(dict.fromkeys(problems.values())), not self._done)
-        why = problems and next(iter(problems.values()))
-        why = why or (reasons.most_common(1)[0][0] if reasons else "their workers have ended")
+        said = [*problems.values(), *(reason for reason, _ in reasons.most_common(1))]
+        why = said[0] if said else "their workers have ended"
         cases = "1 case was" if len(left) == 1 else f"{len(left)} cases were"
         logs = self._engine.logs(self._folder)
         return Incomplete(

@@ -8,10 +8,10 @@ from typing import Any
 
 from modescope.bench.cluster import cases, folder, gpus, target
 from modescope.bench.cluster.driver import Driver
-from modescope.bench.cluster.engines.engine import Engine
-from modescope.bench.cluster.engines.local import Local, slots
-from modescope.bench.cluster.engines.slurm import Slurm, check, parameters
+from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Sweep
+from modescope.bench.cluster.local_engine import Local, slots
+from modescope.bench.cluster.slurm_engine import Slurm, check, parameters
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import Submission

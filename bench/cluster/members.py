@@ -165,9 +165,9 @@ class Heartbeat:
         self._thread.join()
         why = "finished" if error is None else one_line(error)
         is_orderly = not isinstance(error, Exception) or isinstance(error, OSError)
-        ended = {"stopped": why} if is_orderly else {"failed": why}
+        stopped, failed = (why, None) if is_orderly else (None, why)
         with suppress(OSError):  # a full disk, or a folder that was removed: the driver finds out
-            write(self._folder, replace(self._member, **ended))
+            write(self._folder, replace(self._member, stopped=stopped, failed=failed))
 
     def _go_on(self) -> None:
         while not self._ended.wait(BEAT_S):

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from modescope.bench.cluster.engines.engine import Engine
+from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, Process
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster import members
-from modescope.bench.cluster.engines.engine import Jobs
+from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, State
 from tests.helpers.paths import ROOT
 
 
 class FakeScheduler:
-    """See `bench.cluster.engines.engine.Engine`."""
+    """See `bench.cluster.engine.Engine`."""
 
     name = "fake"
     detaches = True

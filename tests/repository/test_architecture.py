@@ -35,7 +35,7 @@ IN_CHILDREN = {
     "bench.sweep.process.forkserver_first",
     "bench.sweep.process.forkserver_last",
     "bench.versus.origin",
-    "bench.cluster.engines.submitted",
+    "bench.cluster.submitted",
 }
 """Modules of those rooms that only children import."""
 

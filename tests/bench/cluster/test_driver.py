@@ -17,8 +17,8 @@ import pytest
 from modescope.bench.cluster import claims, driver, folder, members, submissions
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.driver import Driver
-from modescope.bench.cluster.engines.local import Local, Slot
 from modescope.bench.cluster.folder import Folder
+from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.cluster.members import Member, Process
 from modescope.bench.sweep.executors import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
@@ -164,7 +164,7 @@ def test_without_progress_the_sweep_ends_with_one_sentence(
 ) -> None:
     jobs = joined(study, [{}] * 3)
     jobs.path.joinpath("requests.json").chmod(0o600)
-    engine.start = lambda *arguments: _ended()  # type: ignore[method-assign, assignment]
+    engine.start = lambda *arguments: _ended()  # type: ignore[method-assign]
     with pytest.raises(Incomplete) as stop:
         list(Driver(jobs, engine, 2).finished())
     assert str(stop.value).startswith("3 cases were not measured: FAKE_NODE_FAIL; output is in ")
@@ -321,11 +321,11 @@ def test_no_two_tasks_are_on_one_gpu_at_once(study: Path) -> None:
     assert len(list(Driver(joined(study, requests), local(4), 4).finished())) == 16
     times: dict[int, list[tuple[float, float]]] = {0: [], 1: []}
     for text in texts(study):
-        task, _, _, begin, end = text.split()
-        times[int(task.partition("-")[0]) % 2].append((float(begin), float(end)))
+        task, _, _, *both = text.split()
+        times[int(task.partition("-")[0]) % 2].append((float(both[0]), float(both[1])))
     for of_gpu in times.values():
-        for (_, end), (begin, _) in itertools.pairwise(sorted(of_gpu)):
-            assert end <= begin
+        for before, after in itertools.pairwise(sorted(of_gpu)):
+            assert before[1] <= after[0]
 
 
 def test_ctrl_c_ends_workers_of_this_machine_and_their_tasks_are_measured_next_time(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,12 +14,14 @@ from typing import Any
 import pytest
 
 from modescope.bench.cluster import cases, gpus, launch, target
-from modescope.bench.cluster.engines import local, slurm
-from modescope.bench.cluster.engines.local import Local, slots
+from modescope.bench.cluster import local_engine as local
+from modescope.bench.cluster import slurm_engine as slurm
+from modescope.bench.cluster.local_engine import Local, slots
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING
-from modescope.bench.sweep import executors
+from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import EXECUTORS
 from tests.helpers.commands import TINY, Ask, Cli, rows
+from tests.helpers.paths import ROOT
 
 SLURM = [*TINY, "-m", "hydra/launcher=submitit_slurm", "mode=eager,no_grad"]
 LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
@@ -88,7 +91,7 @@ def test_without_the_extra_one_sentence_names_the_pip_command(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        executors.importlib.util,
+        importlib.util,
         "find_spec",
         lambda name, *rest: None if name == "submitit" else find(name, *rest),
     )
@@ -99,7 +102,7 @@ def test_without_the_extra_one_sentence_names_the_pip_command(
 
 @pytest.mark.parametrize("name", [name for name, each in EXECUTORS.items() if each.extra])
 def test_every_extra_of_a_launcher_is_one_of_the_project(name: str) -> None:
-    project = tomllib.loads((executors.ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = project["optional-dependencies"][EXECUTORS[name].extra]
     assert any(each.startswith(str(EXECUTORS[name].package)) for each in listed)
 
@@ -108,7 +111,7 @@ def test_every_extra_of_a_launcher_is_one_of_the_project(name: str) -> None:
 def test_a_dry_run_says_what_would_be_submitted(
     how: str, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors.importlib.util, "find_spec", lambda *arguments: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
     options = ["hydra.launcher.partition=gpu", "hydra.launcher.gpus_per_node=1", "replicates=3"]
     answer = cli(*SLURM, *options, how)
     assert (answer.status, answer.err) == (0, "")
@@ -162,7 +165,7 @@ SQUEUE = "12_0 RUNNING\n12_1 PENDING\n12_2 NODE_FAIL\n"
 
 def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
-    answer = slurm.subprocess.CompletedProcess((), 0, SQUEUE, "")
+    answer = subprocess.CompletedProcess((), 0, SQUEUE, "")
 
     def run(*command: str) -> Any:
         asked.append(command)
@@ -186,7 +189,7 @@ def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_controller_that_does_not_answer_is_no_lost_job(
     code: int, error: str, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = slurm.subprocess.CompletedProcess((), code, "", error)
+    answer = subprocess.CompletedProcess((), code, "", error)
     monkeypatch.setattr(slurm, "_run", lambda *command: answer)
     found = slurm.Slurm({}).states({"12_0": None})
     assert (found is not None) == known
@@ -208,7 +211,7 @@ def test_gpus_are_named_by_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> No
     assert gpus.chosen(None) == []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     assert gpus.chosen("all") == ["GPU-c"]
-    with pytest.raises(gpus.UsageError, match="GPU-a is not here"):
+    with pytest.raises(UsageError, match="GPU-a is not here"):
         gpus.chosen(["GPU-a"])
 
 

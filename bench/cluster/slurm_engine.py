@@ -17,7 +17,7 @@ from typing import Any
 
 import modescope
 from modescope.bench.cluster import members
-from modescope.bench.cluster.engines.engine import Jobs
+from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, State
 from modescope.bench.records.errors import UsageError
@@ -42,7 +42,7 @@ GENERAL = ("name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_
 
 
 class Slurm:
-    """See `bench.cluster.engines.engine.Engine`."""
+    """See `bench.cluster.engine.Engine`."""
 
     name = "slurm"
     detaches = True
@@ -61,7 +61,7 @@ class Slurm:
         from submitit import AutoExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-        from modescope.bench.cluster.engines.submitted import Submitted
+        from modescope.bench.cluster.submitted import Submitted
 
         check()
         executor = AutoExecutor(

@@ -17,7 +17,7 @@ from typing import Any
 
 import modescope
 from modescope.bench.cluster import members
-from modescope.bench.cluster.engines.engine import Jobs
+from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, Process, State
 from modescope.bench.records.cores import which_cores
@@ -45,7 +45,7 @@ def slots(gpus: Sequence[str]) -> list[Slot]:
 
 
 class Local:
-    """See `bench.cluster.engines.engine.Engine`."""
+    """See `bench.cluster.engine.Engine`."""
 
     name = "local"
     detaches = False

@@ -1,1 +1,0 @@
-"""What starts workers: processes of this machine, or a scheduler."""
