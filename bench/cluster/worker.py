@@ -30,7 +30,6 @@ from modescope.bench.cluster.folder import Done, Folder, Sweep, in_order
 from modescope.bench.cluster.members import Member
 from modescope.bench.cluster.work import Work, work_of
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
 
 RESERVE_S = 60.0
 """Kept of a job's time beside the longest time of a task."""
@@ -85,7 +84,7 @@ def main(words: Sequence[str]) -> int:
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The folder, and the time limit."""
     parser = argparse.ArgumentParser(
-        program("bench.worker"),
+        "python -m modescope.bench.worker",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
