@@ -104,3 +104,7 @@ class Environment(Processor):
     compute_capability: str | None = nullable(
         "CUDA compute capability of the GPU, such as 9.0; null on a CPU"
     )
+    gpu_uuid: str | None = nullable(
+        "the GPU that measured, as CUDA identifies it (`nvidia-smi -L` lists these); of a part of "
+        "a GPU (MIG) that part's UUID, also after GPU-; null on a CPU"
+    )

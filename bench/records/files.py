@@ -32,12 +32,16 @@ def atomic_write(path: Path, *, sync: bool = False, overwrite: bool = True) -> I
 
 
 def _create(partial: Path, path: Path) -> None:
-    """Gives the complete file its name; raises FileExistsError where that is taken."""
+    """Gives the complete file its name; raises FileExistsError where that is taken.
+
+    Of several processes that do so at once, on any machines that share the folder, one succeeds.
+    """
     try:
         os.link(partial, path)  # unlike a rename, a link never overwrites
     except FileExistsError:
-        raise
+        # NFS may repeat a request whose answer was lost: the name that is taken is then ours
+        if os.stat(partial).st_nlink != 2:
+            raise
     except OSError:  # a file system without links, as on many memory cards and network drives
-        if path.exists():
-            raise FileExistsError(path) from None
-        partial.rename(path)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))  # takes the name
+        os.replace(partial, path)

@@ -27,6 +27,13 @@ def partial(path: Path) -> Path:
     return path.with_name(f".{os.urandom(4).hex()}.{path.name}.{owner()}.partial")
 
 
+def is_abandoned(partial: Path) -> bool:
+    """Whether the owner of a file or folder that `partial` named is gone from this host."""
+    name, _, process = partial.name.removesuffix(".partial").rpartition("-")
+    host = socket.gethostname()
+    return name.endswith(f".{host}") and _is_abandoned(f"{host}-{process}")
+
+
 def clear(*folders: Path) -> None:
     """Removes half-written files and compiler caches whose owners are gone from this host."""
     for folder in folders:

@@ -15,6 +15,7 @@ from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json, stated
+from modescope.bench.records.scheduling import Scheduling
 
 SCHEMA_VERSION = 3
 """Increased when a column's name, unit or meaning changes, or what ids are made of; see
@@ -211,10 +212,11 @@ class Record:
     attempt: Attempt
     work: Work
     environment: Environment
+    scheduling: Scheduling
     findings: Findings
 
 
-PARTS = (Attempt, Work, Environment, Findings)
+PARTS = (Attempt, Work, Environment, Scheduling, Findings)
 
 
 def row(record: Record) -> dict[str, Any]:

@@ -5,11 +5,15 @@ Hydra composes the cases; its launchers never run. `hydra/launcher=NAME` chooses
 
 from __future__ import annotations
 
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import ROOT
+from modescope.bench.sweep.settings import launchers
 from modescope.bench.sweep.settings.request import Request
 
 
@@ -20,6 +24,15 @@ class Submission:
     study_folder: Path
     runs: int  # how many run ids `finished` yields
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
+    detaches: bool = False  # cases are measured on after an interruption
+
+
+class Incomplete(Exception):
+    """Raised by `Submission.finished` where cases are left that cannot be measured now."""
+
+    def __init__(self, reason: str, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused  # nothing was measured, by a mistake of the user
 
 
 @dataclass(frozen=True)
@@ -28,9 +41,9 @@ class Executor:
 
     Its function takes the requests of one command, which can be pickled and hold the options of
     their launcher. It raises UsageError for requests that it cannot measure, prints what will be
-    measured where, and returns a `Submission`. What depends on the measuring machine (device,
-    environment, refusals, which rows may be reused) is decided on that machine, and
-    `bench.sweep.record_attempt.measure` writes the row there.
+    measured where, and returns a `Submission`; None where only that was asked for. What depends on
+    the measuring machine (device, environment, refusals, which rows may be reused) is decided on
+    that machine, and `bench.sweep.record_attempt.measure` writes the row there.
 
     Iterating `Submission.finished` shows progress on stderr. A KeyboardInterrupt ends what was
     started and is raised again; written rows stay, so that the same command resumes.
@@ -38,6 +51,8 @@ class Executor:
 
     launcher: str  # `_target_` of the configuration that chooses it in Hydra
     function: str  # "module:name", imported only where something is measured
+    package: str | None = None  # what it imports beside modescope's requirements
+    extra: str | None = None  # of modescope, which installs that package
 
 
 EXECUTORS = {
@@ -45,14 +60,36 @@ EXECUTORS = {
         launcher="hydra._internal.core_plugins.basic_launcher.BasicLauncher",
         function="modescope.bench.sweep.local_executor:submit",
     ),
+    "submitit_slurm": Executor(
+        launcher=launchers.SLURM,
+        function="modescope.bench.cluster.launch:slurm",
+        package="submitit",
+        extra="slurm",
+    ),
+    "submitit_local": Executor(
+        launcher=launchers.LOCAL,
+        function="modescope.bench.cluster.launch:local",
+    ),
 }
 """Executors by the name of their launcher."""
 
 
-def submit(requests: Sequence[Request]) -> Submission:
+def submit(requests: Sequence[Request]) -> Submission | None:
     """Gives the requests of one command to their executor; without -m, this machine's."""
-    by_launcher = {each.launcher: each for each in EXECUTORS.values()}
+    by_launcher = {each.launcher: name for name, each in EXECUTORS.items()}
     first = requests[0]
-    executor = by_launcher[first.launcher["_target_"]] if first.sweep else EXECUTORS["basic"]
-    function: Callable[[Sequence[Request]], Submission] = pkgutil.resolve_name(executor.function)
+    name = by_launcher[first.launcher["_target_"]] if first.sweep else "basic"
+    executor = EXECUTORS[name]
+    if executor.package and importlib.util.find_spec(executor.package) is None:
+        raise UsageError(
+            f"hydra/launcher={name}: {executor.package} is not installed; {install(executor.extra)}"
+        )
+    function: Callable[[Sequence[Request]], Submission | None]
+    function = pkgutil.resolve_name(executor.function)
     return function(requests)
+
+
+def install(extra: str | None) -> str:
+    """The command that installs an extra of modescope."""
+    is_checkout = (ROOT / "pyproject.toml").is_file()
+    return f"pip install -e '.[{extra}]'" if is_checkout else f"pip install 'modescope[{extra}]'"

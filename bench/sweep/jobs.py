@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -59,23 +59,45 @@ class Job:
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises one UsageError that lists all problems."""
-    if not any(map(_needs_compiler, requests)):
-        isolation.leave_out_compiler()
-    problems: list[str] = []
-    jobs: list[Job] = []
-    for request in requests:
-        try:
-            jobs += _jobs(request)
-        except UsageError as problem:
-            problems.append(str(problem))
+    parts = prepare_each(requests)
+    problems = [str(part) for part in parts if isinstance(part, UsageError)]
     if problems:
         raise UsageError("\n".join(dict.fromkeys(problems)))
-    modes = {job.case.case_id: job.case.variant.mode.name for job in jobs if not job.refusal}
-    jobs = [_within(job, modes) for job in jobs]
-    studies = dict.fromkeys(str(job.plan.study_folder) for job in jobs)
+    jobs = [job for part in parts if not isinstance(part, UsageError) for job in part]
+    check_study(job.plan for job in jobs)
+    return jobs
+
+
+def prepare_each(requests: Sequence[Request]) -> list[list[Job] | UsageError]:
+    """The jobs of each request, one for each replicate, or why this machine cannot measure it."""
+    if not any(map(_needs_compiler, requests)):
+        isolation.leave_out_compiler()
+    parts = [_attempted(request) for request in requests]
+    prepared = [part for part in parts if not isinstance(part, UsageError)]
+    modes = {
+        job.case.case_id: job.case.variant.mode.name
+        for part in prepared
+        for job in part
+        if not job.refusal
+    }
+    return [
+        part if isinstance(part, UsageError) else [_within(job, modes) for job in part]
+        for part in parts
+    ]
+
+
+def check_study(plans: Iterable[Plan]) -> None:
+    """Raises UsageError unless all plans write one study."""
+    studies = dict.fromkeys(str(plan.study_folder) for plan in plans)
     if len(studies) > 1:
         raise UsageError(f"a sweep writes one study, not {' and '.join(studies)}; run one for each")
-    return jobs
+
+
+def _attempted(request: Request) -> list[Job] | UsageError:
+    try:
+        return _jobs(request)
+    except UsageError as problem:
+        return problem
 
 
 def _within(job: Job, modes: Mapping[str, str]) -> Job:

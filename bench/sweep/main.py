@@ -61,13 +61,22 @@ def measure(requests: Sequence[Request], show: Show) -> int:
     """Measures the cases without a reusable row, then shows the table and the files' places."""
     is_sweep = requests[0].sweep
     submission = executors.submit(requests)
+    if submission is None:
+        return 0
     run_ids: list[str] = []
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
         return show(submission.study_folder, run_ids, is_sweep)
+    except executors.Incomplete as rest:
+        if run_ids:
+            show(submission.study_folder, run_ids, is_sweep)
+        sys.stdout.flush()
+        print(f"error: {rest}", file=sys.stderr)
+        return 2 if rest.refused else 1
     except KeyboardInterrupt as stop:
         if 0 < len(run_ids) < submission.runs:
             show(submission.study_folder, run_ids, is_sweep)
-        print(f"stopped after {len(run_ids)} of {submission.runs}; run the sweep again to continue")
+        how = "detached" if submission.detaches else "stopped"
+        print(f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue")
         return stopped(stop)

@@ -13,7 +13,9 @@ from time import monotonic
 
 from modescope.bench.records import parquet, results
 from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.steps import backends
+from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
 from modescope.bench.sweep.process.isolation import Outcome
@@ -32,33 +34,68 @@ class Place:
     versus_state: str | None = None
 
 
+RUNS = "runs"
+"""Folder of a study whose rows are its results."""
+
 ALONE = Place()
 """Of a single case."""
 
 
-def measure(job: Job, on_phase: OnPhase, place: Place = ALONE) -> str:
-    """Runs one job in its own process, writes a row whatever its status, returns the run id."""
-    started = datetime.now(UTC)
+def new_run_id() -> str:
+    """A unique name for an attempt that starts now; names sort by time."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
+
+
+def measure(
+    job: Job,
+    on_phase: OnPhase,
+    place: Place = ALONE,
+    scheduling: Scheduling | None = None,
+    folder: str = RUNS,
+    run_id: str | None = None,
+) -> str:
+    """Runs one job in its own process, writes a row whatever its status, returns the run id.
+
+    `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
+    `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
+    """
     begin = monotonic()
-    run_id = f"{started:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
+    run_id = run_id or new_run_id()
+    record = unfinished(job, run_id, place, scheduling)
     load = os.getloadavg()[0]
     result = _result(job, run_id, on_phase)
+    attempt = replace(
+        record.attempt,
+        status=result.status,
+        reason=result.reason,
+        duration_s=monotonic() - begin,
+    )
+    environment = replace(record.environment, load_1min=load)
+    record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
+    parquet.write(record, job.plan.study_folder / folder)
+    return run_id
+
+
+def unfinished(
+    job: Job, run_id: str, place: Place = ALONE, scheduling: Scheduling | None = None
+) -> results.Record:
+    """The row of an attempt that starts now, as it would be if it never ended."""
     plan = job.plan
-    record = results.Record(
+    return results.Record(
         results.Attempt(
             schema_version=results.SCHEMA_VERSION,
             run_id=run_id,
             case_id=job.case.case_id,
             study=plan.study,
-            started_at=started.isoformat(),
+            started_at=datetime.now(UTC).isoformat(),
             budget=plan.budget.name,
             budget_rank=plan.budget.rank,
             budget_settings=plan.budget.settings,
             seed=plan.seed,
             replicate=plan.replicate,
-            status=result.status,
-            reason=result.reason,
-            duration_s=monotonic() - begin,
+            status="crashed",
+            reason=None,
+            duration_s=None,
             command=job.command,
             **asdict(place),
             profile=plan.profile,
@@ -66,11 +103,10 @@ def measure(job: Job, on_phase: OnPhase, place: Place = ALONE) -> str:
             max_error=plan.max_error,
         ),
         results.work_of(job.case, plan),
-        replace(job.environment, load_1min=load),
-        result.findings,
+        job.environment,
+        scheduling or scheduler.read(),
+        Findings(),
     )
-    parquet.write(record, plan.study_folder / "runs")
-    return run_id
 
 
 def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:

@@ -108,7 +108,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["model=resnet50"], "model=resnet50: no such option, did you mean resnet? Known are custom,"),
     (["dtype=float16"], "did you mean fp16?"),
     (["batch=8"], "did you mean shape.batch=8?"),
-    (["-m", "hydra/launcher=joblib", "mode=eager"], "cases run on this machine"),
+    (["-m", "hydra/launcher=joblib", "mode=eager"], "no such launcher"),
     (["-m", "seed=range(0)"], "these settings give no case"),
     (["-m", "experiment=modes,fusion"], "experiment takes one value per command"),
     (["max_error=-1"], "max_error=-1.0: must be from 1e-12"),

@@ -28,6 +28,7 @@ ROOMS = {
     "bench.steps": "records devices",
     "bench.case": "records stats devices timing steps",
     "bench.sweep": "records devices steps",
+    "bench.cluster": "records sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": "records stats text devices timing steps",
     "bench.versus": "records steps sweep analysis.compare",
@@ -51,7 +52,7 @@ ROOMS = {
     ),
 }
 
-LOOSE_FILES_MAX = 6
+LOOSE_FILES_MAX = 7
 
 MUTUAL = {
     "bench.sweep.settings.overrides": (

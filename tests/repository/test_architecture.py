@@ -20,7 +20,14 @@ IMPORTS = rooms.imports()
 STANDARD_LIBRARY = {"bench.records": {"pyarrow"}}
 """Rooms that import only the standard library, and the exceptions."""
 
-WITHOUT_TORCH = {"bench.records", "bench.stats", "bench.text", "bench.sweep", "bench.versus"}
+WITHOUT_TORCH = {
+    "bench.records",
+    "bench.stats",
+    "bench.text",
+    "bench.sweep",
+    "bench.versus",
+    "bench.cluster",
+}
 """Rooms of the process that the user starts, like all of analysis/; only children import torch."""
 
 IN_CHILDREN = {
@@ -28,6 +35,7 @@ IN_CHILDREN = {
     "bench.sweep.process.forkserver_first",
     "bench.sweep.process.forkserver_last",
     "bench.versus.origin",
+    "bench.cluster.submitted",
 }
 """Modules of those rooms that only children import."""
 
@@ -192,11 +200,11 @@ def test_folders_import_each_other_only_by_the_exceptions(
 
 
 @pytest.mark.parametrize("top", ["bench", "analysis"])
-def test_a_seventh_loose_file_breaks_the_rule(top: str, copy: Path) -> None:
-    for number in range(7 - rooms.loose(copy)[top]):
+def test_an_eighth_loose_file_breaks_the_rule(top: str, copy: Path) -> None:
+    for number in range(8 - rooms.loose(copy)[top]):
         assert list(rooms.broken(copy)) == []
         (copy / top / f"loose_{number}.py").touch()
-    assert list(rooms.broken(copy)) == [f"{top}/ has 7 loose files, allowed are 6"]
+    assert list(rooms.broken(copy)) == [f"{top}/ has 8 loose files, allowed are 7"]
 
 
 @pytest.mark.parametrize("room", STANDARD_LIBRARY)

@@ -38,6 +38,7 @@ def read(progress: Progress, device_name: str) -> Host:
             host=socket.gethostname(),
             device_name=device.name,
             compute_capability=device.compute_capability,
+            gpu_uuid=hardware.nvidia_id,
             memory_bytes=processor.host_memory_bytes(),
             python_version=platform.python_version(),
             # as str: TorchVersion would make the parent import torch

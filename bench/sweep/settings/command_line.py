@@ -27,6 +27,9 @@ BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 SWEEP = ("-m", "--multirun")
 
+DRY_RUN = "--dry-run"
+"""An option of ours: hydra.launcher.dry_run=true."""
+
 
 def check(arguments: Sequence[str]) -> Namespace:
     """Hydra's options among `arguments`; raises UsageError for what Hydra would misread."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import hydra
@@ -19,13 +21,14 @@ from omegaconf import DictConfig
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.sweep.settings import command_line, overrides, sweeps
+from modescope.bench.sweep.settings import command_line, launchers, overrides, sweeps
 from modescope.bench.sweep.settings.error_texts import CONFIGURATION_ERRORS, explain, os_error_text
 from modescope.bench.sweep.settings.request import Request, request
 from modescope.bench.sweep.settings.schema import OF_SWEEP, register
 
 register()
 sweeps.register()
+launchers.register()
 
 # Hydra composes each job of a sweep twice, first to validate it, which takes 0.1 s. Here nothing is
 # measured before all jobs are composed, so once is enough. Hydra divides by the time taken, not 0.
@@ -79,6 +82,8 @@ def composed() -> list[Request]:
         except CONFIGURATION_ERRORS as error:
             problems.append(explain(error, sys.argv[1:]))
 
+    is_dry = command_line.DRY_RUN in sys.argv[1:]
+    sys.argv[1:] = [each for each in sys.argv[1:] if each != command_line.DRY_RUN]
     # argparse wants options before the first override
     sys.argv[1:] = sorted(sys.argv[1:], key=command_line.is_override)
     options = command_line.check(sys.argv[1:])
@@ -104,4 +109,14 @@ def composed() -> list[Request]:
         values = dict.fromkeys(str(request.config[key]).lower() for request in requests)
         if len(values) > 1:
             raise UsageError(f"{key}={','.join(values)}: {key} takes one value per command")
-    return requests
+    return _dry(requests) if is_dry else requests
+
+
+def _dry(requests: Sequence[Request]) -> list[Request]:
+    """The requests, of which only is said what would be submitted."""
+    if any("dry_run" not in request.launcher for request in requests):
+        raise UsageError(
+            f"{command_line.DRY_RUN}: says what would be submitted to a scheduler; add -m and "
+            "hydra/launcher=submitit_slurm, or leave it out"
+        )
+    return [replace(each, launcher={**each.launcher, "dry_run": True}) for each in requests]

@@ -25,7 +25,11 @@ ONE_FOR_ALL = (*OF_SWEEP, *TEXTS)
 SWEEPERS = {"basic": "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"}
 """Others choose values by the task's result, and the task here returns none."""
 
-ONLY_BASIC = "cases run on this machine, one after another; leave hydra/{} as it is"
+ONLY = {
+    "launcher": "no such launcher; hydra/launcher is one of {}",
+    "sweeper": "cases run in an order of their own; leave hydra/sweeper as it is",
+}
+"""What to do instead of choosing another one, by kind."""
 
 PLUGIN = re.compile(r"hydra[/.](launcher|sweeper)(\._target_)?")
 
@@ -55,7 +59,7 @@ def check_plugins(hydra: Any) -> None:
     for kind in ("launcher", "sweeper"):
         target = hydra[kind]["_target_"]
         if target not in _plugins(kind).values():
-            raise UsageError(f"hydra.{kind}._target_={target}: {ONLY_BASIC.format(kind)}")
+            raise UsageError(f"hydra.{kind}._target_={target}: {_only(kind)}")
 
 
 def _plugins(kind: str) -> dict[str, str]:
@@ -63,6 +67,10 @@ def _plugins(kind: str) -> dict[str, str]:
     if kind == "sweeper":
         return SWEEPERS
     return {name: executor.launcher for name, executor in EXECUTORS.items()}
+
+
+def _only(kind: str) -> str:
+    return ONLY[kind].format(", ".join(sorted(_plugins(kind))))
 
 
 def _unreadable(argument: str) -> str:
@@ -86,7 +94,7 @@ def _other_plugin(override: Override) -> Iterator[str]:
     if named := PLUGIN.fullmatch(override.key_or_group):
         known = _plugins(named[1])
         if override.value() not in (*known, *known.values()):
-            yield ONLY_BASIC.format(named[1])
+            yield _only(named[1])
 
 
 def _group_added(override: Override) -> Iterator[str]:

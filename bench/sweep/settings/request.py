@@ -96,6 +96,7 @@ def request(config: DictConfig, job: HydraConf) -> Request:
         raise UsageError(
             f"experiment={experiment} is a sweep: add -m ({runner()} -m experiment={experiment})"
         )
+    _check_launcher(job)
     check(config)
     _check_choices(job, config)
     plain = _plain(config)
@@ -112,6 +113,13 @@ def request(config: DictConfig, job: HydraConf) -> Request:
         sweep=sweep,
         launcher=_plain(job.launcher) if sweep else {},
     )
+
+
+def _check_launcher(job: HydraConf) -> None:
+    """Raises UsageError for a launcher of a single case."""
+    chosen = job.runtime.choices.get("hydra/launcher", "basic")
+    if job.mode == RunMode.RUN and chosen != "basic":
+        raise UsageError(f"hydra/launcher={chosen}: a launcher is for a sweep; add -m")
 
 
 def _check_choices(job: HydraConf, config: DictConfig) -> None:

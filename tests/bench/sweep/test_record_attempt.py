@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
+from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.sweep import jobs, record_attempt
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import isolation
@@ -102,3 +106,30 @@ def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
     assert [plan.fills_cache for plan in plans] == filling
     assert result.status == (outcomes[-1].value.status if outcomes[-1].value else "crashed")
     assert left == []
+
+
+ON_N1 = Scheduling("n1", "slurm", "1234_5", 1, 12.5, "w3")
+
+
+@pytest.mark.parametrize(
+    ("given", "folder", "expected"),
+    [(None, "runs", Scheduling(node=socket.gethostname())), (ON_N1, "sentinels", ON_N1)],
+    ids=["here", "a worker"],
+)
+def test_a_row_names_its_node_and_job(
+    ask: Ask,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    given: Scheduling | None,
+    folder: str,
+    expected: Scheduling,
+) -> None:
+    (job,) = jobs.prepare(ask("mode=eager", f"results_dir={tmp_path}"))
+    for name in [name for name in os.environ if name.startswith("SLURM")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(isolation, "call", lambda *arguments, **options: MEASURED)
+    run_id = record_attempt.measure(job, lambda phase: None, scheduling=given, folder=folder)
+    path = job.plan.study_folder / folder / f"{run_id}.parquet"
+    (row,) = pq.ParquetFile(path).read().to_pylist()
+    assert {name: row[name] for name in asdict(expected)} == asdict(expected)
+    assert row["gpu_uuid"] is None  # of a CPU

@@ -6,13 +6,16 @@ import ast
 import importlib
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from modescope.bench.records.environment import Environment
 from modescope.bench.sweep.host import fingerprint
-from modescope.bench.sweep.host.fingerprint import model_id, source_id
+from modescope.bench.sweep.host.fingerprint import environment_id, model_id, source_id
+from tests.helpers.made_up_records import part
 from tests.helpers.paths import ROOT
 
 
@@ -192,3 +195,23 @@ def test_moved_model_files_keep_the_source_id(
             monkeypatch.setitem(sys.modules, name, SimpleNamespace(__file__=str(file)))
         ids.append(model_id("net:build", before - {"net", "layers"}))
     assert ids[0] == ids[1]
+
+
+GPU = part(Environment, device_name="NVIDIA H100", cpu_name="AMD EPYC 9554")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "comparable"),
+    [
+        ("cpu_name", "Intel Xeon 8480", False),  # it dispatches and launches
+        ("device_name", "NVIDIA A100", False),
+        ("host", "another", True),
+        ("gpu_uuid", "GPU-another", True),
+        ("load_1min", 3.0, True),
+    ],
+)
+def test_rows_of_a_gpu_are_comparable_on_equal_machines(
+    column: str, value: object, comparable: bool
+) -> None:
+    changed = replace(GPU, **{column: value})
+    assert (environment_id(changed) == environment_id(GPU)) is comparable

@@ -1,0 +1,201 @@
+"""The driver of a sweep: submits workers, shows progress, and ends the claims of lost workers.
+
+Several drivers may serve one folder. One submits, all of them see the results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from modescope.bench.cluster import claims, members, submissions
+from modescope.bench.cluster.engine import Engine
+from modescope.bench.cluster.folder import Done, Folder
+from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Member, State
+from modescope.bench.cluster.submissions import Submissions
+from modescope.bench.cluster.work import Work, work_of
+from modescope.bench.sweep.executors import Incomplete
+from modescope.bench.sweep.progress_bar import progress_bar
+
+POLL_FIRST_S, POLL_LAST_S = 0.2, 5.0
+
+
+class Driver:
+    """Follows one folder until all its tasks are done."""
+
+    def __init__(self, folder: Folder, engine: Engine, workers: int) -> None:
+        self._folder, self._engine, self._workers = folder, engine, workers
+        self._sweep = folder.sweep()
+        self._work: Work = work_of(self._sweep)
+        self._done: dict[str, Done] = {}
+        self._lost = 0
+        self._done_at_submission: int | None = None
+        self._states: dict[str, State] = {}
+        self._earlier: set[str] = set()  # workers before the last submission
+        self._asked = -1e9
+        self._submissions = Submissions(folder)
+
+    def finished(self) -> Iterator[str]:
+        """Run ids, each once its row is on disk; raises Incomplete where tasks are left."""
+        try:
+            yield from self._finished()
+        except KeyboardInterrupt:
+            if self._engine.detaches and self._jobs():
+                print(
+                    f"the workers go on; {self._engine.how_to_end(self._jobs())} ends them, and "
+                    "the same command attaches again",
+                    flush=True,
+                )
+            raise
+        finally:
+            if not self._engine.detaches:
+                with suppress(OSError):  # a full disk: the next driver does what is left
+                    self._engine.end(self._jobs())
+                    self._asked = -1e9
+                    self._end_claims()
+
+    def _finished(self) -> Iterator[str]:
+        total, pause, said = len(self._sweep.tasks), POLL_FIRST_S, False
+        with progress_bar(total, "case") as bar:
+            while True:
+                new = self._news()
+                said = said or self._say_reuse(new, total)
+                for done in new.values():
+                    yield done.run_id
+                bar.update(len(new))
+                if len(self._done) == total:
+                    break
+                self._end_claims()
+                counts = Counter(state.kind for state in self._states.values())
+                bar.set_postfix(
+                    running=counts[RUNNING], pending=counts[PENDING], lost=self._lost, refresh=True
+                )
+                if not (counts[RUNNING] or counts[PENDING]) and not self._news_waiting():
+                    self._submit()
+                pause = POLL_FIRST_S if new else min(POLL_LAST_S, 1.3 * pause)
+                time.sleep(pause)
+        again = Counter(done.again for done in self._done.values() if done.again)
+        for why, count in again.most_common():
+            print(f"measured {count} again: {why}")
+        if self._engine.detaches:
+            self._engine.end(self._jobs())  # workers that are still in the queue
+
+    def _news(self) -> dict[str, Done]:
+        """Tasks that were done since the last call."""
+        names = sorted(self._folder.names("done") - self._done.keys())
+        new = {task: self._folder.done(task) for task in names}
+        self._done |= new
+        return new
+
+    def _news_waiting(self) -> bool:
+        return len(self._folder.names("done")) > len(self._done)
+
+    def _say_reuse(self, new: dict[str, Done], total: int) -> bool:
+        """Says what is reused, once a worker has measured something or all is done."""
+        if len(self._done) < total and all(done.reused for done in new.values()):
+            return False
+        reused = sum(done.reused for done in self._done.values())
+        if reused:
+            print(f"reusing {reused} of {total} cases; resume=false measures them again")
+        return True
+
+    def _jobs(self) -> dict[str, Any]:
+        return submissions.jobs(self._folder)
+
+    def _end_claims(self) -> None:
+        """Learns the states of all workers, and ends the claims of those that are gone."""
+        known = members.every(self._folder)
+        self._learn(known)
+        for task, number in claims.open_claims(self._folder):
+            claim = claims.read(self._folder, task, number)
+            state = self._states.get(claim.worker)
+            if state and state.kind == GONE:
+                # read now: it may have written how it ended after `known` was read
+                self._end_claim(claim, members.one(self._folder, claim.worker), state)
+
+    def _end_claim(self, claim: claims.Claim, member: Member, state: State) -> None:
+        if self._work.exists(claim.run_id):
+            reused = claim.row is None
+            self._folder.mark_done(claim.task, Done(claim.run_id, reused, claim.again))
+        elif claim.row is None or (member.stopped and member.restart >= claim.restart):
+            claims.release(self._folder, claim)
+        else:
+            reason = (
+                f"its worker on {member.process.host} was lost: {member.failed or state.reason}"
+            )
+            self._work.write_lost(claim, reason)
+            self._folder.mark_done(claim.task, Done(claim.run_id, again=claim.again))
+            self._lost += 1
+
+    def _learn(self, known: dict[str, Member]) -> None:
+        """Brings the states of workers and of submitted jobs up to date."""
+        if time.monotonic() - self._asked < self._engine.pause_s:
+            return
+        self._asked = time.monotonic()
+        name = self._engine.name
+        states: dict[str, State] = {}
+        if self._submissions.look():
+            states["submitted now"] = State(PENDING)
+        jobs = {m.job: None for m in known.values() if m.scheduler == name and m.job} | self._jobs()
+        answer = self._engine.states(jobs)
+        for member in known.values():
+            if member.scheduler != name or member.job is None:
+                states[member.name] = members.state(self._folder, member)
+            elif answer is None:
+                states[member.name] = State(RUNNING)
+            else:
+                states[member.name] = self._of_engine(member, answer[member.job])
+        joined = {member.job for member in known.values() if member.scheduler == name}
+        for job in jobs.keys() - joined:
+            states[f"{name}-{job}"] = answer[job] if answer else State(PENDING)
+        self._states = states
+
+    def _of_engine(self, member: Member, state: State) -> State:
+        """The engine's word; of a process on this machine, the process itself."""
+        process = member.process.state()
+        if state.kind == RUNNING and process and process.kind == GONE and not self._engine.detaches:
+            return process
+        if state.kind == RUNNING and not self._engine.detaches and process is None:
+            return members.state(self._folder, member)
+        return state
+
+    def _submit(self) -> None:
+        """Submits workers, first ones or replacements; Incomplete where that would lead nowhere."""
+        left = [task for task in self._sweep.names if task not in self._done]
+        if self._done_at_submission is not None and (ended := self._why_not(left)):
+            raise ended
+        if self._done_at_submission is None:
+            self._folder.forget_problems()  # of workers that an earlier command has started
+        if self._submissions.submit(self._engine, min(self._workers, len(left))):
+            self._done_at_submission = len(self._done)
+            self._earlier = set(self._states)
+        self._asked = -1e9
+
+    def _why_not(self, left: list[str]) -> Incomplete | None:
+        """Why workers that have all ended are not replaced; None where they are."""
+        problems = self._problems(left)
+        reasons = Counter(
+            state.reason
+            for name, state in self._states.items()
+            if name not in self._earlier and state.kind == GONE and state.reason
+        )
+        cancelled = any("CANCELLED" in reason for reason in reasons)
+        progress = len(self._done) > (self._done_at_submission or 0)
+        if progress and not cancelled and len(problems) < len(left):
+            return None
+        if problems and len(problems) == len(left):
+            return Incomplete("\n".join(dict.fromkeys(problems.values())), not self._done)
+        said = [*problems.values(), *(reason for reason, _ in reasons.most_common(1))]
+        why = said[0] if said else "their workers have ended"
+        cases = "1 case was" if len(left) == 1 else f"{len(left)} cases were"
+        logs = self._engine.logs(self._folder)
+        return Incomplete(
+            f"{cases} not measured: {why}; output is in {logs}; the same command continues"
+        )
+
+    def _problems(self, left: list[str]) -> dict[str, str]:
+        found = self._folder.names("problems")
+        return {t: self._folder.read("problems", t)["text"] for t in left if t in found}

@@ -1,0 +1,170 @@
+"""The folder through which the workers of a sweep and its driver talk: `<study>/jobs/<sweep>-<n>`.
+
+    requests.json          what is measured (`Sweep`)
+    claims/<task>.<n>.json a worker measures the task, as its n-th attempt (`bench.cluster.claims`)
+    done/<task>.json       the run id of the task's row
+    problems/<task>.json   why a worker's machine cannot measure the task
+    workers/<name>.json    a worker (`bench.cluster.members`); <name>.beat is written while it lives
+    submissions/<n>.json   what a driver has handed to its engine
+    logs/                  output of workers
+
+Files appear complete and are never changed, except those under workers/, which have one writer.
+Only file operations that are atomic on network drives are used: link, rename and mkdir.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from modescope.bench.records import leftovers
+from modescope.bench.records.files import atomic_write
+from modescope.bench.records.ids import short_hash
+
+PARTS = ("claims", "done", "problems", "workers", "submissions", "logs")
+
+GENERATION = re.compile(r"([0-9a-f]{16})-(\d+)")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What the workers of a folder measure."""
+
+    work: str  # "module:Class": what a task is (`bench.cluster.work.Work`)
+    requests: tuple[Any, ...]  # JSON
+    tasks: tuple[tuple[int, int], ...]  # request and replicate
+    study_folder: str
+    working_folder: str  # where relative paths begin
+    timeout_s: float  # longest time of one task
+    order: str = "random"  # of a worker's tasks: random | given
+    seed: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tasks, in the order in which they were given."""
+        return [f"{request}-{replicate}" for request, replicate in self.tasks]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a task ended."""
+
+    run_id: str
+    reused: bool = False  # a row that was there before the sweep
+    again: str | None = None  # why the earlier row of the case was not reused
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One generation of a sweep."""
+
+    path: Path
+
+    def sweep(self) -> Sweep:
+        """The content of requests.json; raises OSError where there is none."""
+        content = json.loads((self.path / "requests.json").read_text())
+        tasks = tuple((request, replicate) for request, replicate in content["tasks"])
+        return Sweep(**{**content, "requests": tuple(content["requests"]), "tasks": tasks})
+
+    def part(self, name: str) -> Path:
+        """One of its folders."""
+        return self.path / name
+
+    def names(self, part: str) -> set[str]:
+        """Names of the complete JSON files in a part, without suffix."""
+        return {
+            name.removesuffix(".json")
+            for name in os.listdir(self.part(part))
+            if name.endswith(".json") and not name.startswith(".")
+        }
+
+    def create(self, part: str, name: str, content: Any) -> bool:
+        """Writes a file unless it exists; whether this call made it."""
+        if not self.path.is_dir():
+            raise FileNotFoundError(2, "the folder of the sweep was removed", str(self.path))
+        try:
+            with atomic_write(self.part(part) / f"{name}.json", overwrite=False) as partial:
+                partial.write_text(json.dumps(content))
+        except FileExistsError:
+            return False
+        return True
+
+    def read(self, part: str, name: str) -> Any:
+        """The content of a file; raises OSError where there is none."""
+        return json.loads((self.part(part) / f"{name}.json").read_text())
+
+    def forget_problems(self) -> None:
+        """Removes what workers have said that their machines cannot measure."""
+        for name in self.names("problems"):
+            (self.part("problems") / f"{name}.json").unlink(missing_ok=True)
+
+    def mark_done(self, task: str, done: Done) -> None:
+        """Ends a task; of several calls for one task the first counts."""
+        self.create("done", task, asdict(done))
+
+    def done(self, task: str) -> Done:
+        """How a task ended that is among `names("done")`."""
+        return Done(**self.read("done", task))
+
+
+def sweep_id(sweep: Sweep, launcher: str) -> str:
+    """The same for the same requests to the same kind of launcher."""
+    return short_hash([sweep.work, sweep.requests, sweep.study_folder, launcher])
+
+
+def joined(jobs: Path, name: str, sweep: Sweep) -> Folder:
+    """The latest unfinished generation of the sweep `name` in `jobs`, or a new one.
+
+    Generations before the previous one are removed: a driver that has not noticed yet that its
+    sweep is finished still reads that one.
+    """
+    for partial in jobs.glob(".*.partial"):
+        if leftovers.is_abandoned(partial):
+            shutil.rmtree(partial, ignore_errors=True)
+    while True:
+        known = sorted(_generations(jobs, name))
+        if known:
+            latest = Folder(jobs / f"{name}-{known[-1]}")
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                if not latest.names("done").issuperset(sweep.names):
+                    return latest
+        number = known[-1] + 1 if known else 0
+        if made := _made(jobs / f"{name}-{number}", sweep):
+            for old in known[:-1]:
+                shutil.rmtree(jobs / f"{name}-{old}", ignore_errors=True)
+            return made
+
+
+def _generations(jobs: Path, name: str) -> Iterator[int]:
+    for entry in os.listdir(jobs) if jobs.is_dir() else ():
+        match = GENERATION.fullmatch(entry)
+        if match and match[1] == name:
+            yield int(match[2])
+
+
+def _made(path: Path, sweep: Sweep) -> Folder | None:
+    """A complete new folder; None where another driver was first."""
+    partial = leftovers.partial(path)
+    for part in PARTS:
+        (partial / part).mkdir(parents=True)
+    (partial / "requests.json").write_text(json.dumps(asdict(sweep)))
+    try:
+        partial.rename(path)  # fails where `path` is a folder with content
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        if path.is_dir():
+            return None
+        raise
+    return Folder(path)
+
+
+def in_order(names: Sequence[str], taken: set[str]) -> list[str]:
+    """The names that are not taken, in their order."""
+    return [name for name in names if name not in taken]

@@ -1,0 +1,75 @@
+"""The GPUs of this machine, without torch."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+from typing import Any
+
+from modescope.bench.records.errors import UsageError
+
+ALL = "all"
+
+
+def chosen(option: Any) -> list[str]:
+    """The GPUs that `hydra.launcher.gpus` names: UUIDs, or numbers where no UUID is known."""
+    known = _visible()
+    if option is None:
+        return []
+    if option == ALL:
+        if not known:
+            raise UsageError(
+                "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here; name them, "
+                "as in hydra.launcher.gpus=[0,1], or use device=cpu without it"
+            )
+        return known
+    named = option if isinstance(option, list) else [option]
+    gpus = [_one(str(each), known) for each in named]
+    for gpu in gpus:
+        if gpus.count(gpu) > 1:
+            raise UsageError(f"hydra.launcher.gpus: {gpu} is named twice; name each GPU once")
+    return gpus
+
+
+def _one(name: str, known: list[str]) -> str:
+    if not known:
+        return name
+    if name.isdecimal() and int(name) < len(known):
+        return known[int(name)]
+    if name not in known:
+        raise UsageError(
+            f"hydra.launcher.gpus: {name} is not here; there are {len(known)}: {', '.join(known)}"
+        )
+    return name
+
+
+def _visible() -> list[str]:
+    """UUIDs of the GPUs that this process may use; none where nothing tells."""
+    uuids = _by_nvml() or _by_nvidia_smi()
+    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if variable is None or not uuids:
+        return uuids
+    named = [word.strip() for word in variable.split(",") if word.strip()]
+    return [
+        uuids[int(each)] if each.isdecimal() and int(each) < len(uuids) else each for each in named
+    ]
+
+
+def _by_nvml() -> list[str]:
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        return [str(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    except Exception:  # an optional library, and a driver that may be missing
+        return []
+
+
+def _by_nvidia_smi() -> list[str]:
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]

@@ -1,0 +1,163 @@
+"""The executors of several workers: see `bench.sweep.executors.Executor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from modescope.bench.cluster import cases, folder, gpus, target
+from modescope.bench.cluster.driver import Driver
+from modescope.bench.cluster.engine import Engine
+from modescope.bench.cluster.folder import Sweep
+from modescope.bench.cluster.local_engine import Local, slots
+from modescope.bench.cluster.slurm_engine import Slurm, check, parameters
+from modescope.bench.records.cases import Plan
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.executors import Submission
+from modescope.bench.sweep.settings.request import Request
+
+WORKERS = 8
+"""Workers that are submitted unless the launcher says how many."""
+
+OWN = ("_target_", "workers", "dry_run", "gpus", "max_num_timeout", "submitit_folder")
+"""Options that are not handed to submitit."""
+
+NOT_HERE = {"cpus_per_task": None, "tasks_per_node": 1, "mem_gb": None, "nodes": 1}
+"""Options of submitit_local that only a scheduler can follow, and their defaults."""
+
+
+def slurm(requests: Sequence[Request]) -> Submission | None:
+    """Submits workers as jobs of Slurm."""
+    options = requests[0].launcher
+    pinned, plans = target.checked(requests, target.asks_for_gpus(options))
+    needed = target.needs(pinned)
+    given = {key: value for key, value in options.items() if key not in OWN}
+    if not options.get("cpus_per_gpu"):
+        given["cpus_per_task"] = _cores(options, needed.threads)
+    _check_time(options, needed.timeout_s)
+    if needed.on_cpu and given.get("exclusive") is None:
+        given["exclusive"] = True  # cases on the CPU take a node alone
+    partition = f" (partition {options['partition']})" if options.get("partition") else ""
+    engine = Slurm(given, options.get("max_num_timeout") or 0)
+    return _submitted(
+        pinned,
+        plans,
+        engine,
+        options.get("workers") or options.get("array_parallelism") or WORKERS,
+        f"{{count}} of Slurm{partition}",
+        lambda: parameters(given),
+        check,
+    )
+
+
+def local(requests: Sequence[Request]) -> Submission | None:
+    """Starts a worker for each GPU of this machine, or one for its CPU."""
+    options = requests[0].launcher
+    for name, default in NOT_HERE.items():
+        if options.get(name, default) != default:
+            raise UsageError(
+                f"hydra.launcher.{name}={options[name]}: no effect on this machine; leave it out"
+            )
+    wanted = options.get("gpus")
+    count = options.get("gpus_per_node")
+    chosen = gpus.chosen(wanted if wanted is not None or not count else gpus.ALL)
+    chosen = chosen[:count] if count else chosen
+    pinned, plans = target.checked(requests, bool(chosen))
+    _check_time(options, target.needs(pinned).timeout_s)
+    on_gpu = not all(request.config["device"] == "cpu" for request in pinned)
+    places = slots(chosen if on_gpu else [])
+    return _submitted(
+        pinned,
+        plans,
+        Local(places, options.get("timeout_min")),
+        min(options.get("workers") or len(places), len(places)),
+        "{count} on this machine",
+        lambda: {"gpus": ", ".join(chosen)} if on_gpu else {},
+        lambda: None,
+    )
+
+
+def _submitted(
+    requests: Sequence[Request],
+    plans: Sequence[Plan],
+    engine: Engine,
+    workers: int,
+    where: str,
+    describe: Callable[[], dict[str, Any]],
+    check: Callable[[], None],
+) -> Submission | None:
+    sweep = sweep_of(requests, plans)
+    workers = min(workers, len(sweep.tasks))
+    counted = where.format(count="1 worker" if workers == 1 else f"{workers} workers")
+    study = plans[0].study_folder
+    if requests[0].launcher.get("dry_run"):
+        print("\n".join(_dry(requests, len(sweep.tasks), counted, describe(), study)))
+        return None
+    check()
+    name = folder.sweep_id(sweep, requests[0].launcher["_target_"])
+    joined = folder.joined(study.absolute() / "jobs", name, sweep)
+    print(f"{_cases(len(sweep.tasks))} on {counted} → {study}")
+    print(f"output of workers → {engine.logs(joined)}", flush=True)
+    driver = Driver(joined, engine, workers)
+    return Submission(study, len(sweep.tasks), driver.finished(), engine.detaches)
+
+
+def sweep_of(requests: Sequence[Request], plans: Sequence[Plan]) -> Sweep:
+    """What the workers of validated requests measure."""
+    tasks = [
+        (number, replicate)
+        for number, request in enumerate(requests)
+        for replicate in range(request.config["replicates"])
+    ]
+    return Sweep(
+        work=cases.NAME,
+        requests=tuple(cases.as_json(request) for request in requests),
+        tasks=tuple(tasks),
+        study_folder=str(plans[0].study_folder.absolute()),
+        working_folder=str(Path.cwd()),
+        timeout_s=max(plan.timeout_s for plan in plans),
+        order=requests[0].config["order"],
+        seed=plans[0].seed,
+    )
+
+
+def _dry(
+    requests: Sequence[Request], tasks: int, where: str, options: dict[str, Any], study: Path
+) -> list[str]:
+    """What would be submitted."""
+    shown = [f"  {key}: {value}" for key, value in options.items()]
+    listed = [f"  {' '.join(request.overrides)}" for request in requests]
+    return [
+        f"would start {where}, for {_cases(tasks)} → {study}; nothing was submitted",
+        *shown,
+        "cases, each with its settings:",
+        *listed,
+    ]
+
+
+def _cases(count: int) -> str:
+    return "1 case" if count == 1 else f"{count} cases"
+
+
+def _cores(options: dict[str, Any], threads: int) -> int:
+    """Cores of a worker: as many as threads are measured, unless the user says how many."""
+    given = options.get("cpus_per_task")
+    if given is not None and given < threads:
+        raise UsageError(
+            f"threads={threads}: a worker gets hydra.launcher.cpus_per_task={given} cores; leave "
+            f"that out, or set it to {threads} or more"
+        )
+    return int(given or threads)
+
+
+def _check_time(options: dict[str, Any], timeout_s: float) -> None:
+    """Raises UsageError for a time limit in which no case may begin."""
+    minutes = options.get("timeout_min")
+    least = int(timeout_s // 60) + 2
+    if minutes is not None and minutes < least:
+        raise UsageError(
+            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}, and a "
+            f"worker begins one only if a minute more is left; set hydra.launcher.timeout_min="
+            f"{least} or more, or a smaller timeout_s"
+        )

@@ -1,0 +1,136 @@
+"""Workers on this machine, one for each GPU; one for all cases on the CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import modescope
+from modescope.bench.cluster import members
+from modescope.bench.cluster.engine import Jobs
+from modescope.bench.cluster.folder import Folder
+from modescope.bench.cluster.members import GONE, Process, State
+from modescope.bench.records.cores import which_cores
+
+END_S = 20.0
+"""Time for a worker to end its case and itself."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one worker gets of the machine."""
+
+    gpu: str | None  # for CUDA_VISIBLE_DEVICES; None leaves that as it is
+    cores: tuple[int, ...]
+
+
+def slots(gpus: Sequence[str]) -> list[Slot]:
+    """A slot for each GPU with its share of the cores; without GPUs one with all of them."""
+    cores = which_cores()
+    if not gpus:
+        return [Slot(None, tuple(cores))]
+    share = max(1, len(cores) // len(gpus))
+    parts = [cores[n * share : (n + 1) * share] or cores for n in range(len(gpus))]
+    return [Slot(gpu, tuple(part)) for gpu, part in zip(gpus, parts, strict=True)]
+
+
+class Local:
+    """See `bench.cluster.engine.Engine`."""
+
+    name = "local"
+    detaches = False
+    pause_s = 0.2
+
+    def __init__(self, slots: Sequence[Slot], minutes: float | None = None) -> None:
+        self._slots, self._minutes = slots, minutes
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def logs(self, folder: Folder) -> Path:
+        """See `Engine`."""
+        return folder.part("logs")
+
+    def submit(self, folder: Folder, count: int) -> dict[str, Any]:
+        """See `Engine`."""
+        jobs = {}
+        for number, slot in enumerate(self._slots[:count]):
+            name = f"{secrets.token_hex(3)}-{number}"
+            child = _started(folder, name, slot, self._minutes)
+            self._children[name] = child
+            jobs[name] = asdict(Process.of(child.pid))
+        return jobs
+
+    def states(self, jobs: Jobs) -> dict[str, State] | None:
+        """See `Engine`."""
+        return {name: self._state(name, process) for name, process in jobs.items()}
+
+    def _state(self, name: str, process: Any) -> State:
+        child = self._children.get(name)
+        if child is not None and child.poll() is not None:
+            return State(GONE, f"its process ended {_how(child.returncode)}")
+        # without an entry it is the child of another driver, perhaps on another machine
+        found = Process(**process).state() if process else None
+        return found or State(members.RUNNING)
+
+    def end(self, jobs: Jobs) -> None:
+        """See `Engine`."""
+        children = self._children.values()
+        for child in children:
+            with suppress(ProcessLookupError):
+                child.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + END_S
+        for child in children:
+            try:
+                child.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            if child.stdin:
+                child.stdin.close()
+
+    def how_to_end(self, jobs: Jobs) -> str:
+        """See `Engine`."""
+        return "Ctrl-C"
+
+
+def _started(
+    folder: Folder, name: str, slot: Slot, minutes: float | None
+) -> subprocess.Popen[bytes]:
+    """A worker, which ends with this process: it reads the other end of a pipe."""
+    spec = {"scheduler": "local", "job": name, "cores": slot.cores, "ends_with_parent": True}
+    root = str(Path(modescope.__file__).absolute().parents[1])
+    variables = {
+        **os.environ,
+        members.VARIABLE: json.dumps(spec),
+        members.SUBMITTED: str(time.time()),
+        "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))),
+    }
+    if slot.gpu is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = slot.gpu
+    limit = [] if minutes is None else ["--minutes", str(minutes)]
+    with (folder.part("logs") / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "modescope.bench.worker", str(folder.path), *limit],
+            env=variables,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C reaches this process, which ends them
+        )
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"with exit status {code}"
+    with suppress(ValueError):
+        return f"by {signal.Signals(-code).name}"
+    return f"by signal {-code}"

@@ -1,0 +1,220 @@
+"""Workers as they describe themselves, and whether the process of one still exists."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from modescope.bench.cluster.folder import Folder
+from modescope.bench.records.files import atomic_write
+from modescope.bench.records.progress import one_line
+
+VARIABLE = "MODESCOPE_WORKER"
+"""Set by an engine for the workers that it starts, JSON: scheduler and job of `Member`."""
+
+SUBMITTED = "MODESCOPE_SUBMITTED"
+"""Set by an engine: when it submitted the worker, in seconds since the epoch."""
+
+BEAT_S = 15.0
+SILENT_S = 300.0
+"""A worker of another machine that no scheduler knows is lost after so long without a beat."""
+
+RUNNING, PENDING, GONE = "running", "pending", "gone"
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of a job or a process."""
+
+    kind: str  # running | pending | gone
+    reason: str | None = None  # of one that is gone, in a few words
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process, in such a way that another one with its number is told apart."""
+
+    host: str
+    boot: str | None  # changes when the machine is started; with the namespace of process ids
+    pid: int
+    began: str | None  # clock ticks since then
+
+    @staticmethod
+    def of(pid: int) -> Process:
+        """A process of this machine."""
+        return Process(socket.gethostname(), _boot(), pid, _began(pid))
+
+    def state(self) -> State | None:
+        """Whether it exists; None for a process of another machine."""
+        if (self.host, self.boot) != (socket.gethostname(), _boot()):
+            return None
+        if self.began is None:  # no /proc
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return State(GONE, "its process ended")
+            except PermissionError:
+                pass
+            return State(RUNNING)
+        return (
+            State(RUNNING) if _began(self.pid) == self.began else State(GONE, "its process ended")
+        )
+
+
+@dataclass(frozen=True)
+class Member:
+    """A worker; a restarted job is the same worker with a higher `restart`."""
+
+    name: str
+    process: Process
+    scheduler: str | None = None  # local | slurm | ...; None: started by hand
+    job: str | None = None  # as the scheduler names it
+    restart: int = 0
+    since: str = ""  # ISO 8601, UTC
+    queue_wait_s: float | None = None  # from its submission until it started
+    stopped: str | None = None  # why it ended in an orderly way; it writes no row after that
+    failed: str | None = None  # the error by which it ended
+
+
+def this() -> Member:
+    """This process as a worker."""
+    scheduler, job, restart = _scheduled()
+    rank = int(os.environ.get("SLURM_PROCID", 0)) if scheduler == "slurm" else 0
+    name = f"{scheduler}-{job}" if job else f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    return Member(
+        name if rank == 0 else f"{name}.{rank}",
+        Process.of(os.getpid()),
+        scheduler,
+        job,
+        restart,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        _queue_wait_s(),
+    )
+
+
+def _queue_wait_s() -> float | None:
+    submitted = os.environ.get(SUBMITTED)
+    return max(0.0, time.time() - float(submitted)) if submitted else None
+
+
+def _scheduled() -> tuple[str | None, str | None, int]:
+    """Scheduler, job and restarts of this process."""
+    if VARIABLE in os.environ:
+        given = json.loads(os.environ[VARIABLE])
+        return given["scheduler"], given["job"], given.get("restart", 0)
+    variables = os.environ
+    if "SLURM_JOB_ID" in variables:
+        array, task = variables.get("SLURM_ARRAY_JOB_ID"), variables.get("SLURM_ARRAY_TASK_ID")
+        job = f"{array}_{task}" if array and task else variables["SLURM_JOB_ID"]
+        return "slurm", job, int(variables.get("SLURM_RESTART_COUNT", 0))
+    return None, None, 0
+
+
+def write(folder: Folder, member: Member) -> None:
+    """Publishes the present state of a worker."""
+    if folder.path.is_dir():
+        with atomic_write(folder.part("workers") / f"{member.name}.json") as partial:
+            partial.write_text(json.dumps(asdict(member)))
+
+
+def every(folder: Folder) -> dict[str, Member]:
+    """The workers that have joined the sweep, by name."""
+    return {name: one(folder, name) for name in folder.names("workers")}
+
+
+def one(folder: Folder, name: str) -> Member:
+    """A worker that has joined."""
+    return _member(folder.read("workers", name))
+
+
+def _member(content: dict[str, Any]) -> Member:
+    return Member(**{**content, "process": Process(**content["process"])})
+
+
+class Heartbeat:
+    """Within it, a worker is known to the folder, and its beat is written."""
+
+    def __init__(self, folder: Folder, member: Member) -> None:
+        self._folder, self._member = folder, member
+        self._beat = folder.part("workers") / f"{member.name}.beat"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, daemon=True)
+
+    def __enter__(self) -> None:
+        write(self._folder, self._member)
+        beat(self._beat)
+        self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        why = "finished" if error is None else one_line(error)
+        is_orderly = not isinstance(error, Exception) or isinstance(error, OSError)
+        stopped, failed = (why, None) if is_orderly else (None, why)
+        with suppress(OSError):  # a full disk, or a folder that was removed: the driver finds out
+            write(self._folder, replace(self._member, stopped=stopped, failed=failed))
+
+    def _go_on(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            with suppress(OSError):
+                beat(self._beat)
+
+
+def beat(path: Path) -> None:
+    """Sets the file's time to that of the machine that stores it."""
+    path.write_bytes(b".")
+
+
+def is_silent(folder: Folder, member: Member) -> bool:
+    """Whether a worker has not written its beat for long.
+
+    Compared with a file that is written now, so clocks that differ between machines do no harm.
+    """
+    now = folder.part("workers") / f".{socket.gethostname()}-{os.getpid()}.beat"
+    beat(now)
+    try:
+        last = (folder.part("workers") / f"{member.name}.beat").stat().st_mtime
+    except FileNotFoundError:  # it is just starting
+        last = (folder.part("workers") / f"{member.name}.json").stat().st_mtime
+    return now.stat().st_mtime - last > SILENT_S
+
+
+def state(folder: Folder, member: Member) -> State:
+    """The state of a worker that no scheduler knows."""
+    if found := member.process.state():
+        return found
+    if is_silent(folder, member):
+        return State(GONE, f"no sign of life from {member.process.host} for {SILENT_S:g} s")
+    return State(RUNNING)
+
+
+def _boot() -> str | None:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
+
+
+def _began(pid: int) -> str | None:
+    """Clock ticks from the start of the machine to that of a process; None where it has ended."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] in "ZX" else words[19]

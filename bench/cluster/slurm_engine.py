@@ -1,0 +1,172 @@
+"""Workers as an array of jobs of Slurm, submitted by submitit.
+
+Their state is read from squeue: results of submitit say nothing of a job that was killed where
+Slurm keeps no accounts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import modescope
+from modescope.bench.cluster import members
+from modescope.bench.cluster.engine import Jobs
+from modescope.bench.cluster.folder import Folder
+from modescope.bench.cluster.members import GONE, PENDING, RUNNING, State
+from modescope.bench.records.errors import UsageError
+
+COMMAND_TIMEOUT_S = 60
+
+QUEUED = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING")
+ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+)
+"""States of jobs, see squeue(1); in all others a job has nodes."""
+
+MAX_ARRAY_SIZE = 1001
+"""Slurm's default."""
+
+REQUEUES_MAX = 3
+"""How often submitit starts a job again that its time limit has ended; at least."""
+
+GENERAL = ("name", "timeout_min", "mem_gb", "nodes", "cpus_per_task", "gpus_per_node")
+"""Options that submitit has for all schedulers; others begin with `slurm_` there."""
+
+
+class Slurm:
+    """See `bench.cluster.engine.Engine`."""
+
+    name = "slurm"
+    detaches = True
+    pause_s = 2.0
+
+    def __init__(self, options: Mapping[str, Any], requeues: int = REQUEUES_MAX) -> None:
+        self._options = options
+        self._requeues = max(REQUEUES_MAX, requeues)
+
+    def logs(self, folder: Folder) -> Path:
+        """See `Engine`."""
+        return folder.path / "slurm"
+
+    def submit(self, folder: Folder, count: int) -> dict[str, Any]:
+        """See `Engine`."""
+        from submitit import AutoExecutor
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        from modescope.bench.cluster.submitted import Submitted
+
+        check()
+        executor = AutoExecutor(
+            folder=self.logs(folder), cluster="slurm", slurm_max_num_timeout=self._requeues
+        )
+        count = min(count, _max_array_size())
+        worker = Submitted(str(folder.path), self._options.get("timeout_min"))
+        try:
+            executor.update_parameters(**parameters(self._options))
+            submitted = executor.map_array(worker, range(count))
+        except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"sbatch refused the workers: {' '.join(str(error).split())}"
+            ) from error
+        return {job.job_id: None for job in submitted}
+
+    def states(self, jobs: Jobs) -> dict[str, State] | None:
+        """See `Engine`."""
+        if not jobs:
+            return {}
+        wanted = ",".join(sorted({name.partition("_")[0] for name in jobs}))
+        squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", wanted)
+        if squeue is None or (squeue.returncode and "Invalid job id" not in squeue.stderr):
+            return None
+        lines = [line.split() for line in squeue.stdout.splitlines()]
+        known = {words[0]: words[1] for words in lines if len(words) > 1}
+        missing = [name for name in jobs if name not in known]
+        known |= _accounted(missing)
+        return {name: _state(known.get(name)) for name in jobs}
+
+    def end(self, jobs: Jobs) -> None:
+        """See `Engine`."""
+        if jobs:
+            _run("scancel", "--state=PENDING", *_arrays(jobs))
+
+    def how_to_end(self, jobs: Jobs) -> str:
+        """See `Engine`."""
+        return " ".join(["scancel", *_arrays(jobs)])
+
+
+def check() -> None:
+    """Raises UsageError where Slurm's commands are missing."""
+    for command in ("sbatch", "squeue", "srun"):
+        if shutil.which(command) is None:
+            raise UsageError(
+                f"hydra/launcher=submitit_slurm: {command} is not installed here; start the sweep "
+                "on a login node of Slurm, or use hydra/launcher=submitit_local"
+            )
+
+
+def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as submitit names them, with what workers need."""
+    given = {key: value for key, value in options.items() if value not in (None, {}, [])}
+    setup = [
+        *given.pop("setup", []),
+        f"export {members.SUBMITTED}={time.time():.3f}",
+        # since Slurm 22.05 srun does not take over the cores per task of sbatch
+        'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"',
+        f'export PYTHONPATH="{Path(modescope.__file__).absolute().parents[1]}'
+        '${PYTHONPATH:+:$PYTHONPATH}"',
+    ]
+    shared = (*GENERAL, "tasks_per_node", "stderr_to_stdout")
+    named = {key if key in shared else f"slurm_{key}": value for key, value in given.items()}
+    return {**named, "slurm_setup": setup}
+
+
+def _max_array_size() -> int:
+    config = _run("scontrol", "show", "config")
+    match = re.search(r"^MaxArraySize\s*=\s*(\d+)", config.stdout if config else "", flags=re.M)
+    return max(1, int(match[1]) if match else MAX_ARRAY_SIZE)
+
+
+def _accounted(jobs: list[str]) -> dict[str, str]:
+    """States of jobs that squeue does not list any more, where Slurm keeps accounts."""
+    if not jobs or shutil.which("sacct") is None:
+        return {}
+    sacct = _run("sacct", "-n", "-P", "-X", "-o", "JobID,State", "-j", ",".join(jobs))
+    if sacct is None or sacct.returncode:
+        return {}
+    lines = [line.split("|") for line in sacct.stdout.splitlines()]
+    return {words[0]: words[1].split()[0] for words in lines if len(words) > 1 and words[1]}
+
+
+def _state(name: str | None) -> State:
+    if name is None:
+        return State(GONE, "Slurm does not know its job any more")
+    if name in QUEUED:
+        return State(PENDING)
+    return State(GONE, f"Slurm: {name}") if name in ENDED else State(RUNNING)
+
+
+def _arrays(jobs: Jobs) -> list[str]:
+    return sorted({name.partition("_")[0] for name in jobs})
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """A command of Slurm; None where it could not be run, or did not end."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _environment() -> dict[str, str]:
+    """Without the user's own formats of squeue."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}

@@ -1,0 +1,81 @@
+"""Checks requests for other machines, before anything is submitted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from modescope.bench.records.cases import Plan
+from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep import jobs
+from modescope.bench.sweep.settings.request import Request
+from modescope.bench.sweep.settings.request_to_case import resolve
+
+GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "num_gpus", "cpus_per_gpu", "mem_per_gpu")
+"""Options of launchers that ask for GPUs."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the cases of a sweep need of a worker."""
+
+    threads: int
+    timeout_s: float
+    on_cpu: bool  # at least one case
+
+
+def asks_for_gpus(options: Mapping[str, Any]) -> bool:
+    """Whether the options of a scheduler's launcher ask for GPUs."""
+    further = [*(options.get("additional_parameters") or {}).items()]
+    texts = [str(options.get("gres") or ""), *(f"{key}={value}" for key, value in further)]
+    return any(options.get(name) for name in GPU_OPTIONS) or any("gpu" in text for text in texts)
+
+
+def needs(requests: Sequence[Request]) -> Needs:
+    """What requests with a device need."""
+    configs = [request.config for request in requests]
+    return Needs(
+        max(config["threads"] for config in configs),
+        max(config["timeout_s"] for config in configs),
+        any(config["device"] == "cpu" for config in configs),
+    )
+
+
+def checked(requests: Sequence[Request], has_gpus: bool) -> tuple[list[Request], list[Plan]]:
+    """The requests with device=auto resolved, and their plans; one UsageError for all problems.
+
+    `has_gpus`: whether workers get a GPU. What a GPU can do, the worker finds out.
+    """
+
+    def describe(name: str) -> DeviceFacts:
+        if name == "cpu" or (name == "auto" and not has_gpus):
+            return DeviceFacts("cpu", "the CPU of a worker")
+        if not re.fullmatch("auto|cuda(:[0-9]+)?", name):
+            raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+        if not has_gpus:
+            raise UsageError(f"device={name}: {_how(requests[0].launcher)}, or use device=cpu")
+        return DeviceFacts("cuda", "a GPU of a worker")
+
+    problems: list[str] = []
+    pinned, plans = [], []
+    for request in requests:
+        try:
+            case, plan = resolve(request, describe)
+        except UsageError as problem:
+            problems.append(str(problem))
+            continue
+        # a worker that lacks its GPU says so, instead of measuring on its CPU
+        pinned.append(replace(request, config={**request.config, "device": case.device}))
+        plans.append(plan)
+    if problems:
+        raise UsageError("\n".join(dict.fromkeys(problems)))
+    jobs.check_study(plans)
+    return pinned, plans
+
+
+def _how(options: Mapping[str, Any]) -> str:
+    key = "gpus=all" if "gpus" in options else "gpus_per_node=1"
+    return f"no GPU is asked for; add hydra.launcher.{key}"

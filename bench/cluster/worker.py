@@ -1,0 +1,267 @@
+"""A worker: takes the tasks of a sweep one after another, beside others on any machine.
+
+    python -m bench.worker results/main/jobs/<sweep>-<n> [--minutes 60]
+
+It ends when no task is left, or when the time that is left may not be enough for one more. SIGTERM
+ends it at once. A job that its scheduler starts again continues the task that it was measuring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+import modescope
+from modescope.bench.cluster import claims, locks, members
+from modescope.bench.cluster.claims import Claim
+from modescope.bench.cluster.folder import Done, Folder, Sweep, in_order
+from modescope.bench.cluster.members import Member
+from modescope.bench.cluster.work import Work, work_of
+from modescope.bench.records.errors import UsageError
+
+RESERVE_S = 60.0
+"""Kept of a job's time beside the longest time of a task."""
+
+LOCKED_S = 0.2
+"""Between two attempts to get a lock that another process on the machine holds."""
+
+RESTARTS_MAX = 3
+"""A task during which the worker was restarted more often is given up."""
+
+
+class Terminated(SystemExit):
+    """By SIGTERM or SIGUSR2."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The end of a worker's time."""
+
+    ends: float | None  # seconds since the epoch
+
+    @staticmethod
+    def of(minutes: float | None) -> Deadline:
+        """As Slurm says, else so many minutes after now."""
+        if end := os.environ.get("SLURM_JOB_END_TIME"):
+            return Deadline(float(end))
+        return Deadline(None if minutes is None else time.time() + 60 * minutes)
+
+    def leaves(self, seconds: float) -> bool:
+        """Whether so much time is left."""
+        return self.ends is None or time.time() + seconds <= self.ends
+
+
+def main(words: Sequence[str]) -> int:
+    """The command line; exit status 0, 1 by an error of the system, 2 for a wrong folder."""
+    given = parse(words)
+    _follow_engine()
+    try:
+        run(Folder(given.folder.absolute()), given.minutes)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error}; finished runs are kept", file=sys.stderr)
+        return 1
+    return 0
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The folder, and the time limit."""
+    parser = argparse.ArgumentParser(
+        "python -m modescope.bench.worker",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="a folder under results/<study>/jobs/")
+    parser.add_argument("--minutes", type=float, help="the time limit of this worker")
+    return parser.parse_args(words)
+
+
+def run(folder: Folder, minutes: float | None = None) -> None:
+    """Measures tasks of the folder until none is left for this worker."""
+    try:
+        sweep = folder.sweep()
+    except OSError as error:
+        raise UsageError(f"{folder.path}: no folder of a sweep, as under <study>/jobs/") from error
+    _enter(sweep)
+    deadline = Deadline.of(minutes)
+    member = members.this()
+    if not in_order(sweep.names, folder.names("done")):
+        return  # it waited in the queue until all was done
+    with members.Heartbeat(folder, member):
+        work = work_of(sweep)
+        work.prepare(member)
+        Worker(folder, sweep, member, work, deadline).run()
+
+
+class Worker:
+    """Measures tasks of one sweep."""
+
+    def __init__(
+        self, folder: Folder, sweep: Sweep, member: Member, work: Work, deadline: Deadline
+    ) -> None:
+        self._folder, self._sweep, self._member = folder, sweep, member
+        self._work, self._deadline = work, deadline
+        self._position = 0
+        self._order = [name for name in sweep.names if name not in work.problems]
+        if sweep.order == "random":
+            # differs between workers, so that a difference between nodes becomes none of modes
+            random.Random(f"{sweep.seed} {folder.path.name} {member.name}").shuffle(self._order)
+
+    def run(self) -> None:
+        """Continues what it had begun, takes over earlier rows, then measures what is left."""
+        for task, problem in self._work.problems.items():
+            self._folder.create("problems", task, {"worker": self._member.name, "text": problem})
+        self._continue()
+        self._reuse()
+        self._calibrate()
+        while self._has_time():
+            numbers = claims.free(self._folder, self._order)
+            if not numbers:
+                return
+            if (found := self._lockable(list(numbers))) is None:
+                locks.wait(self._work.locks(next(iter(numbers))), LOCKED_S)
+                continue
+            task, held = found
+            with held:
+                run_id = self._work.new_run_id()
+                if claims.publish(self._folder, self._claim(task, numbers[task], run_id)):
+                    self._measure(task, run_id, self._work.again.get(task))
+            if locks.is_awaited(self._work.locks(task)):
+                time.sleep(2 * LOCKED_S)
+
+    def _continue(self) -> None:
+        """Measures what this job was measuring when it was restarted, under the same run id."""
+        for task, number in claims.open_claims(self._folder):
+            claim = claims.read(self._folder, task, number)
+            if claim.worker != self._member.name or claim.restart >= self._member.restart:
+                continue
+            if self._work.exists(claim.run_id):
+                self._folder.mark_done(task, Done(claim.run_id, again=claim.again))
+            elif self._member.restart - claim.restart > RESTARTS_MAX:
+                reason = f"its worker was restarted {RESTARTS_MAX} times while it was measured"
+                self._work.write_lost(claim, reason)
+                self._folder.mark_done(task, Done(claim.run_id, again=claim.again))
+            elif task in self._order:
+                with self._locked(task):
+                    self._measure(task, claim.run_id, claim.again)
+
+    def _reuse(self) -> None:
+        """Ends the tasks that have an earlier row, before anything is measured."""
+        numbers = claims.free(self._folder, self._order)
+        found = {task: n for task, n in numbers.items() if task in self._work.reusable}
+        taken = claims.run_ids(self._folder) if found else set()  # of tasks with equal cases
+        for task, number in found.items():
+            run_id = self._work.reusable[task]
+            claim = self._claim(task, number, run_id, row=False)
+            if run_id not in taken and claims.publish(self._folder, claim):
+                self._folder.mark_done(task, Done(run_id, reused=True))
+
+    def _calibrate(self) -> None:
+        """Before the first task, on the device of the sweep's first one."""
+        first = self._sweep.names[0]
+        if first in self._order and claims.free(self._folder, self._order) and self._has_time():
+            with self._locked(first):
+                self._work.calibrate()
+
+    def _has_time(self) -> bool:
+        return self._deadline.leaves(self._sweep.timeout_s + RESERVE_S)
+
+    def _locked(self, task: str) -> ExitStack:
+        """Waits for the locks of a task."""
+        while (found := self._lockable([task])) is None:
+            locks.wait(self._work.locks(task), LOCKED_S)
+        return found[1]
+
+    def _lockable(self, tasks: Sequence[str]) -> tuple[str, ExitStack] | None:
+        """The first task whose locks no other process holds, with its locks held."""
+        tried: set[locks.Locks] = set()
+        for task in tasks:
+            names = self._work.locks(task)
+            if names not in tried and (held := locks.attempt(names)):
+                return task, held
+            tried.add(names)
+        return None
+
+    def _claim(self, task: str, number: int, run_id: str, row: bool = True) -> Claim:
+        return Claim(
+            task,
+            number,
+            run_id,
+            self._member.name,
+            self._member.restart,
+            datetime.now(UTC).isoformat(timespec="milliseconds"),
+            self._work.again.get(task),
+            self._work.row(task, run_id, self._position) if row else None,
+        )
+
+    def _measure(self, task: str, run_id: str, again: str | None) -> None:
+        # a driver that took this worker for lost may have written the row
+        with suppress(FileExistsError):
+            self._work.measure(task, run_id, self._position)
+        self._position += 1
+        self._folder.mark_done(task, Done(run_id, again=again))
+
+
+def _enter(sweep: Sweep) -> None:
+    """Goes where the sweep was started, and ends in an orderly way by a signal."""
+    if Path(sweep.working_folder).is_dir():
+        os.chdir(sweep.working_folder)
+    _leave_checkout()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)
+        if signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL:  # submitit has one, which requeues
+            signal.signal(signal.SIGUSR2, _end)
+
+
+def _leave_checkout() -> None:
+    """Takes a checkout off the path, where it would hide a user's own models, bench, ...
+
+    An engine has put it there, and so has `python -m`.
+    """
+    root = Path(modescope.__file__).absolute().parents[1]
+    if (root / "modescope" / "bench").is_dir():  # installed: the other packages are there, too
+        return
+    if not sys.flags.safe_path and Path(sys.path[0]).absolute() == root:
+        del sys.path[0]
+    if os.environ.get(members.SUBMITTED):
+        added, _, rest = os.environ.get("PYTHONPATH", "").partition(os.pathsep)
+        if added == str(root):
+            os.environ["PYTHONPATH"] = rest
+            if added not in rest.split(os.pathsep):
+                sys.path.remove(added)
+
+
+def _end(signum: int, frame: object) -> NoReturn:
+    raise Terminated
+
+
+def _follow_engine() -> None:
+    """Takes the cores that the engine gave, and ends with the process that started this one."""
+    given = json.loads(os.environ.get(members.VARIABLE, "{}"))
+    if given.get("cores") and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, given["cores"])
+    if given.get("ends_with_parent"):
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """At the end of stdin, a pipe whose other end is the parent's."""
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,102 @@
+"""The sentinel of a worker: plain eager of the sweep's first case, the same work on every node.
+
+A worker measures it before its first case. Its row is a usual record in `<study>/sentinels/`, so it
+is in no table; `analysis.nodes` compares the nodes by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from modescope.bench.records import leftovers
+from modescope.bench.records.cases import Budget
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import CONF
+from modescope.bench.records.scheduling import SENTINELS, Scheduling
+from modescope.bench.sweep import jobs
+from modescope.bench.sweep.record_attempt import OnPhase, measure
+from modescope.bench.sweep.settings.request import Request
+
+MODE, BUDGET = "eager", "quick"
+
+SETTINGS = {
+    "mode": MODE,
+    "baseline.mode": "none",
+    "budget": BUDGET,
+    "profile": "false",
+    "memory": "false",
+}
+"""What a sentinel sets, as a command says it."""
+
+OF_OTHER_MODES = {
+    "capture": "step",
+    "capturable": None,
+    "activation_memory_budget": None,
+    "scaler": None,
+}
+"""Options of training that eager refuses, at their defaults."""
+
+REPLACED = {
+    *("mode", "baseline", "budget", "profile", "memory", "dtype", "replicates"),
+    *(f"train.{name}" for name in OF_OTHER_MODES),
+}
+"""Settings and groups of the first case that the sentinel does not take over."""
+
+
+def request_of(first: Request) -> Request:
+    """The request of the sentinel, from the first request of a sweep."""
+    eager, budget = _preset("mode", MODE), _preset("budget", BUDGET)
+    config = first.config
+    changed = {
+        "mode": eager,
+        "baseline": {"mode": "none", "dtype": None},
+        "budget": budget,
+        # weights of a mode with autocast are fp32
+        "dtype": "fp32" if config["mode"]["autocast"] else config["dtype"],
+        "train": {**config["train"], **OF_OTHER_MODES},
+        **{"profile": False, "memory": False, "replicates": 1},
+    }
+    return replace(
+        first,
+        config={**config, **changed},
+        preset=eager,
+        baseline_preset=None,
+        budget=Budget(**budget),
+        overrides=(*filter(_stays, first.overrides), *_typed(str(changed["dtype"]))),
+    )
+
+
+def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> str | None:
+    """Measures the sentinel; its run id, or None where this machine cannot prepare the case.
+
+    To be called once the worker has prepared its own cases: the first preparation decides what
+    all processes import at their start.
+    """
+    try:
+        (job,) = jobs.prepare([request_of(first)])
+    except UsageError:
+        return None
+    folder: Path = job.plan.study_folder / SENTINELS
+    leftovers.clear(folder)
+    return measure(job, on_phase, scheduling=scheduling, folder=SENTINELS)
+
+
+def _preset(group: str, name: str) -> dict[str, Any]:
+    """conf/<group>/<name>.yaml; a worker has no composer of Hydra."""
+    content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
+
+
+def _stays(override: str) -> bool:
+    """Whether an override of the first case is one of the sentinel, too."""
+    key = override.lstrip("+~").partition("=")[0]
+    return key not in REPLACED and key.partition(".")[0] not in REPLACED
+
+
+def _typed(dtype: str) -> list[str]:
+    return [*(f"{key}={value}" for key, value in SETTINGS.items()), f"dtype={dtype}"]

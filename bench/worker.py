@@ -1,0 +1,8 @@
+"""`python -m bench.worker`."""
+
+import sys
+
+from modescope.bench.cluster.worker import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

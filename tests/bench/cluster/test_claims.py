@@ -1,0 +1,136 @@
+"""Claims of many processes on one folder."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.bench.cluster import claims, folder
+from modescope.bench.cluster.claims import Claim
+from modescope.bench.cluster.folder import Done, Folder
+from tests.helpers.stub_work import sweep_of
+
+TASKS, PROCESSES = 60, 6
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Folder:
+    requests: list[dict[str, Any]] = [{}] * TASKS
+    return folder.joined(tmp_path / "jobs", "0" * 16, sweep_of(tmp_path, requests))
+
+
+def claim(task: str, number: int = 0, worker: str = "w") -> Claim:
+    return Claim(task, number, f"{worker}-{task}", worker, 0, "", None, None)
+
+
+def claim_all(path: Path, worker: str, start: Any, won: Any) -> None:
+    jobs = Folder(path)
+    start.wait()
+    names = jobs.sweep().names
+    won.put([name for name in names if claims.publish(jobs, claim(name, worker=worker))])
+
+
+def test_of_many_processes_one_gets_each_task(jobs: Folder) -> None:
+    context = multiprocessing.get_context("fork")
+    start, won = context.Event(), context.SimpleQueue()
+    processes = [
+        context.Process(target=claim_all, args=(jobs.path, f"w{n}", start, won))
+        for n in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    start.set()
+    lists = [won.get() for _ in processes]
+    for process in processes:
+        process.join()
+    counts = Counter(task for tasks in lists for task in tasks)
+    assert counts == dict.fromkeys(jobs.sweep().names, 1)
+    assert not list(jobs.part("claims").glob(".*"))
+    for n, tasks in enumerate(lists):
+        assert all(claims.read(jobs, task, 0).worker.startswith("w") for task in tasks), n
+
+
+def test_a_link_that_nfs_repeats_counts_as_made(
+    jobs: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = os.link
+
+    def twice(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)  # the answer to the first one was lost
+
+    monkeypatch.setattr(os, "link", twice)
+    assert claims.publish(jobs, claim("0-0"))
+    assert not claims.publish(jobs, claim("0-0", worker="other"))
+    assert claims.read(jobs, "0-0", 0).worker == "w"
+
+
+def test_without_links_one_thread_gets_the_task(
+    jobs: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", none)
+    won: list[str] = []
+    barrier = threading.Barrier(8)
+
+    def attempt(worker: str) -> None:
+        barrier.wait()
+        won.extend([worker] if claims.publish(jobs, claim("0-0", worker=worker)) else [])
+
+    threads = [threading.Thread(target=attempt, args=(f"w{n}",)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert claims.read(jobs, "0-0", 0).worker == won[0]
+
+
+def test_a_released_task_can_be_claimed_once_more(jobs: Folder) -> None:
+    first = claim("0-0")
+    claims.publish(jobs, first)
+    assert "0-0" not in claims.free(jobs, ["0-0"])
+    claims.release(jobs, first)
+    claims.release(jobs, first)  # by a second driver
+    assert claims.free(jobs, ["0-0"]) == {"0-0": 1}
+    assert claims.open_claims(jobs) == []
+    assert claims.publish(jobs, claim("0-0", 1, "other"))
+    claims.release(jobs, first)  # by a driver that was late
+    assert claims.open_claims(jobs) == [("0-0", 1)]
+    assert claims.free(jobs, ["0-0"]) == {}
+
+
+def test_a_task_that_is_done_is_not_free(jobs: Folder) -> None:
+    jobs.mark_done("0-0", Done("first"))
+    jobs.mark_done("0-0", Done("second"))
+    assert jobs.done("0-0") == Done("first")
+    assert claims.free(jobs, ["0-0", "1-0"]) == {"1-0": 0}
+
+
+def test_a_finished_sweep_gets_a_new_generation(tmp_path: Path) -> None:
+    sweep, jobs, name = sweep_of(tmp_path, [{}]), tmp_path / "jobs", "a" * 16
+    generations = []
+    for _ in range(4):
+        made = folder.joined(jobs, name, sweep)
+        assert folder.joined(jobs, name, sweep) == made  # unfinished: attached again
+        made.mark_done("0-0", Done("x"))
+        generations.append(made.path.name[-1])
+    assert generations == ["0", "1", "2", "3"]
+    assert sorted(path.name[-1] for path in jobs.iterdir()) == ["2", "3"]
+
+
+def test_a_removed_folder_is_not_made_again(jobs: Folder) -> None:
+    for path in sorted(jobs.path.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    jobs.path.rmdir()
+    with pytest.raises(FileNotFoundError):
+        jobs.mark_done("0-0", Done("x"))
+    assert not jobs.path.exists()

@@ -1,0 +1,369 @@
+"""A driver, its workers and what becomes of lost ones, with tasks that need no torch."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.bench.cluster import claims, driver, folder, members, submissions
+from modescope.bench.cluster.claims import Claim
+from modescope.bench.cluster.driver import Driver
+from modescope.bench.cluster.folder import Folder
+from modescope.bench.cluster.local_engine import Local, Slot
+from modescope.bench.cluster.members import Member, Process
+from modescope.bench.sweep.executors import Incomplete
+from tests.helpers.fake_scheduler import FakeScheduler
+from tests.helpers.paths import ROOT
+from tests.helpers.stub_work import rows, sweep_of, texts
+
+Requests = list[dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "POLL_FIRST_S", 0.02)
+    monkeypatch.setattr(driver, "POLL_LAST_S", 0.1)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return tmp_path / "study"
+
+
+@pytest.fixture
+def engine() -> Iterator[FakeScheduler]:
+    made = FakeScheduler()
+    yield made
+    made.kill_all()
+
+
+def joined(study: Path, requests: Requests, **changes: Any) -> Folder:
+    sweep = sweep_of(study, requests, **changes)
+    return folder.joined(study / "jobs", folder.sweep_id(sweep, "fake"), sweep)
+
+
+def await_(condition: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.02)
+
+
+def statuses(study: Path) -> list[str]:
+    return [text.split()[1] for text in texts(study)]
+
+
+def test_every_task_is_measured_once_by_several_workers(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{"seconds": 0.02}] * 30)
+    found = list(Driver(jobs, engine, 3).finished())
+    assert len(set(found)) == 30
+    assert {path.stem for path in rows(study)} == set(found)
+    assert engine.submissions == [3]
+    assert len({text.split()[2] for text in texts(study)}) > 1
+    assert {text.split()[0] for text in texts(study)} == set(jobs.sweep().names)
+
+
+def test_no_more_workers_than_tasks(study: Path, engine: FakeScheduler) -> None:
+    list(Driver(joined(study, [{}]), engine, 8).finished())
+    assert engine.submissions == [1]
+
+
+def test_the_order_of_workers_differs_and_order_given_is_kept(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{}] * 12, order="given")
+    list(Driver(jobs, engine, 1).finished())
+    begun = sorted(float(text.split()[3]) for text in texts(study))
+    by_task = {text.split()[0]: float(text.split()[3]) for text in texts(study)}
+    assert [by_task[name] for name in jobs.sweep().names] == begun
+
+
+def test_the_same_sweep_again_reuses_the_rows(
+    study: Path, engine: FakeScheduler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = set(Driver(joined(study, [{}] * 4), engine, 2).finished())
+    assert set(Driver(joined(study, [{}] * 4), engine, 2).finished()) == first
+    assert len(rows(study)) == 4
+    assert "reusing 4 of 4 cases; resume=false measures them again" in capsys.readouterr().out
+
+
+def test_a_killed_worker_becomes_a_row_with_the_reason_and_the_rest_is_measured(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"kill": "SIGKILL"}, *[{"seconds": 0.01}] * 9])
+    assert len(set(Driver(jobs, engine, 2).finished())) == 10
+    (crashed,) = [text for text in texts(study) if "crashed" in text]
+    assert crashed.startswith("0-0 crashed its worker on ")
+    assert crashed.endswith("was lost: FAKE_NODE_FAIL")
+    assert statuses(study).count("ok") == 9
+
+
+def test_an_error_of_a_task_is_the_reason(study: Path, engine: FakeScheduler) -> None:
+    list(Driver(joined(study, [{"raises": "no luck"}, {}]), engine, 1).finished())
+    (crashed,) = [text for text in texts(study) if "crashed" in text]
+    assert crashed.endswith("was lost: ValueError: no luck")
+
+
+def test_a_task_whose_worker_was_ended_in_an_orderly_way_is_measured_again(
+    study: Path, engine: FakeScheduler
+) -> None:
+    requests: Requests = [*[{"seconds": 0.01}] * 3, {"kill": "SIGTERM"}, {}]
+    jobs = joined(study, requests, order="given")
+    assert len(set(Driver(jobs, engine, 1).finished())) == 5
+    assert statuses(study) == ["ok"] * 5
+    assert engine.submissions == [1, 1]
+
+
+def test_a_restarted_job_continues_its_task_under_the_same_run_id(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"kill": "SIGKILL"}])
+    first = engine.start(jobs, "7_0")
+    first.wait()
+    ((task, number),) = claims.open_claims(jobs)
+    engine.processes["7_0"] = engine.start(jobs, "7_0", restart=1)
+    (found,) = Driver(jobs, engine, 1).finished()
+    assert found == claims.read(jobs, task, number).run_id
+    assert statuses(study) == ["ok"]
+    assert engine.submissions == []
+
+
+def test_a_task_is_given_up_after_several_restarts(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{"kill": "SIGKILL"}])
+    engine.start(jobs, "7_0").wait()
+    engine.processes["7_0"] = engine.start(jobs, "7_0", restart=4)
+    list(Driver(jobs, engine, 1).finished())
+    assert texts(study) == ["0-0 crashed its worker was restarted 3 times while it was measured"]
+
+
+def test_a_scheduler_that_does_not_answer_loses_no_worker(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"kill": "SIGKILL"}])
+    follow = Driver(jobs, engine, 1)
+    engine.reachable = False
+    engine.start(jobs, "7_0").wait()
+    follow._end_claims()
+    assert claims.open_claims(jobs)
+    engine.reachable = True
+    follow._end_claims()
+    assert claims.open_claims(jobs) == []
+
+
+def test_without_progress_the_sweep_ends_with_one_sentence(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{}] * 3)
+    jobs.path.joinpath("requests.json").chmod(0o600)
+    engine.start = lambda *arguments: _ended()  # type: ignore[method-assign]
+    with pytest.raises(Incomplete) as stop:
+        list(Driver(jobs, engine, 2).finished())
+    assert str(stop.value).startswith("3 cases were not measured: FAKE_NODE_FAIL; output is in ")
+    assert str(stop.value).endswith("the same command continues")
+    assert not stop.value.refused
+    assert engine.submissions == [2]
+
+
+def _ended() -> Any:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process
+
+
+def test_what_no_machine_can_measure_is_said_once(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{"problem": "threads=9: too many"}] * 2)
+    with pytest.raises(Incomplete, match=r"^threads=9: too many$") as stop:
+        list(Driver(jobs, engine, 1).finished())
+    assert stop.value.refused
+    assert engine.submissions == [1]
+
+
+def test_the_rest_is_measured_beside_what_no_machine_can(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"problem": "no such device"}, {}])
+    with pytest.raises(Incomplete, match=r"^no such device$") as stop:
+        list(Driver(jobs, engine, 1).finished())
+    assert len(rows(study)) == 1
+    assert not stop.value.refused
+
+
+def test_a_problem_that_was_solved_is_forgotten(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{}])
+    jobs.create("problems", "0-0", {"worker": "earlier", "text": "no such device"})
+    assert len(list(Driver(jobs, engine, 1).finished())) == 1
+    assert jobs.names("problems") == set()
+
+
+def test_cancelled_jobs_are_not_replaced_but_the_same_command_submits_again(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"seconds": 0.01}, {"kill": "SIGTERM"}], order="given")
+    engine.reason = "FAKE: CANCELLED"
+    with pytest.raises(Incomplete, match=r"^1 case was not measured: FAKE: CANCELLED"):
+        list(Driver(jobs, engine, 1).finished())
+    assert engine.submissions == [1]
+    assert len(list(Driver(jobs, engine, 1).finished())) == 2
+    assert engine.submissions == [1, 1]
+
+
+def interrupted(follow: Driver, after: Callable[[], object]) -> None:
+    """Ctrl-C once the condition holds."""
+
+    def press() -> None:
+        await_(after)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(follow.finished())
+    thread.join()
+
+
+def test_ctrl_c_detaches_and_the_same_command_attaches(
+    study: Path, engine: FakeScheduler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests: Requests = [{"seconds": 0.3}] * 4
+    jobs = joined(study, requests)
+    interrupted(Driver(jobs, engine, 1), lambda: rows(study))
+    assert (
+        "fakecancel 1_0 ends them, and the same command attaches again" in capsys.readouterr().out
+    )
+    assert joined(study, requests) == jobs
+    assert len(list(Driver(jobs, engine, 1).finished())) == 4
+    assert engine.submissions == [1]
+    assert len(rows(study)) == 4
+
+
+def test_jobs_in_the_queue_are_waited_for_and_taken_off_it_at_the_end(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{}] * 2)
+    engine.held = True
+    interrupted(Driver(jobs, engine, 2), lambda: submissions.jobs(jobs))
+    engine.processes["1_1"] = engine.start(jobs, "1_1")
+    assert len(list(Driver(jobs, engine, 2).finished())) == 2
+    assert engine.submissions == [2]
+    assert engine.ended == ["1_0"]
+
+
+def test_of_two_drivers_one_submits_and_both_see_all(study: Path, engine: FakeScheduler) -> None:
+    requests: Requests = [{"seconds": 0.05}] * 12
+    found: list[list[str]] = []
+
+    def drive() -> None:
+        found.append(list(Driver(joined(study, requests), engine, 2).finished()))
+
+    threads = [threading.Thread(target=drive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(set(each)) for each in found] == [12, 12]
+    assert set(found[0]) == set(found[1])
+    assert len(rows(study)) == 12
+    assert engine.submissions == [2]
+
+
+def claimed_by(jobs: Folder, member: Member) -> Claim:
+    members.write(jobs, member)
+    claim = Claim("0-0", 0, "reserved", member.name, member.restart, "", None, "0-0")
+    claims.publish(jobs, claim)
+    return claim
+
+
+def elsewhere() -> Member:
+    return Member("far-1", Process("far", "other", 1, "1"))
+
+
+def test_a_silent_worker_of_another_machine_is_lost_by_the_clock_of_the_folder(
+    study: Path, engine: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = joined(study, [{}])
+    claimed_by(jobs, elsewhere())
+    beat = jobs.part("workers") / "far-1.beat"
+    members.beat(beat)
+    follow = Driver(jobs, engine, 1)
+    monkeypatch.setattr(time, "time", lambda: 4e9)  # this machine's clock is decades ahead
+    follow._end_claims()
+    assert claims.open_claims(jobs)
+    os.utime(beat, (beat.stat().st_atime, beat.stat().st_mtime - members.SILENT_S - 1))
+    follow._end_claims()
+    assert claims.open_claims(jobs) == []
+    assert texts(study) == [
+        "0-0 crashed its worker on far was lost: no sign of life from far for 300 s"
+    ]
+
+
+def test_a_row_that_was_written_before_its_worker_died_is_kept(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{}])
+    process = engine.start(jobs, "7_0")
+    process.wait()
+    (run_id,) = (path.stem for path in rows(study))
+    (jobs.part("done") / "0-0.json").unlink()
+    engine.processes["7_0"] = process
+    assert list(Driver(jobs, engine, 1).finished()) == [run_id]
+    assert statuses(study) == ["ok"]
+
+
+def test_a_zombie_and_the_driver_write_one_row(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{"seconds": 1.0}])
+    process = engine.start(jobs, "7_0")
+    await_(lambda: claims.open_claims(jobs))
+    follow = Driver(jobs, engine, 1)  # does not know the job: lost
+    assert len(list(follow.finished())) == 1
+    assert process.wait() == 0
+    assert statuses(study) == ["crashed"]
+
+
+# Workers of this machine
+
+
+def local(count: int) -> Local:
+    return Local([Slot(f"GPU-{number}", (0,)) for number in range(count)])
+
+
+def test_no_two_tasks_are_on_one_gpu_at_once(study: Path) -> None:
+    requests = [{"gpu": f"g{number % 2}", "seconds": 0.02} for number in range(16)]
+    assert len(list(Driver(joined(study, requests), local(4), 4).finished())) == 16
+    times: dict[int, list[tuple[float, float]]] = {0: [], 1: []}
+    for text in texts(study):
+        task, _, _, *both = text.split()
+        times[int(task.partition("-")[0]) % 2].append((float(both[0]), float(both[1])))
+    for of_gpu in times.values():
+        for before, after in itertools.pairwise(sorted(of_gpu)):
+            assert before[1] <= after[0]
+
+
+def test_ctrl_c_ends_workers_of_this_machine_and_their_tasks_are_measured_next_time(
+    study: Path,
+) -> None:
+    requests: Requests = [{"seconds": 0.5}] * 4
+    engine = local(2)
+    jobs = joined(study, requests)
+    interrupted(Driver(jobs, engine, 2), lambda: rows(study))
+    assert all(child.poll() is not None for child in engine._children.values())
+    assert claims.open_claims(jobs) == []
+    assert len(list(Driver(joined(study, requests), local(2), 2).finished())) == 4
+    assert statuses(study) == ["ok"] * 4
+
+
+def test_a_killed_worker_of_this_machine_is_a_row(study: Path) -> None:
+    jobs = joined(study, [{"kill": "SIGKILL"}, {}])
+    list(Driver(jobs, local(1), 1).finished())
+    assert sorted(statuses(study)) == ["crashed", "ok"]
+    (crashed,) = [text for text in texts(study) if "crashed" in text]
+    assert crashed.endswith("was lost: its process ended by SIGKILL")

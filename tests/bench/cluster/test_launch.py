@@ -1,0 +1,233 @@
+"""Launchers on the command line: what is refused before anything is submitted, and a dry run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import tomllib
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.bench.cluster import cases, gpus, launch, target
+from modescope.bench.cluster import local_engine as local
+from modescope.bench.cluster import slurm_engine as slurm
+from modescope.bench.cluster.local_engine import Local, slots
+from modescope.bench.cluster.members import GONE, PENDING, RUNNING
+from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.executors import EXECUTORS
+from tests.helpers.commands import TINY, Ask, Cli, rows
+from tests.helpers.paths import ROOT
+
+SLURM = [*TINY, "-m", "hydra/launcher=submitit_slurm", "mode=eager,no_grad"]
+LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """The sentence by which a command is refused; nothing is submitted, no folder of jobs made."""
+    for engine in (slurm.Slurm, Local):
+        monkeypatch.setattr(engine, "submit", lambda *arguments: pytest.fail("submitted"))
+    monkeypatch.setattr(slurm, "check", lambda: None)
+    monkeypatch.setattr(launch, "check", lambda: None)
+
+    def call(*arguments: str) -> str:
+        answer = cli(*arguments)
+        assert answer.status == 2, answer
+        assert not (results / "main" / "jobs").exists()
+        return answer.err.removeprefix("error: ").strip()
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([*SLURM, "device=cuda"],
+         "device=cuda: no GPU is asked for; add hydra.launcher.gpus_per_node=1, or use device=cpu"),
+        ([*LOCAL, "device=cuda"],
+         "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu"),
+        ([*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
+        ([*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647"),
+        ([*SLURM, "threads=4", "hydra.launcher.cpus_per_task=2"],
+         "threads=4: a worker gets hydra.launcher.cpus_per_task=2 cores; leave that out, or set it "
+         "to 4 or more"),
+        ([*SLURM, "hydra.launcher.timeout_min=10"],
+         "hydra.launcher.timeout_min=10: a case may take timeout_s=600, and a worker begins one "
+         "only if a minute more is left; set hydra.launcher.timeout_min=12 or more, or a smaller "
+         "timeout_s"),
+        ([*LOCAL, "hydra.launcher.mem_gb=4"],
+         "hydra.launcher.mem_gb=4: no effect on this machine; leave it out"),
+        ([*TINY, "-m", "mode=eager", "--dry-run"],
+         "--dry-run: says what would be submitted to a scheduler; add -m and "
+         "hydra/launcher=submitit_slurm, or leave it out"),
+        ([*TINY, "hydra/launcher=submitit_slurm", "mode=eager"],
+         "hydra/launcher=submitit_slurm: a launcher is for a sweep; add -m"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_before_anything_is_submitted(
+    refused: Refused, arguments: list[str], sentence: str
+) -> None:
+    assert refused(*arguments).startswith(sentence)
+
+
+def test_all_gpus_of_a_machine_without_any_are_refused(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "_visible", list)
+    assert refused(*LOCAL, "hydra.launcher.gpus=all").startswith(
+        "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here"
+    )
+
+
+def test_without_the_extra_one_sentence_names_the_pip_command(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "submitit" else find(name, *rest),
+    )
+    assert refused(*SLURM) == (
+        "hydra/launcher=submitit_slurm: submitit is not installed; pip install -e '.[slurm]'"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, each in EXECUTORS.items() if each.extra])
+def test_every_extra_of_a_launcher_is_one_of_the_project(name: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = project["optional-dependencies"][EXECUTORS[name].extra]
+    assert any(each.startswith(str(EXECUTORS[name].package)) for each in listed)
+
+
+@pytest.mark.parametrize("how", ["--dry-run", "hydra.launcher.dry_run=true"])
+def test_a_dry_run_says_what_would_be_submitted(
+    how: str, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+    options = ["hydra.launcher.partition=gpu", "hydra.launcher.gpus_per_node=1", "replicates=3"]
+    answer = cli(*SLURM, *options, how)
+    assert (answer.status, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[0] == (
+        f"would start 6 workers of Slurm (partition gpu), for 6 cases → {results / 'main'}; "
+        "nothing was submitted"
+    )
+    assert "  slurm_partition: gpu" in lines
+    assert "  gpus_per_node: 1" in lines
+    assert not any("exclusive" in line for line in lines)
+    assert sum("mode=no_grad" in line for line in lines) == 1
+    assert not (results / "main" / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ([], "cpu"),
+        (["hydra.launcher.gpus_per_node=1"], "cuda"),
+        (["hydra.launcher.gres='gpu:a100:1'"], "cuda"),
+        (["+hydra.launcher.additional_parameters={gpus: 2}"], "cuda"),
+        (["hydra.launcher.gpus_per_task=1", "device=cpu"], "cpu"),
+        (["hydra.launcher.gpus_per_task=1", "device=cuda:1"], "cuda:1"),
+    ],
+)
+def test_the_device_follows_from_the_gpus_asked_for(
+    ask: Ask, options: list[str], device: str
+) -> None:
+    requests = ask(*SLURM, *options)
+    pinned, _ = target.checked(requests, target.asks_for_gpus(requests[0].launcher))
+    assert {request.config["device"] for request in pinned} == {device}
+
+
+def test_a_request_survives_its_journey(ask: Ask) -> None:
+    for request in ask("-m", "mode=eager,compile", "+model.kwargs={width: 8}", "model=mlp"):
+        sent = json.loads(json.dumps(cases.as_json(request)))
+        assert asdict(cases.from_json(sent)) == {**asdict(request), "launcher": {}}
+
+
+def test_options_of_slurm_reach_submitit() -> None:
+    named = slurm.parameters({"partition": "gpu", "timeout_min": 5, "setup": ["module load x"]})
+    assert named["slurm_partition"] == "gpu"
+    assert named["timeout_min"] == 5
+    assert named["slurm_setup"][0] == "module load x"
+    assert any("SRUN_CPUS_PER_TASK" in line for line in named["slurm_setup"])
+
+
+SQUEUE = "12_0 RUNNING\n12_1 PENDING\n12_2 NODE_FAIL\n"
+
+
+def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    answer = subprocess.CompletedProcess((), 0, SQUEUE, "")
+
+    def run(*command: str) -> Any:
+        asked.append(command)
+        return answer if command[0] == "squeue" else None
+
+    monkeypatch.setattr(slurm, "_run", run)
+    found = slurm.Slurm({}).states(dict.fromkeys(("12_0", "12_1", "12_2", "12_3")))
+    assert [state.kind for state in found.values()] == [RUNNING, PENDING, GONE, GONE]
+    assert found["12_2"].reason == "Slurm: NODE_FAIL"
+    assert found["12_3"].reason == "Slurm does not know its job any more"
+    assert asked[0][-1] == "12"
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "known"),
+    [
+        (1, "slurm_load_jobs error: Invalid job id specified", True),
+        (1, "slurm_load_jobs error: Unable to contact slurm controller", False),
+    ],
+)
+def test_a_controller_that_does_not_answer_is_no_lost_job(
+    code: int, error: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = subprocess.CompletedProcess((), code, "", error)
+    monkeypatch.setattr(slurm, "_run", lambda *command: answer)
+    found = slurm.Slurm({}).states({"12_0": None})
+    assert (found is not None) == known
+
+
+def test_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "which_cores", lambda: [0, 1, 2, 3, 6])
+    assert [slot.cores for slot in slots(["a", "b"])] == [(0, 1), (2, 3)]
+    assert [slot.cores for slot in slots([])] == [(0, 1, 2, 3, 6)]
+    assert all(slot.cores for slot in slots(list("abcdefg")))
+
+
+def test_gpus_are_named_by_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "_by_nvml", lambda: ["GPU-a", "GPU-b", "GPU-c"])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus.chosen("all") == ["GPU-a", "GPU-b", "GPU-c"]
+    assert gpus.chosen([1, "GPU-a"]) == ["GPU-b", "GPU-a"]
+    assert gpus.chosen(2) == ["GPU-c"]
+    assert gpus.chosen(None) == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    assert gpus.chosen("all") == ["GPU-c"]
+    with pytest.raises(UsageError, match="GPU-a is not here"):
+        gpus.chosen(["GPU-a"])
+
+
+@pytest.mark.slow
+def test_a_worker_of_this_machine_measures_a_sweep_and_the_next_one_reuses_it(
+    cli: Cli, results: Path
+) -> None:
+    answer = cli(*LOCAL)
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.startswith("2 cases on 1 worker on this machine → ")
+    stored = rows(results)
+    assert sorted(row["mode"] for row in stored) == ["eager", "no_grad"]
+    assert {(row["status"], row["scheduler"]) for row in stored} == {("ok", "local")}
+    assert {row["worker"] for row in stored} == {f"local-{stored[0]['scheduler_job']}"}
+    assert sorted(row["position"] for row in stored) == [0, 1]
+    again = cli(*LOCAL)
+    assert (again.status, again.err) == (0, "")
+    assert "reusing 2 of 2 cases; resume=false measures them again" in again.out
+    assert len(rows(results)) == 2
