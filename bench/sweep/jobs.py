@@ -29,10 +29,13 @@ VARIABLES = (
 )
 """Prefixes of environment variables that change how torch runs."""
 
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that choose the devices which a process sees."""
+
 HARMLESS = {
     *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR"),
     *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT"),
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_VERSION"),
+    *(*VISIBLE, "CUDA_CACHE_PATH", "CUDA_VERSION"),
     *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
 }
 """Exceptions that change no timing: file locations, and the device, which has its own column."""
@@ -57,10 +60,17 @@ class Job:
         return " ".join(word for word in words if word)
 
 
+def as_new_command() -> None:
+    """Forgets what an earlier command of this process knew where variables were changed since."""
+    if isolation.renew(lambda name: changes_torch(name) or name in VISIBLE):
+        host.cache_clear()
+
+
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises one UsageError that lists all problems."""
     if not any(map(_needs_compiler, requests)):
         isolation.leave_out_compiler()
+    _model_source.cache_clear()  # a notebook may have edited it since its last command
     problems: list[str] = []
     jobs: list[Job] = []
     for request in requests:
@@ -111,8 +121,12 @@ def _jobs(request: Request) -> list[Job]:
 
 def _variables() -> str:
     """The environment variables that change how torch runs, as the user set them, JSON."""
-    names = [name for name in os.environ if name.startswith(VARIABLES) and name not in HARMLESS]
-    return canonical_json({name: os.environ[name] for name in names})
+    return canonical_json({name: os.environ[name] for name in os.environ if changes_torch(name)})
+
+
+def changes_torch(name: str) -> bool:
+    """Whether an environment variable changes how torch runs."""
+    return name.startswith(VARIABLES) and name not in HARMLESS
 
 
 @cache
