@@ -16,6 +16,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
 from modescope.bench.steps import trees
 from modescope.bench.steps.building import as_inputs
+from modescope.bench.sweep.settings.override_values import PLAIN
 
 NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
@@ -28,9 +29,7 @@ ON_ANY_DEVICE = ("none", "default")
 RESULTS = "results"
 
 
-def checked_name(
-    model: torch.nn.Module | Callable[..., Any], inputs: Any, name: str | None
-) -> str:
+def checked_name(model: torch.nn.Module | Callable[..., Any], inputs: Any, name: str | None) -> str:
     """What the model is called in tables. Raises UsageError for a wrong model, inputs or name."""
     if hasattr(model, "_orig_mod"):
         raise UsageError(
@@ -111,8 +110,9 @@ def settings(
         "study": quoted(folder.name),
     }
     if modes is None:
-        values["experiment"] = EXPERIMENTS.get(phase, EXPERIMENTS["inference"])
-        values["mode"] = ",".join(default_modes(values["experiment"], device_type))
+        experiment = EXPERIMENTS.get(phase, EXPERIMENTS["inference"])
+        values["experiment"] = experiment
+        values["mode"] = ",".join(default_modes(experiment, device_type))
     else:
         values["mode"] = ",".join(_listed("modes", modes))
     if dtypes != ["auto"]:
@@ -142,5 +142,7 @@ def default_modes(experiment: str, device_type: str) -> list[str]:
 
 def quoted(text: str) -> str:
     """A text as Hydra reads it unchanged, whatever letters it has."""
+    if PLAIN.fullmatch(text):
+        return text
     text = re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), text)
-    return "'" + text.replace("${", "\\${") + "'"
+    return f"'{text}'"

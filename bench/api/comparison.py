@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis.causes import finding
-from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.columns import MODE, NAMING, PEAK, SPEEDUP, VERDICT, Column, wanted
+from modescope.analysis.format import phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load.study import read
@@ -20,16 +19,8 @@ from modescope.analysis.recommend.merge_sizes import Advice, fold
 from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows.select import SECTION, latest, ordered, row_parts
 from modescope.analysis.why.command import paragraphs
+from modescope.bench.api.listing import listing
 from modescope.bench.text.tables import plain
-
-COLUMNS = (
-    SPEEDUP,
-    VERDICT,
-    Column("latency [95 %]", cells.latency, key="latency_s"),
-    PEAK,
-    Column("remarks", cells.remarks, optional=True),
-)
-"""Columns beside the mode's name and precision."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +63,12 @@ class Comparison:
 
     @property
     def bests(self) -> dict[str, Best]:
-        """The modes to use by precision, such as fp32 and bf16; without those that have none."""
-        found = [best for best in map(_best, self.answers) if best]
-        return {best.dtype: best for best in reversed(found)}
+        """What to use by precision, such as fp32 and bf16; without those where nothing is known.
+
+        Where every mode in bf16 is slower than the baseline, that is the baseline, in fp32.
+        """
+        found = {one.question.dtype: _best(one) for one in reversed(self.answers)}
+        return {dtype: best for dtype, best in found.items() if best}
 
     @property
     def verdict(self) -> str:
@@ -95,8 +89,7 @@ class Comparison:
         if len(wrong) < len(self.rows) or not wrong:
             return None
         failed = next((row for row in wrong if row["status"] != "skipped"), wrong[0])
-        every = "the only case" if len(wrong) == 1 else f"all {len(wrong)} cases"
-        return f"nothing was measured: {every} failed; {phrases.variant(failed)} {_ended(failed)}"
+        return f"no case could be measured; {phrases.variant(failed)}: {phrases.ended(failed)}"
 
     @property
     def why(self) -> dict[str, str]:
@@ -125,17 +118,17 @@ class Comparison:
         for one in () if self.failure else self.advice:
             lines += paragraph(one.text)
             lines += [line for remark in one.remarks for line in beneath(remark)]
-        for section in row_parts(self.rows, SECTION):
-            headers, measured, others = table(section)
-            lines += ["", heading(section[0])]
-            lines += [plain(headers, measured)] if measured else []
-            lines += [line for name, end in others for line in paragraph(f"{name}: {end}")]
+        for rows in row_parts(self.rows, SECTION):
+            shown = listing(rows)
+            lines += ["", shown.title]
+            lines += [plain(shown.headers, shown.measured)] if shown.measured else []
+            lines += [line for one in shown.others for line in paragraph(": ".join(one))]
         return "\n".join([*lines, "", f"study: {self.study}"])
 
     def _repr_html_(self) -> str:
         from modescope.bench.api.comparison_page import html
 
-        return html(self)
+        return html(self.frame, self.advice, self.failure, self.study)
 
 
 def comparison(study: Path, run_ids: Sequence[str], messages: Sequence[str]) -> Comparison:
@@ -165,25 +158,3 @@ def _best(answer: Recommendation) -> Best | None:
         peak_bytes=chosen.peak_bytes,
         text=fold([answer])[0].text,
     )
-
-
-def heading(row: Row) -> str:
-    """`Net, inference · Intel Xeon, AVX512, 1 thread · against eager fp32`."""
-    place = phrases.place(row, letter=False)
-    return f"{phrases.work(row)} · {place} · against {phrases.baseline(row)}"
-
-
-def table(
-    section: Sequence[Row],
-) -> tuple[list[str], list[list[str]], list[tuple[str, str]]]:
-    """Headers and rows of what was measured, and for each other case its name and its reason."""
-    measured = [row for row in section if row["status"] == "ok"]
-    several = len({row["dtype"] for row in measured}) > 1
-    columns = [*(NAMING if several else (MODE,)), *wanted(COLUMNS, measured)]
-    lines = [[column.cell(row) for column in columns] for row in measured]
-    others = [(phrases.variant(row), _ended(row)) for row in section if row not in measured]
-    return [column.title for column in columns], lines, others
-
-
-def _ended(row: Mapping[str, object]) -> str:
-    return phrases.ended(row)

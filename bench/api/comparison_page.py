@@ -5,42 +5,30 @@ Colours are those of the notebook, so that it can be read on a light and on a da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis.figures import speedup
 from modescope.analysis.figures.figure import Picture, pictures
 from modescope.analysis.format import phrases
+from modescope.analysis.recommend.merge_sizes import Advice
 from modescope.analysis.rows.select import SECTION, parts
+from modescope.bench.api.listing import listing
 from modescope.bench.text.markup import html_engine
 
-if TYPE_CHECKING:
-    from modescope.bench.api.comparison import Comparison
 
-
-def html(of: Comparison) -> str:
-    """The HTML, without a page around it."""
+def html(frame: pd.DataFrame, advice: Sequence[Advice], failure: str | None, study: Path) -> str:
+    """The HTML, without a page around it; `failure` stands in place of `advice`."""
+    works = [
+        (listing(phrases.as_rows(work)), _picture(work, f"{study.name}-{number}"))
+        for number, work in enumerate(parts(frame, SECTION), start=1)
+    ]
     template = html_engine("modescope.bench.api").get_template("comparison.html.j2")
-    return template.render(of=of, sections=list(_sections(of)))
+    return template.render(works=works, advice=advice, failure=failure, study=study)
 
 
-def _sections(of: Comparison) -> Iterator[dict[str, Any]]:
-    from modescope.bench.api.comparison import heading, table
-
-    for number, section in enumerate(parts(of.frame, SECTION), start=1):
-        rows = phrases.as_rows(section)
-        headers, measured, others = table(rows)
-        yield {
-            "title": heading(rows[0]),
-            "headers": headers,
-            "measured": measured,
-            "others": others,
-            "picture": _picture(section, f"{of.study.name}-{number}"),
-        }
-
-
-def _picture(section: pd.DataFrame, name: str) -> Picture | None:
+def _picture(work: pd.DataFrame, name: str) -> Picture | None:
     """The figure; None without a row that has an interval."""
-    return next(pictures([speedup.FIGURE], section, name), None)
+    return next(pictures([speedup.FIGURE], work, name), None)

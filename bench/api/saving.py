@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from inspect import getclosurevars, isfunction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -25,14 +26,37 @@ from modescope.bench.records.files import atomic_write
 from modescope.bench.records.pickled_models import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import trees
+from modescope.bench.steps.pickled_model import names_of_main
 
 ID_DIGITS = 16
+CHUNK_BYTES = 1 << 20
 
 _OF_PROCESS = (
     (re.compile(r"^[0-9a-f]{32}$"), ""),  # cloudpickle's random id of a class
     (re.compile(r"ipykernel_\d+"), "ipykernel"),  # the process, in the file name of a notebook cell
 )
 """Texts in a pickle that differ between processes, and what the hash has in their place."""
+
+
+PLACE = ("__package__", "__file__")
+"""What a module knows of where it lies."""
+
+
+class _OfMain(dict[str, Any]):
+    """The names of `__main__`: a pickle has in their place those of the process that loads it.
+
+    Functions of a notebook then live in a module that can be imported, which the compiler needs.
+    """
+
+    def __reduce__(self) -> tuple[Callable[..., dict[str, Any]], tuple[dict[str, Any]]]:
+        main = vars(sys.modules["__main__"])
+        return names_of_main, ({key: main[key] for key in PLACE if key in main},)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.globals_ref[id(vars(sys.modules["__main__"]))] = _OfMain(__name__="__main__")
 
 
 def save(model: Any, inputs: Any, name: str, study: Path) -> str:
@@ -45,7 +69,12 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
     content = {MODEL: model, INPUTS: trees.mapped(_compact, inputs)}
     with atomic_write(folder / f"{name}{PICKLE_SUFFIX}") as written:
         try:
-            torch.save(content, written, pickle_module=cloudpickle, pickle_protocol=pickle.DEFAULT_PROTOCOL)
+            torch.save(
+                content,
+                written,
+                pickle_module=SimpleNamespace(Pickler=_Pickler, __name__="cloudpickle"),
+                pickle_protocol=pickle.DEFAULT_PROTOCOL,
+            )
         except OSError:
             raise
         except Exception as error:
@@ -95,7 +124,8 @@ def _hash(file: Path, versions: Mapping[str, str]) -> str:
                     digest.update(part)
             elif inside.startswith("data/"):
                 with packed.open(entry) as storage:
-                    digest.update(hashlib.file_digest(storage, "sha256").digest())
+                    while chunk := storage.read(CHUNK_BYTES):
+                        digest.update(chunk)
     return digest.hexdigest()[:ID_DIGITS]
 
 

@@ -180,6 +180,8 @@ def as_inputs(example: object) -> Inputs | None:
 
 
 def _wrong(model: Model, built: object) -> str:
+    if isinstance(built, torch.nn.Module) and model.pickled:
+        return f"{model.origin} returned a module without inputs; give compare its inputs as well"
     if isinstance(built, torch.nn.Module):
         return (
             f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "

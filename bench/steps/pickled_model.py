@@ -40,7 +40,9 @@ def loaded(model: Model) -> Callable[..., Any]:
     def build(**arguments: Any) -> Any:
         built = _called(origin, model.name, arguments)
         if inputs is None:
-            module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
+            module, example = (
+                built if isinstance(built, tuple) and len(built) == 2 else (built, None)
+            )
         else:
             module, example = built, inputs
         if not isinstance(module, torch.nn.Module):
@@ -48,6 +50,16 @@ def loaded(model: Model) -> Callable[..., Any]:
         return module if example is None else (_plain_module(module), _plain_inputs(example))
 
     return build
+
+
+def names_of_main(place: dict[str, Any]) -> dict[str, Any]:
+    """The names of this process's `__main__`, in which functions of a notebook are defined anew.
+
+    `place`: `__file__` and the like of the script that defined them.
+    """
+    main = vars(sys.modules["__main__"])
+    main.update(place)
+    return main
 
 
 def _read(file: str, name: str) -> dict[str, Any]:
@@ -82,7 +94,8 @@ def _called(function: Callable[..., Any], name: str, arguments: dict[str, Any]) 
 
 
 def _plain_module(module: torch.nn.Module) -> torch.nn.Module:
-    return module._apply(_plain)
+    module._apply(_plain)
+    return module
 
 
 def _plain_inputs(inputs: Any) -> Any:

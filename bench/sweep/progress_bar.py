@@ -14,13 +14,14 @@ from tqdm import tqdm
 
 from modescope.bench.sweep.record_attempt import OnPhase
 
-_BAR: ContextVar[Any] = ContextVar("bar", default=partial(tqdm, disable=None))
-"""What makes a bar: by default on stderr, where that is a terminal."""
+_BAR: ContextVar[Any] = ContextVar("bar", default=None)
+"""What makes a bar; None: one on stderr, where that is a terminal."""
 
 
 def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
     """A bar that is removed at its end."""
-    bar: tqdm[NoReturn] = _BAR.get()(total=total, unit=unit, leave=False)
+    make = _BAR.get() or partial(tqdm, disable=None)
+    bar: tqdm[NoReturn] = make(total=total, unit=unit, leave=False)
     return bar
 
 

@@ -13,8 +13,8 @@ from modescope.bench.records.cases import Case, CompileOptions, Mode, Plan, Vari
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
-from modescope.bench.records.pickled_models import PICKLE_FOLDER, PICKLE_SUFFIX, PICKLED_TARGET
 from modescope.bench.records.paths import ROOT
+from modescope.bench.records.pickled_models import PICKLE_FOLDER, PICKLE_SUFFIX, PICKLED_TARGET
 from modescope.bench.records.training_options import LOSSES
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.error_texts import OWN_TARGET
