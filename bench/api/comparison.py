@@ -107,6 +107,13 @@ class Comparison:
         """The rows of `frame` as mappings; unknown values are None."""
         return phrases.as_rows(self.frame)
 
+    @property
+    def place(self) -> str:
+        """The study's folder, from the working folder if it is below that."""
+        here = Path.cwd()
+        below = self.study.is_relative_to(here)
+        return str(self.study.relative_to(here) if below else self.study)
+
     def report(self) -> Path:
         """Writes the study's report, and returns its path."""
         from modescope.analysis.report.report import write
@@ -123,12 +130,12 @@ class Comparison:
             lines += ["", shown.title]
             lines += [plain(shown.headers, shown.measured)] if shown.measured else []
             lines += [line for one in shown.others for line in paragraph(": ".join(one))]
-        return "\n".join([*lines, "", f"study: {self.study}"])
+        return "\n".join([*lines, "", f"study: {self.place}"])
 
     def _repr_html_(self) -> str:
         from modescope.bench.api.comparison_page import html
 
-        return html(self.frame, self.advice, self.failure, self.study)
+        return html(self.frame, self.advice, self.failure, self.place)
 
 
 def comparison(study: Path, run_ids: Sequence[str], messages: Sequence[str]) -> Comparison:
