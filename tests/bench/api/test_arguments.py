@@ -49,7 +49,7 @@ def test_in_training_those_of_the_training_experiment() -> None:
 
 
 def test_several_precisions_have_one_baseline_unless_another_is_asked_for(tmp_path: Path) -> None:
-    both = {"modes": ["eager"], "dtype": ["fp32", "bf16"]}
+    both: dict[str, Any] = {"modes": ["eager"], "dtype": ["fp32", "bf16"]}
     assert variants(requests(tmp_path / "study", **both)) == {
         ("eager", "fp32", "fp32"),
         ("eager", "bf16", "fp32"),

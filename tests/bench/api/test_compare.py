@@ -39,7 +39,8 @@ class Net(nn.Module):
         self.drop = nn.Dropout(0.5)
 
     def forward(self, x: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-        return self.drop(self.inner(x)) + shift
+        dropped: torch.Tensor = self.drop(self.inner(x))
+        return dropped + shift
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def test_rows_are_reused_in_the_same_study_for_the_same_model_alone(
     assert any(line.startswith("reusing 2 of 2 cases") for line in again.messages)
     assert list(again.frame["run_id"]) == list(shared.found.frame["run_id"])
     with torch.no_grad():
-        shared.model.inner.bias += 1
+        shared.model.inner.bias.add_(1)
     other = modescope.compare(
         shared.model, shared.inputs, modes="eager", study=study, overrides=SHORT, progress=False
     )
@@ -202,10 +203,13 @@ class Locked(Net):
 X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
 
 
+NO_MODEL: Any = 3
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: modescope.compare(3, X), "model is int, and must be a torch.nn.Module"),
+        (lambda: modescope.compare(NO_MODEL, X), "model is int, and must be a torch.nn.Module"),
         (lambda: modescope.compare(Net()), "inputs are missing"),
         (lambda: modescope.compare(Net(), [1]), "inputs is list, and must be a tensor"),
         (lambda: modescope.compare(Net(), [X["x"], object()]), r"inputs\[1\] is object"),
