@@ -54,6 +54,7 @@ class Local:
     def __init__(self, slots: Sequence[Slot], minutes: float | None = None) -> None:
         self._slots, self._minutes = slots, minutes
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._unknown_since: dict[str, float] = {}
 
     def logs(self, folder: Folder) -> Path:
         """See `Engine`."""
@@ -78,8 +79,13 @@ class Local:
         if child is not None and child.poll() is not None:
             return State(GONE, f"its process ended {_how(child.returncode)}")
         # without an entry it is the child of another driver, perhaps on another machine
-        found = Process(**process).state() if process else None
-        return found or State(members.RUNNING)
+        if found := Process(**process).state() if process else None:
+            return found
+        # a worker that has joined gives signs of life; this is for one that has not
+        since = self._unknown_since.setdefault(name, time.monotonic())
+        if time.monotonic() - since > members.SILENT_S:
+            return State(GONE, "it has not started on another machine")
+        return State(members.RUNNING)
 
     def end(self, jobs: Jobs) -> None:
         """See `Engine`."""
