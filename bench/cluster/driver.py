@@ -161,7 +161,7 @@ class Driver:
         process = member.process.state()
         if process is None:
             return members.state(self._folder, member)
-        return process if state.kind == RUNNING and process.kind == GONE else state
+        return process if process.kind == RUNNING or state.kind == RUNNING else state
 
     def _submit(self) -> None:
         """Submits workers, first ones or replacements; Incomplete where that would lead nowhere."""
