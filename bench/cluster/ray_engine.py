@@ -107,7 +107,8 @@ class Ray:
         if not living:
             return
         ray = self._connected()
-        started = ray.wait([both[1] for both in living.values()], len(living), timeout=0)[0]
+        answers = [both[1] for both in living.values()]
+        started = ray.wait(answers, num_returns=len(answers), timeout=0)[0]
         ending = [
             actor.end.remote(local_engine.END_S)
             for actor, answer in living.values()

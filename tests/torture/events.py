@@ -124,6 +124,8 @@ def _forget(stage: Stage) -> str | None:
 
 def _fill_disk(stage: Stage) -> str | None:
     span = _span(stage)
+    if os.statvfs(stage.disk).f_flag & os.ST_RDONLY:
+        return None
     stage.disk_failed = True
     disk.fill(stage.disk)
     stage.after(span, lambda: make_writable(stage.disk))
