@@ -112,7 +112,8 @@ def _started(
     folder: Folder, name: str, slot: Slot, minutes: float | None
 ) -> subprocess.Popen[bytes]:
     """A worker, which ends with this process: it reads the other end of a pipe."""
-    environment = {**os.environ, **variables({"scheduler": "local", "job": name, "cores": slot.cores})}
+    spec = {"scheduler": Local.name, "job": name, "cores": slot.cores}
+    environment = {**os.environ, **variables(spec)}
     if slot.gpu is not None:
         environment["CUDA_VISIBLE_DEVICES"] = slot.gpu
     with (folder.part("logs") / f"{name}.log").open("ab") as log:

@@ -74,29 +74,29 @@ def _requeued(stage: Stage, number: signal.Signals) -> str | None:
 
 
 def _kill_driver(stage: Stage) -> str | None:
-    return _driver_signalled(stage, [signal.SIGKILL], -signal.SIGKILL)
+    return _driver_signalled(stage, signal.SIGKILL, -signal.SIGKILL)
 
 
 def _interrupt_driver(stage: Stage) -> str | None:
-    return _driver_signalled(stage, [signal.SIGINT], 128 + signal.SIGINT)
+    return _driver_signalled(stage, signal.SIGINT, 128 + signal.SIGINT)
 
 
 def _terminate_driver(stage: Stage) -> str | None:
-    return _driver_signalled(stage, [signal.SIGTERM], 128 + signal.SIGTERM)
+    return _driver_signalled(stage, signal.SIGTERM, 128 + signal.SIGTERM)
 
 
-def _driver_signalled(stage: Stage, numbers: list[signal.Signals], status: int) -> str | None:
+def _driver_signalled(stage: Stage, number: signal.Signals, status: int) -> str | None:
     running = stage.running()
     if not running:
         return None
     command = stage.draw.choice(running)
     stage.wait(READY_S, lambda: command.is_ready() or command.process.poll() is not None)
-    for number in numbers:
-        command.allowed.add(status)
-        command.process.send_signal(number)
+    # a command that has said its last word dies by the signal itself, as every Python program
+    command.allowed |= {status, -number}
+    command.process.send_signal(number)
     if scene.scene(stage.place).engine == "local":
         stage.workers_disturbed()
-    return numbers[0].name
+    return number.name
 
 
 def _another_driver(stage: Stage) -> str | None:

@@ -27,7 +27,10 @@ NEW_NAME = 0x04000000
 
 OPERATIONS = ("link", "replace", "rename", "unlink", "mkdir")
 
+OLD_S = 2.0
+
 SHORTER = (
+    (leftovers, "OLD_S", OLD_S),
     (members, "BEAT_S", 0.25),
     (members, "SILENT_S", 5.0),
     (submissions, "SUBMITTING_S", 5.0),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from modescope.bench.cluster import locks
 from tests.helpers import stub_work
-from tests.torture import checks, clocks, disk, plants, scene, stub
+from tests.torture import checks, clocks, disk, plants, process, scene, stub
 from tests.torture.events import EVENTS
 from tests.torture.stage import Stage
 
@@ -86,7 +86,7 @@ def _disturbed(stage: Stage, known: scene.Scene, has_disk: bool) -> Iterator[str
 def _completed(stage: Stage) -> Iterator[str]:
     """Starts the command until all is measured; yields what is wrong with that."""
     stage.heal()
-    names = set(scene.sweep(stage.place).names)
+    known, names = scene.scene(stage.place), set(scene.sweep(stage.place).names)
     for _ in range(STARTS_MAX):
         if problem := _ended(stage):
             yield problem
@@ -99,6 +99,8 @@ def _completed(stage: Stage) -> Iterator[str]:
         return
     if not stage.wait(END_S, lambda: not any(scene.processes(stage.place))):
         return  # `checks` names them
+    if known.hosts and known.crashes:
+        stage.wait(process.OLD_S)  # until half-written files of other machines count as abandoned
     before = Counter(stub_work.rows(scene.study(stage.place)))
     if problem := _ended(stage):
         yield problem
