@@ -31,7 +31,7 @@ def main(words: Sequence[str]) -> int:
     without_disk = disk.own_mounts()
     for what, reason in _left_out(without_disk):
         print(f"skipped: {what} ({reason})")
-    failed = []
+    failed, number = [], -1
     for number in range(given.rounds):
         outcome = rounds.run(seed + number, without_disk is None, given.plant)
         state = "FAILED" if outcome.faults else "passed"
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
                   f"--seed {seed + number}{plant}", flush=True)  # fmt: skip
             if given.plant:
                 break
-    print(f"{given.rounds - len(failed)} of {given.rounds} rounds passed")
+    print(f"{number + 1 - len(failed)} of {number + 1} rounds passed")
     return 1 if failed else 0
 
 

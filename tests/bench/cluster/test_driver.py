@@ -381,6 +381,17 @@ def test_a_zombie_and_the_driver_write_one_row(study: Path, engine: FakeSchedule
     assert statuses(study) == ["crashed"]
 
 
+def test_a_worker_that_was_taken_for_lost_begins_no_further_task(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"seconds": 0.5}] * 8)
+    process = engine.start(jobs, "7_0")
+    await_(lambda: claims.open_claims(jobs))
+    list(Driver(jobs, engine, 1).finished())  # does not know the job: lost
+    assert process.wait() == 0
+    assert statuses(study).count("crashed") == 1
+
+
 # Workers of this machine
 
 
