@@ -255,9 +255,7 @@ def _leave_checkout() -> None:
 def _end(signum: int, frame: object) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGUSR2):
         if signal.getsignal(number) is _end:
-            signal.signal(
-                number, signal.SIG_IGN
-            )  # a second one must not stop it saying how it ended
+            signal.signal(number, signal.SIG_IGN)  # it still has to say how it ended
     raise Terminated
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import claims, driver, folder, members, submissions
+from modescope.bench.cluster import claims, driver, folder, members, submissions, worker
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.folder import Folder
@@ -323,16 +323,14 @@ def test_a_process_that_was_replaced_does_not_speak_for_the_restarted_job(study:
     assert members.one(jobs, "spool-1") == second
 
 
-def test_a_second_signal_does_not_stop_a_worker_from_saying_how_it_ended(
-    study: Path, engine: FakeScheduler
-) -> None:
-    jobs = joined(study, [{"seconds": 30}])
-    process = engine.start(jobs, "7_0")
-    await_(lambda: claims.open_claims(jobs))
-    while process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        time.sleep(0.001)
-    assert members.one(jobs, "fake-7_0").stopped
+def test_a_second_signal_does_not_stop_a_worker_from_saying_how_it_ended() -> None:
+    before = signal.signal(signal.SIGTERM, worker._end)
+    try:
+        with pytest.raises(worker.Terminated):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_workers_of_this_machine_that_never_started_elsewhere_are_given_up(
