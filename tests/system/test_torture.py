@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -19,16 +20,16 @@ def torture(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_no_finished_case_is_lost() -> None:
-    done = torture("--rounds", "4")  # the seed is printed
+    done = torture("--rounds", "3")  # of new seeds, which are printed
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 of 4 rounds passed" in done.stdout
+    assert "3 of 3 rounds passed" in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     done = torture("--rounds", "10", "--seed", "1", "--plant", name)
-    if name == "wall_clock" and "skipped: clocks" in done.stdout + done.stderr:
+    if name == "wall_clock" and re.search("skipped: (clocks|workers)", done.stdout):
         pytest.skip("needs a C compiler, and root for machines of other names")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "FAILED" in done.stdout

@@ -95,11 +95,11 @@ def drive(place: Path) -> int:
         follow = driver.Driver(joined, engine, known.workers)
         return executors.Submission(study, len(sweep.tasks), follow.finished(), engine.detaches)
 
-    def composed() -> list[Any]:
+    def composed(words: Sequence[str] | None = None) -> list[Any]:
         print("ready", flush=True)
         return [SimpleNamespace(sweep=True)]
 
-    main.composed = composed
+    vars(main)["composed"] = composed
     executors.submit = submit
     return main.main(lambda study, run_ids, is_sweep: 0)
 
@@ -119,4 +119,4 @@ def work(place: Path, path: str, host: str = "") -> int:
 
 if __name__ == "__main__":
     role, *rest = sys.argv[1:]
-    sys.exit({"driver": drive, "worker": work}[role](scene.place(), *rest))
+    sys.exit(drive(scene.place()) if role == "driver" else work(scene.place(), *rest))

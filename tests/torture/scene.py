@@ -66,8 +66,9 @@ def place() -> Path:
 
 def scene(where: Path) -> Scene:
     """The scene of a folder."""
-    content = json.loads((where / "scene.json").read_text())
-    return Scene(**{key: tuple(v) if isinstance(v, list) else v for key, v in content.items()})
+    content: dict[str, Any] = json.loads((where / "scene.json").read_text())
+    listed = {name: tuple(content[name]) for name in ("seconds", "gpus")}
+    return Scene(**{**content, **listed})
 
 
 def study(where: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import ray_engine
+from modescope.bench.cluster import local_engine
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Process
 from modescope.bench.cluster.ray_actor import Starter
 from modescope.bench.cluster.ray_engine import Ray
@@ -133,4 +133,4 @@ def test_an_actor_starts_a_worker_and_ends_it(
     assert starter.exit_status() is None
     starter.end(5)
     assert starter.exit_status() == -15
-    assert ray_engine.local_engine.how(-15) == "by SIGTERM"
+    assert local_engine.how(-15) == "by SIGTERM"
