@@ -15,16 +15,19 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     row; those of them that went wrong are listed below the table.
     """
     from modescope.analysis import table
+    from modescope.analysis.cli import nodes_of
     from modescope.analysis.load.study import read
     from modescope.analysis.metrics import registry
     from modescope.analysis.rows import select
 
     runs = read(study).table
     mine = runs[runs["run_id"].isin(run_ids)]
-    derived = registry.derive(select.latest(runs, among=run_ids))
+    latest = select.latest(runs, among=run_ids)
+    derived = registry.derive(latest)
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
-    if why := table.why(derived, study):
-        print(why)
+    for text in (table.of_nodes(nodes_of(latest, study)), table.why(derived, study)):
+        if text:
+            print(text)
     if is_sweep:
         from modescope.analysis.report import report
 

@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,8 +15,10 @@ import pandas as pd
 
 from modescope.analysis.filters.selection import Selection, select
 from modescope.analysis.filters.syntax import EXAMPLE
+from modescope.analysis.load.sentinels import sentinels
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics.registry import derive
+from modescope.analysis.nodes.groups import Group, groups, several_places
 from modescope.analysis.rows.select import latest
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program, runner
@@ -71,17 +74,44 @@ def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
     return result
 
 
+@dataclass(frozen=True)
+class Contents:
+    """A study: its folder, the derived rows, and the reason for each file that was left out."""
+
+    folder: Path
+    processes: pd.DataFrame  # the newest of each, with statistics
+    rows: pd.DataFrame
+    left_out: dict[str, str]
+
+    @property
+    def nodes(self) -> tuple[Group, ...]:
+        """The nodes of each environment; empty unless there are several."""
+        return nodes_of(self.processes, self.folder)
+
+
+def nodes_of(processes: pd.DataFrame, folder: Path) -> tuple[Group, ...]:
+    """The nodes of these processes of a study, compared by them and its sentinels."""
+    return groups(processes, sentinels(folder)) if several_places(processes) else ()
+
+
 def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The derived table of a study, and the reason for each file that was left out.
+    """The derived rows of a study, and the reason for each file that was left out.
 
     UsageError if no run could be read.
     """
+    found = contents(folder)
+    return found.rows, found.left_out
+
+
+def contents(folder: Path) -> Contents:
+    """Reads a study; UsageError if no run could be read."""
     runs = read(folder)
     if runs.table.empty:
         raise UsageError(
             f"no run could be read in {folder}/runs; measure one with `{runner()} study=NAME`"
         )
-    return derive(latest(runs.table)), runs.left_out
+    processes = latest(runs.table)
+    return Contents(folder, processes, derive(processes), runs.left_out)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,8 @@ from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the
 from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
 from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.nodes.groups import Group
+from modescope.analysis.nodes.sentences import warnings
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -75,6 +77,11 @@ def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
         lines += paragraph(f"{work}{row['cause_text']}")
     study = folder or f"results/{rows['study'].iloc[0]}"
     return "\n".join([f"why ({program('analysis.why')} {study})", *lines]) if lines else ""
+
+
+def of_nodes(groups: Iterable[Group]) -> str:
+    """A line for each node that is slower than the others; empty if there is none."""
+    return "\n".join(line for text in warnings(groups) for line in paragraph(text))
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -194,8 +201,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"--calls and --memory-limit change only the recommendation, which {silent} does "
                 f"not print; leave out either {silent} or them"
             )
-        rows, _ = cli.study(options.study)
-        rows = rows if options.against is None else against(rows, options.against)
+        read = cli.contents(options.study)
+        rows = read.rows if options.against is None else against(read.rows, options.against)
         selection = None if options.where is None else cli.where(rows, options.where)
         rows = rows if selection is None else selection.rows
         if options.csv:
@@ -205,7 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            above = "\n".join(filter(None, (text(rows), why(rows, options.study))))
+            above = "\n".join(
+                filter(None, (text(rows), of_nodes(read.nodes), why(rows, options.study)))
+            )
             print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

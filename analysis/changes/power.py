@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from modescope.analysis.changes.welch import Change, Numbers, log_margin, quantile
+from modescope.bench.stats.estimates import ALPHA
 
 POWER = 0.8
 """Share of comparisons in which a change of the stated size is shown."""
@@ -20,13 +21,14 @@ SHOWN = 0.02
 MOST = 1000  # replicates that anyone would be advised to run
 
 
-def detectable(one: Change, margin: float) -> Numbers:
+def detectable(one: Change, margin: float, alpha: float = ALPHA) -> Numbers:
     """The change (a logarithm) whose interval lies beyond `margin` in 80 % of such comparisons.
 
-    By the normal approximation of the noncentral t (Johnson, Kotz and Balakrishnan, Continuous
-    Univariate Distributions, vol. 2, 2nd ed., section 31.5).
+    `alpha` is one minus the confidence of the interval. By the normal approximation of the
+    noncentral t (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions, vol. 2, 2nd
+    ed., section 31.5).
     """
-    limit, freedom = quantile(one.freedom), one.freedom
+    limit, freedom = quantile(one.freedom, alpha), one.freedom
     spread = np.sqrt(1 + limit**2 / (2 * freedom))  # the error is an estimate, too
     return margin + (limit * (1 - 1 / (4 * freedom)) + _NORMAL * spread) * one.error
 

@@ -78,13 +78,13 @@ def mean_change(old: Sequence[Side], new: Sequence[Side]) -> Change:
         for before, after in zip(old, new, strict=True)
     ]
     value = np.asarray(sum(changes) / len(changes), dtype=np.float64)
-    return _with_error(value, [_of_side(old), _of_side(new)])
+    return with_error(value, [_of_side(old), _of_side(new)])
 
 
 def total(first: Change, second: Change) -> Change:
     """The sum of two changes with independent errors."""
     squares = [(one.error**2, one.freedom) for one in (first, second)]
-    return _with_error(first.value + second.value, squares)
+    return with_error(first.value + second.value, squares)
 
 
 def negative(one: Change) -> Change:
@@ -103,7 +103,7 @@ def _of_side(rows: Sequence[Side]) -> tuple[Numbers, Numbers]:
     return variance, np.full_like(variance, freedom)
 
 
-def _with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
+def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Change:
     """`value` with the error of independent variances, by Welch and Satterthwaite."""
     variance = sum(each for each, _ in parts) + np.zeros_like(value)
     weights = sum(each**2 / freedom for each, freedom in parts)

@@ -26,7 +26,11 @@ _COUNTS = {
     "not in effect has none",
     "replicates_not_ok": "number of processes of the case that did not end ok; they are ignored",
 }
-_IDS = {"process_run_ids": "run_id of every process of the case, whatever its status, joined by ;"}
+_IDS = {
+    "process_run_ids": "run_id of every process of the case, whatever its status, joined by ;",
+    "process_nodes": "nodes on which these processes ran, each once, joined by ;; the spread "
+    "between processes of several nodes contains what differs between these. Null where unknown",
+}
 _APART = {"apart": identity.DOC}
 ADDED = select.ADDED | _COUNTS | _IDS | _APART
 
@@ -45,7 +49,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     places: dict[int, list[int]] = {}
     for place, group in enumerate(members):
         places.setdefault(group, []).append(place)
-    needed = (*ESTIMATES, "_rounds", "_flags", "_ok", "run_id")
+    needed = (*ESTIMATES, "_rounds", "_flags", "_ok", "run_id", "node")
     columns_of_all = {name: table[name].tolist() for name in needed}
     cases = [_combined(columns_of_all, places[members[place]]) for place in shown.index]
     columns = {
@@ -97,4 +101,5 @@ def _combined(columns: dict[str, list[Any]], case: Sequence[int]) -> dict[str, A
         "speedup_processes": len(values["_ratio"]),
         "replicates_not_ok": len(case) - ok,
         "process_run_ids": ";".join(of_case["run_id"]),
+        "process_nodes": ";".join(dict.fromkeys(filter(pd.notna, of_case["node"]))) or None,
     }

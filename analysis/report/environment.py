@@ -11,6 +11,7 @@ from modescope.analysis.format import numbers
 from modescope.analysis.rows.select import STEP
 from modescope.bench.records.environment import Environment
 
+MOST_VALUES = 8  # of a property within an environment, such as the host
 _VARIES = "load_1min"  # changes from run to run; rows remain comparable
 _OF_MODEL = "model_source_id"  # differs between models, in one environment too
 
@@ -48,7 +49,9 @@ def _values(name: str, values: pd.Series) -> str:
     if name == _VARIES:
         low, high = min(known), max(known)
         return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
-    return " / ".join(_value(name, value) for value in known)
+    named = [_value(name, value) for value in known[:MOST_VALUES]]
+    more = len(known) - len(named)
+    return " / ".join([*named, *([f"{more} more"] if more else [])])
 
 
 def _value(name: str, value: Any) -> str:

@@ -8,11 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from modescope.analysis import cli
 from modescope.analysis.causes import finding
-from modescope.analysis.causes.types import Finding
 from modescope.analysis.figures.registry import FIGURES
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import constraints
@@ -37,14 +34,20 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `where` is invalid or keeps no row, or if the report cannot be written.
     """
-    rows, unread = cli.study(study)
+    read = cli.contents(study)
+    rows = read.rows
     causes = finding.of_table(rows)  # of the whole study, which rows are compared with
     if where is not None:
         selection = cli.where(rows, where)
         rows = selection.rows
         if rows.empty:
             raise UsageError(f"{selection.count}, so no report of {study} is written")
-    context = _context(study, rows, unread, wanted, causes) | {"where": where}
+    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
+    shown = Study(
+        study.resolve().name, _typed(study), ordered(rows), answers, read.left_out, causes,
+        read.nodes,
+    )  # fmt: skip
+    context = _context(study, shown) | {"where": where}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}
@@ -70,16 +73,9 @@ def _put(folder: Path, texts: Mapping[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _context(
-    study: Path,
-    rows: pd.DataFrame,
-    unread: dict[str, str],
-    wanted: Wishes,
-    causes: Mapping[str, Sequence[Finding]],
-) -> dict[str, Any]:
+def _context(study: Path, shown: Study) -> dict[str, Any]:
     """The variables of the templates."""
-    answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
-    shown = Study(study.resolve().name, _typed(study), ordered(rows), answers, unread, causes)
+    rows, unread = shown.rows, shown.unread
     counts = rows["status"].value_counts()
     return {
         "study": shown.name,

@@ -12,6 +12,7 @@ import pandas as pd
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.nodes.groups import Group
 from modescope.analysis.recommend.types import Recommendation
 from modescope.analysis.rows.select import SECTION, row_parts
 
@@ -30,6 +31,7 @@ class Study:
     answers: tuple[Recommendation, ...]
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
+    nodes: Sequence[Group] = ()
 
     @cached_property
     def has_letters(self) -> bool:

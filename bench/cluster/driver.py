@@ -76,6 +76,9 @@ class Driver:
                     self._submit()
                 pause = POLL_FIRST_S if new else min(POLL_LAST_S, 1.3 * pause)
                 time.sleep(pause)
+        again = Counter(done.again for done in self._done.values() if done.again)
+        for why, count in again.most_common():
+            print(f"measured {count} again: {why}")
         if self._engine.detaches:
             self._engine.end(self._jobs())  # workers that are still in the queue
 

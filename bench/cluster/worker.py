@@ -68,10 +68,7 @@ class Deadline:
 
 def main(words: Sequence[str]) -> int:
     """The command line; exit status 0, 1 by an error of the system, 2 for a wrong folder."""
-    parser = argparse.ArgumentParser("python -m bench.worker", description=__doc__)
-    parser.add_argument("folder", type=Path, help="a folder under results/<study>/jobs/")
-    parser.add_argument("--minutes", type=float, help="the time limit of this worker")
-    given = parser.parse_args(words)
+    given = parse(words)
     _follow_engine()
     try:
         run(Folder(given.folder.absolute()), given.minutes)
@@ -82,6 +79,18 @@ def main(words: Sequence[str]) -> int:
         print(f"error: {error}; finished runs are kept", file=sys.stderr)
         return 1
     return 0
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The folder, and the time limit."""
+    parser = argparse.ArgumentParser(
+        "python -m modescope.bench.worker",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="a folder under results/<study>/jobs/")
+    parser.add_argument("--minutes", type=float, help="the time limit of this worker")
+    return parser.parse_args(words)
 
 
 def run(folder: Folder, minutes: float | None = None) -> None:

@@ -39,12 +39,14 @@ ROOMS = {
     "analysis.load": "bench.records bench.stats format rows",
     "analysis.causes": "bench.records bench.stats format rows",
     "analysis.metrics": "bench.records bench.stats format changes rows load causes",
+    "analysis.nodes": "bench.stats format changes rows",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
-    "analysis.cli": "bench.records filters rows load metrics",
+    "analysis.cli": "bench.records filters rows load metrics nodes",
     "analysis.why": "format rows causes cli",
     "analysis.report": (
-        "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
+        "bench.records bench.stats bench.text format rows causes changes metrics nodes recommend "
+        "figures cli"
     ),
     "analysis.trend": "bench.records bench.stats changes compare cli figures format",
     "analysis.compare": (

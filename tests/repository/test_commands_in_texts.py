@@ -27,6 +27,7 @@ from omegaconf import OmegaConf
 
 from modescope import __main__ as modescope_command
 from modescope.analysis.compare import command as comparing
+from modescope.bench.cluster import worker
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.versus import arguments as versus_arguments
@@ -166,6 +167,8 @@ def compose(arguments: tuple[str, ...], ask: Ask) -> list[str]:
 
 def run_it(command: Command, reader: Reader) -> None:
     words = compose(command.words[2:], reader.ask)
+    if any(word.startswith("hydra/launcher=") for word in words):
+        return
     libraries = [each for each in suggestions.libraries() if f"model={each}" in words]
     if not all(map(find_spec, libraries)):
         return
@@ -194,6 +197,10 @@ def parse_it(command: Command, reader: Reader) -> None:
     else:
         arguments = importlib.import_module(f"modescope.bench.tools.{name}.arguments")
         arguments.parse(command.words[3:], None)
+
+
+def parse_worker(command: Command, reader: Reader) -> None:
+    worker.parse(command.words[3:])
 
 
 def parse_proof(command: Command, reader: Reader) -> None:
@@ -258,7 +265,7 @@ KINDS: dict[str, tuple[Check, str]] = {
     "python run.py": (
         run_it,
         "each value is read once; the first of several is measured, in a small shape, not compiled;"
-        " not so where a library is missing",
+        " not so where a library is missing, or with a launcher for other machines",
     ),
     "modescope run": (run_it, "the same; results would go to the current folder"),
     "modescope": (type_it, "as it stands, on that study"),
@@ -266,6 +273,7 @@ KINDS: dict[str, tuple[Check, str]] = {
     "python -m analysis.": (read_it, "as it stands, on that study and on a copy of the reference"),
     "python -m bench.versus": (parse_versus, "measures for minutes: its arguments are read"),
     "python -m modescope.bench.versus": (parse_versus, "the same"),
+    "python -m bench.worker": (parse_worker, "needs a sweep: its arguments are read"),
     "git bisect": (
         bisect,
         "searches a repository that is not here: the command it runs is checked",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,11 +66,18 @@ def test_the_sentinel_is_plain_eager_of_the_first_case(
     assert resolve(again, describe)[0].case_id == case.case_id
 
 
-def test_its_row_names_the_node_and_is_no_result(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    world = World()
-    monkeypatch.setattr(isolation, "call", world.call)
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World()
+    monkeypatch.setattr(isolation, "call", made.call)
+    for remembered in (jobs.host, jobs._model_source):
+        remembered.cache_clear()
+    yield made
+    for remembered in (jobs.host, jobs._model_source):
+        remembered.cache_clear()
+
+
+def test_its_row_names_the_node_and_is_no_result(ask: Ask, world: World, tmp_path: Path) -> None:
     first, *_ = ask(*TINY, "-m", "mode=compile,eager", f"results_dir={tmp_path}")
     run_id = sentinel.run(first, ON_N1, lambda phase: None)
     (path,) = tmp_path.rglob("*.parquet")
