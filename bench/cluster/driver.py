@@ -34,6 +34,7 @@ class Driver:
         self._lost = 0
         self._done_at_submission: int | None = None
         self._states: dict[str, State] = {}
+        self._earlier: set[str] = set()  # workers before the last submission
         self._asked = -1e9
         self._submissions = Submissions(folder)
 
@@ -166,15 +167,20 @@ class Driver:
         left = [task for task in self._sweep.names if task not in self._done]
         if self._done_at_submission is not None and (ended := self._why_not(left)):
             raise ended
+        if self._done_at_submission is None:
+            self._folder.forget_problems()  # of workers that an earlier command has started
         if self._submissions.submit(self._engine, min(self._workers, len(left))):
             self._done_at_submission = len(self._done)
+            self._earlier = set(self._states)
         self._asked = -1e9
 
     def _why_not(self, left: list[str]) -> Incomplete | None:
         """Why workers that have all ended are not replaced; None where they are."""
         problems = self._problems(left)
         reasons = Counter(
-            known.reason for known in self._states.values() if known.kind == GONE and known.reason
+            state.reason
+            for name, state in self._states.items()
+            if name not in self._earlier and state.kind == GONE and state.reason
         )
         cancelled = any("CANCELLED" in reason for reason in reasons)
         progress = len(self._done) > (self._done_at_submission or 0)

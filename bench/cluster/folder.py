@@ -100,6 +100,11 @@ class Folder:
         """The content of a file; raises OSError where there is none."""
         return json.loads((self.part(part) / f"{name}.json").read_text())
 
+    def forget_problems(self) -> None:
+        """Removes what workers have said that their machines cannot measure."""
+        for name in self.names("problems"):
+            (self.part("problems") / f"{name}.json").unlink(missing_ok=True)
+
     def mark_done(self, task: str, done: Done) -> None:
         """Ends a task; of several calls for one task the first counts."""
         self.create("done", task, asdict(done))

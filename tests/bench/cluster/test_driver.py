@@ -117,10 +117,11 @@ def test_an_error_of_a_task_is_the_reason(study: Path, engine: FakeScheduler) ->
 def test_a_task_whose_worker_was_ended_in_an_orderly_way_is_measured_again(
     study: Path, engine: FakeScheduler
 ) -> None:
-    jobs = joined(study, [{"kill": "SIGTERM"}, *[{"seconds": 0.01}] * 5])
-    assert len(set(Driver(jobs, engine, 1).finished())) == 6
-    assert statuses(study) == ["ok"] * 6
-    assert len(engine.submissions) in (1, 2)  # 1 where nothing was done before
+    requests: Requests = [*[{"seconds": 0.01}] * 3, {"kill": "SIGTERM"}, {}]
+    jobs = joined(study, requests, order="given")
+    assert len(set(Driver(jobs, engine, 1).finished())) == 5
+    assert statuses(study) == ["ok"] * 5
+    assert engine.submissions == [1, 1]
 
 
 def test_a_restarted_job_continues_its_task_under_the_same_run_id(
@@ -195,6 +196,25 @@ def test_the_rest_is_measured_beside_what_no_machine_can(
         list(Driver(jobs, engine, 1).finished())
     assert len(rows(study)) == 1
     assert not stop.value.refused
+
+
+def test_a_problem_that_was_solved_is_forgotten(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{}])
+    jobs.create("problems", "0-0", {"worker": "earlier", "text": "no such device"})
+    assert len(list(Driver(jobs, engine, 1).finished())) == 1
+    assert jobs.names("problems") == set()
+
+
+def test_cancelled_jobs_are_not_replaced_but_the_same_command_submits_again(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"seconds": 0.01}, {"kill": "SIGTERM"}], order="given")
+    engine.reason = "FAKE: CANCELLED"
+    with pytest.raises(Incomplete, match=r"^1 case was not measured: FAKE: CANCELLED"):
+        list(Driver(jobs, engine, 1).finished())
+    assert engine.submissions == [1]
+    assert len(list(Driver(jobs, engine, 1).finished())) == 2
+    assert engine.submissions == [1, 1]
 
 
 def interrupted(follow: Driver, after: Callable[[], object]) -> None:
