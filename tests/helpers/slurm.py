@@ -87,6 +87,15 @@ class Slurm:
         """Jobs that wait or run, each as `<id> <state> <node>`."""
         return self.ask("squeue", "-h", "-r", "-o", "%i %T %N").splitlines()
 
+    def jobs(self) -> set[str]:
+        """All jobs that it knows, finished ones as well, which it forgets after some minutes."""
+        return set(self.ask("squeue", "-h", "-r", "-t", "all", "-o", "%i").split())
+
+    def start_requeued(self, job: str) -> None:
+        """Waits until a job is in the queue again; without this it starts two minutes later."""
+        self._await(lambda: any(line.startswith(f"{job} PENDING") for line in self.queue()), job)
+        self.ask("scontrol", "update", f"jobid={job}", "StartTime=now")
+
     def idle(self) -> set[str]:
         """Nodes that can take a job."""
         lines = self.ask("sinfo", "-h", "-N", "-o", "%N %t").splitlines()
