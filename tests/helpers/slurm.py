@@ -50,6 +50,7 @@ SelectTypeParameters=CR_Core
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1,bf_interval=1
 ReturnToService=2
+JobRequeue=0
 SlurmdTimeout={node_timeout}
 KillWait=2
 GresTypes=gpu

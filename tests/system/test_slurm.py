@@ -1,4 +1,4 @@
-"""Sweeps on a real Slurm with two nodes, which share this machine's cores: no test compares times."""
+"""Sweeps on a real Slurm with two nodes on this machine's cores: no test compares durations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import os
 import shlex
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -154,7 +155,7 @@ def test_ctrl_c_detaches_and_the_same_command_attaches(slurm: Slurm, results: Pa
     assert answer.status == 130, answer
     assert "Traceback" not in answer.err
     (job,) = {claim.worker for claim in [await_claim(jobs)]}
-    (line,) = (line for line in answer.out.splitlines() if "scancel" in line)
+    (line,) = (line for line in answer.out.splitlines() if "; scancel " in line)
     assert line == (
         f"the workers go on; scancel {job.removeprefix('slurm-')} ends them, and the same command "
         "attaches again"
@@ -171,7 +172,7 @@ def test_after_the_scancel_that_was_printed_the_same_command_measures_the_rest(
     sweep = started(results, ONE_WORKER)
     await_row(results, sweep)
     os.killpg(sweep.process.pid, signal.SIGINT)
-    (line,) = (line for line in sweep.end().out.splitlines() if "scancel" in line)
+    (line,) = (line for line in sweep.end().out.splitlines() if "; scancel " in line)
     slurm.ask(*shlex.split(line.partition("; ")[2].partition(" ends them")[0]))
     assert soon(lambda: not slurm.queue(), within_s=20)
     before = stored(results)
@@ -204,14 +205,14 @@ def test_a_mistake_is_status_2_and_no_job(
     assert sentence in answer.err
     assert "Traceback" not in answer.err
     assert slurm.jobs() == before
-    assert not (results / "main").exists()
+    assert not (results / "main" / "jobs").exists()
 
 
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
         ("hydra.launcher.partition=none", "invalid partition specified: none"),
-        ("hydra.launcher.cpus_per_task=99", "Requested node configuration is not available"),
+        ("hydra.launcher.gpus_per_node=3", "Requested node configuration is not available"),
         ("+hydra.launcher.additional_parameters={nosuch: 1}", "unrecognized option '--nosuch=1'"),
     ],
 )
@@ -229,13 +230,30 @@ def test_what_sbatch_refuses_is_status_2_with_its_words(
     assert rows(results) == []
 
 
+def test_a_job_that_slurm_never_starts_is_said(slurm: Slurm, results: Path) -> None:
+    sweep = started(results, [*ONE_WORKER, "hydra.launcher.cpus_per_task=99"])
+    assert sweep.process.stdout is not None
+    said = next(line for line in sweep.process.stdout if "in the queue" in line)
+    assert said.startswith("1 worker waits in the queue, Slurm: PartitionConfig; scancel ")
+    sweep.process.send_signal(signal.SIGINT)
+    assert sweep.end().status == 130
+
+
+def test_a_command_within_a_job_submits_workers_of_their_own(slurm: Slurm, results: Path) -> None:
+    command = [sys.executable, "run.py", f"results_dir={results}", *ONE_WORKER]
+    out = slurm.ask("srun", "-n1", "-c2", "--nodelist=n1", f"--chdir={ROOT}", *command)
+    assert "pointwise" in out
+    assert [row["status"] for row in rows(results)] == ["ok"] * 4
+    assert {row["node"] for row in rows(results)} == {"n2"}  # the command has n1
+
+
 def test_a_dry_run_leaves_the_queue_empty(slurm: Slurm, cli: Cli, results: Path) -> None:
     before = slurm.jobs()
     answer = cli(*SWEEP, "--dry-run")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("would start 8 workers of Slurm (partition main), for 12 cases → ")
     assert slurm.jobs() == before
-    assert not (results / "main").exists()
+    assert not (results / "main" / "jobs").exists()
 
 
 def test_a_worker_that_finds_no_gpu_says_so(slurm: Slurm, results: Path) -> None:
@@ -250,7 +268,9 @@ def test_a_worker_that_finds_no_gpu_says_so(slurm: Slurm, results: Path) -> None
 
 
 @contextmanager
-def driven(study: Path, requests: list[dict[str, Any]], workers: int, **options: Any) -> Iterator[Any]:
+def driven(
+    study: Path, requests: list[dict[str, Any]], workers: int, **options: Any
+) -> Iterator[Any]:
     """The folder of a sweep, and the run ids to come of a driver beside this thread."""
     sweep = sweep_of(study, requests)
     jobs = folder.joined(study / "jobs", folder.sweep_id(sweep, "slurm"), sweep)
@@ -298,7 +318,10 @@ def test_after_the_death_of_a_node_each_task_is_measured_once(slurm: Slurm, stud
 
 @pytest.mark.parametrize(
     ("options", "workers"),
-    [({"gpus_per_task": 1}, 3), ({"gpus_per_node": 2, "tasks_per_node": 2}, 2)],
+    [
+        ({"gpus_per_task": 1, "tasks_per_node": 1}, 3),
+        ({"gpus_per_node": 2, "tasks_per_node": 2}, 2),
+    ],
     ids=["a GPU for each job", "two tasks of a job"],
 )
 def test_no_two_tasks_are_on_one_gpu_at_once(
