@@ -100,8 +100,11 @@ def _cells(places: Codes, works: Codes, logs: Numbers) -> _Cells:
     centred = logs - means[works]  # squares of large sums would lose digits
     flat = np.ravel_multi_index((places, works), shape)
     weights = (np.ones_like(centred), centred, centred**2)
-    sums = (np.bincount(flat, each, shape[0] * shape[1]).reshape(shape) for each in weights)
-    return _Cells(*sums)
+    counts, sums, squares = (
+        np.bincount(flat, each, shape[0] * shape[1]).astype("float64").reshape(shape)
+        for each in weights
+    )
+    return _Cells(counts, sums, squares)
 
 
 def _scatter(cells: _Cells) -> tuple[float, float]:

@@ -50,20 +50,18 @@ def _eager(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
     """The runs on a named node that timed plain eager, with its time, and how it was timed."""
     wrong = runs["_flags"].map(lambda flags: not _WRONG.isdisjoint(flags)).astype("bool")
     as_baseline = runs["baseline_mode"].eq(BASELINE) & ~wrong
-    alone = pd.concat([runs[axis].eq(value) for axis, value in PLAIN_EAGER.items()], axis=1).all(
-        axis=1
-    )
+    alone = (runs[list(PLAIN_EAGER)] == pd.Series(PLAIN_EAGER)).all(axis="columns")
     times = runs["_baseline_latency"].where(as_baseline, runs["_latency"])
     seconds = np.array([_seconds(time) for time in times], dtype="float64")
     counts = runs["status"].eq("ok") & (runs["budget_rank"] > 0) & runs["node"].notna()
     counts &= (as_baseline | alone) & (seconds > 0)
-    table = runs[["node", "gpu_uuid", *_WORK]].assign(
+    table: pd.DataFrame = runs[["node", "gpu_uuid", *_WORK]].assign(
         kind=np.where(as_baseline, f"{kind} baseline", kind),
         timed_mode=runs["baseline_mode"].where(as_baseline, runs["mode"]),
         timed_dtype=runs["baseline_dtype"].where(as_baseline, runs["dtype"]),
         log=np.log(np.where(seconds > 0, seconds, 1.0)),
     )
-    return table[counts]
+    return table.loc[counts]
 
 
 def _seconds(time: object) -> float:

@@ -72,7 +72,7 @@ def _columns(places: Sequence[Place]) -> dict[str, list[str]]:
     """The cells of each column; empty where unknown."""
     return {
         "verdict": [one.difference.verdict for one in places],
-        "eager's time ÷ the others'": [sentences.ratio(one.difference) for one in places],
+        "eager ÷ the others'": [sentences.ratio(one.difference) for one in places],
         "readings": [str(one.difference.readings) for one in places],
         "works": [str(one.works) for one in places],
         "processes": [_processes(one) for one in places],

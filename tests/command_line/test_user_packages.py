@@ -42,9 +42,8 @@ def theirs(tmp_path: Path) -> Path:
     ("place", "is_namespace"),
     [
         ("on the path", True),
-        ("current folder", True),
+        ("current folder", False),
         ("checkout", True),
-        ("checkout", False),
     ],
 )
 def test_a_users_package_named_models_is_found(

@@ -2,65 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import QUICKLY, Row, Started, rows, stored
-from tests.helpers.paths import ROOT
-from tests.helpers.processes import alive, marker, soon
+from tests.helpers.commands import QUICKLY
 from tests.helpers.repositories import repository
+from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
 pytestmark = pytest.mark.slow
-
-NET = """
-import torch
-from torch import nn
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return {forward}
-
-def build():
-    return Net(), (torch.randn(2, 4),)
-"""
-OLD = NET.format(forward="self.linear(x)")
-NEW = NET.format(forward="self.linear(x).relu().sin()")
-
-START = "from modescope.bench.versus.command import main; sys.exit(main(sys.argv[1:]))"
-
-THEIRS = ("model=custom", "model.target=net:build", *QUICKLY)
-
-
-def versus(folder: Path, *words: str, **variables: str) -> Started:
-    """The command in `folder`, by this checkout, in a process group of its own."""
-    sign = marker()
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {START}"
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", code, *words],
-        cwd=folder,
-        env={**os.environ, "MODESCOPE_TEST": sign, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    return Started(process, sign)
-
-
-def of_sides(folder: Path) -> tuple[list[Row], list[Row]]:
-    return rows(folder / "results", "main-old"), rows(folder / "results", "main-new")
 
 
 def test_two_folders_with_different_models(tmp_path: Path) -> None:
@@ -137,41 +90,3 @@ def test_a_side_that_cannot_be_built_ends_with_status_2(
     assert answer.err.startswith(f"error: {message}")
     assert "Traceback" not in answer.err
     assert of_sides(tmp_path) == ([], [])
-
-
-def ctrl_c(process: subprocess.Popen[str]) -> None:
-    """What a terminal does: it sends the signal to everything in the foreground."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-
-
-@pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
-def test_a_versus_that_is_ended_leaves_no_process_and_continues(
-    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], status: int
-) -> None:
-    repo = repository(tmp_path / "repo", [OLD, NEW])
-    (tmp_path / "tmp").mkdir()
-    settings = ("-m", "mode=eager,no_grad", "replicates=20", *THEIRS)
-    words = ("old=git:HEAD~1", "new=git:HEAD", "--", *settings)
-    first = versus(repo.folder, *words, TMPDIR=str(tmp_path / "tmp"))
-    results = repo.folder / "results"
-    assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
-    time.sleep(0.05)
-    end(first.process)
-    answer = first.end()
-    assert answer.status == status
-    assert "Traceback" not in answer.err
-    assert soon(lambda: not alive(first.sign), within_s=10)
-    kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
-
-    shorter = [word.replace("replicates=20", "replicates=2") for word in words]
-    answer = versus(repo.folder, *shorter, TMPDIR=str(tmp_path / "tmp")).end()
-    assert (answer.status, answer.err) == (0, "")
-    assert "reusing" in answer.out
-    old, new = of_sides(repo.folder)
-    assert len(old) + len(new) >= max(kept, 8)
-    assert repo.worktrees() == [str(repo.folder)]
-    assert list((tmp_path / "tmp").glob("modescope-*")) == []

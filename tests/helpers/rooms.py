@@ -39,7 +39,7 @@ ROOMS = {
     "analysis.load": "bench.records bench.stats format rows",
     "analysis.causes": "bench.records bench.stats format rows",
     "analysis.metrics": "bench.records bench.stats format changes rows load causes",
-    "analysis.nodes": "bench.stats format changes rows",
+    "analysis.nodes": "bench.records bench.stats format changes rows",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
     "analysis.cli": "bench.records filters rows load metrics nodes",

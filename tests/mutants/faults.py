@@ -9,6 +9,7 @@ from tests.mutants.in_comparisons import COMPARISONS
 from tests.mutants.in_conditions import CONDITIONS
 from tests.mutants.in_evidence import EVIDENCE
 from tests.mutants.in_modes import MODE
+from tests.mutants.in_nodes import NODES
 from tests.mutants.in_pages import PAGES
 from tests.mutants.in_passes import PASSES
 from tests.mutants.in_reading import READ
@@ -20,4 +21,5 @@ from tests.mutants.in_training import TRAINING
 FAULTS = (
     *(*READING_TIME, *ROUNDS, *STATED, *CORRECTNESS, *MODE, *CONDITIONS),
     *(*PASSES, *EVIDENCE, *TRAINING, *CAPTURES, *READ, *PAGES, *CAUSES, *COMPARISONS),
+    *NODES,
 )

@@ -222,9 +222,10 @@ def bisect(command: Command, reader: Reader) -> None:
 
 
 def start_nothing(command: Command, reader: Reader) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "ARGS"))}
     done = subprocess.run(
         ["make", "-n", *command.words[1:], f"PYTHON={sys.executable}", "CXX=sh"],
-        cwd=ROOT, env=os.environ | command.variables, capture_output=True, text=True,
+        cwd=ROOT, env=environment | command.variables, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():

@@ -47,6 +47,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         record("compile", model="custom:a_package.of_mine:" + "build" * 20, **LONG),
         not_measured("eager", "failed", f"<script>alert(2)</script> {'reason' * 60}", **LONG),
         *_with_every_column("flagged"),
+        *_on_nodes("sharded"),
     ]
     return report.write(save(records, tmp_path_factory.mktemp("results") / "study"))
 
@@ -61,6 +62,20 @@ def _with_every_column(model: str) -> list[Record]:
                graph_break_reasons=broken, eager_functions='["Net.forward"]'),
         record("compile", model=model, baseline_mode="max-autotune-no-cudagraphs",
                budget="quick", compile_cache="warm"),
+    ]  # fmt: skip
+
+
+def _on_nodes(model: str) -> list[Record]:
+    """Replicates on nodes with long names and a GPU each, the last of which is slow."""
+    return [
+        record(
+            mode, 3e-4 * (1 + 1e-3 * number) * (1.08 if node == 3 else 1), model=model,
+            node=f"gpu-node-{node}.rack-12.example.org", scheduler="slurm",
+            gpu_uuid=f"GPU-0f6d2c51-7f3a-4a9e-8b1d-00000000000{node}", restart=node,
+            scheduler_job=f"123456_{node}", queue_wait_s=40.0 * node,
+            replicate=3 * node + number,
+        )
+        for node in range(4) for number in range(3) for mode in ("eager", "compile")
     ]  # fmt: skip
 
 
@@ -418,3 +433,15 @@ def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:
         for mode in MODES
     ]
     assert report.write(save(records, tmp_path)).stat().st_size < MOST_BYTES
+
+
+@pytest.mark.parametrize("width", [*DESKTOPS, PHONE])
+def test_the_slow_node_and_its_verdict_are_shown_before_scrolling(opened: Tab, width: int) -> None:
+    opened.resize(width)
+    assert "Node gpu-node-3.rack-12.example.org is slower" in opened.one("#nodes .banner").text
+    row = opened.one("#nodes tr.differs")
+    assert row.find_element("css selector", "th").text == "gpu-node-3.rack-12.example.org"
+    right = "return arguments[0].getBoundingClientRect().right"
+    verdict = row.find_element("css selector", "td")
+    assert verdict.text == "slower"
+    assert opened.js(right, verdict) <= width

@@ -361,7 +361,8 @@ def test_deriving_leaves_stored_columns_unchanged(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(rows[before.columns], before)
     added = set(rows.columns) - set(before.columns)
     counted = {
-        "replicates", "speedup_processes", "replicates_not_ok", "process_run_ids", "apart",
+        "replicates", "speedup_processes", "replicates_not_ok", "process_run_ids", "process_nodes",
+            "apart",
     }  # fmt: skip
     assert added == counted | {metric.name for metric in METRICS}
     assert [list(values) for name in LISTS for values in rows[name]] == [[]] * 4

@@ -84,7 +84,7 @@ def test_the_stated_difference_is_found_in_80_percent_of_studies() -> None:
     """A node that is slower as a whole has the same interval, moved by the difference."""
     source = np.random.default_rng(5)
     found = [one for _ in range(STUDIES) for one in Clock(0.01).study(source)]
-    needed = [LIMIT - one.low for one in found]  # type: ignore[operator]
+    needed = [LIMIT - one.low for one in found]
     enough = np.array([one.detectable for one in found]) > needed
     assert enough.mean() == pytest.approx(0.8, abs=0.04)
 
@@ -94,7 +94,7 @@ def test_the_intervals_of_all_nodes_hold_together() -> None:
     missed = 0
     for _ in range(STUDIES):
         found = Clock(0.01).study(source)
-        missed += any(one.low > 0 or one.high < 0 for one in found)  # type: ignore[operator]
+        missed += any(one.low > 0 or one.high < 0 for one in found)
     assert missed / STUDIES <= 0.06
 
 

@@ -116,7 +116,7 @@ def test_gpus_of_one_node_are_places_of_their_own(tmp_path: Path) -> None:
 
 
 def test_what_a_node_ran_how_long_it_waited_and_how_often_it_was_restarted(tmp_path: Path) -> None:
-    jobs = {"scheduler": "slurm", "queue_wait_s": 30.0}
+    jobs: dict[str, Any] = {"scheduler": "slurm", "queue_wait_s": 30.0}
     (group,) = groups(
         tmp_path,
         *processes(nodes=["n1"], scheduler_job="7_1", restart=0, **jobs),

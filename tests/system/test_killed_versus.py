@@ -1,0 +1,55 @@
+"""A versus that is ended by Ctrl-C or killed, and the same command afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.commands import stored
+from tests.helpers.processes import alive, soon
+from tests.helpers.repositories import repository
+from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
+
+
+def ctrl_c(process: subprocess.Popen[str]) -> None:
+    """What a terminal does: it sends the signal to everything in the foreground."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+
+
+@pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
+def test_a_versus_that_is_ended_leaves_no_process_and_continues(
+    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], status: int
+) -> None:
+    repo = repository(tmp_path / "repo", [OLD, NEW])
+    (tmp_path / "tmp").mkdir()
+    settings = ("-m", "mode=eager,no_grad", "replicates=20", *THEIRS)
+    words = ("old=git:HEAD~1", "new=git:HEAD", "--", *settings)
+    first = versus(repo.folder, *words, TMPDIR=str(tmp_path / "tmp"))
+    results = repo.folder / "results"
+    assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
+    time.sleep(0.05)
+    end(first.process)
+    answer = first.end()
+    assert answer.status == status
+    assert "Traceback" not in answer.err
+    assert soon(lambda: not alive(first.sign), within_s=10)
+    kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
+
+    shorter = [word.replace("replicates=20", "replicates=2") for word in words]
+    answer = versus(repo.folder, *shorter, TMPDIR=str(tmp_path / "tmp")).end()
+    assert (answer.status, answer.err) == (0, "")
+    assert "reusing" in answer.out
+    old, new = of_sides(repo.folder)
+    assert len(old) + len(new) >= max(kept, 8)
+    assert repo.worktrees() == [str(repo.folder)]
+    assert list((tmp_path / "tmp").glob("modescope-*")) == []
