@@ -93,9 +93,12 @@ class Slurm:
         return set(self.ask("squeue", "-h", "-r", "-t", "all", "-o", "%i").split())
 
     def start_requeued(self, job: str) -> None:
-        """Waits until a job is in the queue again; without this it starts two minutes later."""
+        """Waits until a job is in the queue again; without this it starts two minutes later.
+
+        A node refuses what it has to start in the second in which it has killed the job.
+        """
         self._await(lambda: any(line.startswith(f"{job} PENDING") for line in self.queue()), job)
-        self.ask("scontrol", "update", f"jobid={job}", "StartTime=now")
+        self.ask("scontrol", "update", f"jobid={job}", "StartTime=now+3")
 
     def idle(self) -> set[str]:
         """Nodes that can take a job."""
