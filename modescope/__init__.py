@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from modescope.bench.api.compare import compare
+    from modescope.bench.api.comparison import Best, Comparison
     from modescope.bench.api.measure import measure
     from modescope.bench.api.measured import Measured
     from modescope.bench.records.errors import UsageError
 
-__all__ = ["Measured", "UsageError", "measure"]
+__all__ = ["Best", "Comparison", "Measured", "UsageError", "compare", "measure"]
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).resolve().parent
@@ -22,8 +24,11 @@ if not (_FOLDER / "bench").is_dir():
     __path__.append(str(_FOLDER.parent))
 
 _PLACES = {
+    "Best": "modescope.bench.api.comparison",
+    "Comparison": "modescope.bench.api.comparison",
     "Measured": "modescope.bench.api.measured",
     "UsageError": "modescope.bench.records.errors",
+    "compare": "modescope.bench.api.compare",
     "measure": "modescope.bench.api.measure",
 }
 """Modules of the public names. They are imported on first use, because torch takes seconds."""

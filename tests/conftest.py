@@ -13,6 +13,7 @@ import pytest
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.settings.request import Request
 from tests.helpers.commands import Answer, Ask, Cli
+from tests.helpers.paths import ROOT
 
 
 def pytest_configure() -> None:
@@ -132,7 +133,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Types a command line: `python run.py` with these arguments."""
 
     def type_(*arguments: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        monkeypatch.setattr(sys, "argv", [str(ROOT / "run.py"), *arguments])
 
     return type_
 

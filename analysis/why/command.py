@@ -32,11 +32,11 @@ def _block(
     yield f"{phrases.work(block[0])} · {phrases.place(block[0], letter)}"
     for row in block:
         yield f"{phrases.variant(row)} · {cells.outcome(row)}"
-        for paragraph in _paragraphs(row, found.get(row["run_id"], ())):
+        for paragraph in paragraphs(row, found.get(row["run_id"], ())):
             yield from beneath(paragraph)
 
 
-def _paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
+def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
     """The causes of a row; or why it has none."""
     if row["status"] != "ok":
         yield phrases.ended(row)

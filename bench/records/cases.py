@@ -60,16 +60,31 @@ BUILT_IN = "modescope.models."
 
 
 @dataclass(frozen=True)
+class Pickled:
+    """A module, or a function that builds one, saved by another process (`modescope.compare`)."""
+
+    file: str
+    content: str  # hash of what the file holds
+
+
+@dataclass(frozen=True)
 class Model:
     """Where a model comes from and how it may be compiled."""
 
-    name: str  # mlp, transformer, ..., <library>:<architecture> or custom:<target>
+    # mlp, transformer, ..., <library>:<architecture>, custom:<target>, or the name of a pickled one
+    name: str
     target: str  # importable "module:function"
     args_json: str = "{}"  # the user's keyword arguments, canonical JSON
     fullgraph: bool = True
     batch_dim: int | None = 0
     inputs_json: str | None = None  # described inputs, canonical JSON; None: the target's own
     architecture: str | None = None  # one of the library's, which the target gets as `name`
+    pickled: Pickled | None = None  # the model, in place of what the target builds
+
+    @property
+    def origin(self) -> str:
+        """What builds the model, as messages name it."""
+        return self.name if self.pickled else self.target
 
 
 @dataclass(frozen=True)
@@ -178,6 +193,8 @@ class Case:
             model["args"] = json.loads(model.pop("args_json"))
         if "inputs_json" in model:
             model["inputs"] = json.loads(model.pop("inputs_json"))
+        if self.model.pickled is not None:
+            model["pickled"] = self.model.pickled.content  # wherever the file lies
         if not self.compiles:
             model.pop("fullgraph", None)
         return short_hash(

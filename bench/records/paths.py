@@ -22,7 +22,7 @@ def runner() -> str:
 
     Elsewhere `modescope run`.
     """
-    typed = Path(sys.argv[0]).name == "run.py"
+    typed = Path(sys.argv[0]).resolve() == ROOT / "run.py"
     return "python run.py" if typed or _in_checkout() else "modescope run"
 
 

@@ -68,8 +68,9 @@ class Work:
     """The case as columns; axes are resolved (never `natural` or `auto`)."""
 
     model: str = column(
-        "mlp, transformer, ...; <library>:<architecture>, such as transformers:gpt2; or "
-        "custom:<module>:<function>"
+        "mlp, transformer, ...; <library>:<architecture>, such as transformers:gpt2; "
+        "custom:<module>:<function>; or the name of the class or function that was given to "
+        "modescope.compare"
     )
     model_args: str = column("keyword arguments of the model, canonical JSON")
     fullgraph: bool = column("whether a graph break under compile is an error")

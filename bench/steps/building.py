@@ -20,6 +20,7 @@ from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import described_inputs, trees
+from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject
 
 STRANGE_INPUT = (
@@ -38,12 +39,12 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
         return _with_described_inputs(model, shape)
     built = _called(model, shape, {}, refused=(ValueError,))
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (None, None)
-    inputs = _inputs(example)
+    inputs = as_inputs(example)
     if inputs is None or not isinstance(module, torch.nn.Module):
         raise UsageError(_wrong(model, built))
     for place, leaf in trees.leaves(example):
         if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
-            raise UsageError(STRANGE_INPUT.format(model.target, place, type(leaf).__name__))
+            raise UsageError(STRANGE_INPUT.format(model.origin, place, type(leaf).__name__))
     return Subject(module.eval(), inputs)
 
 
@@ -51,7 +52,7 @@ def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -
     """With the largest and least whole numbers of `model.inputs`, which a draw need not contain."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
-    inputs = _inputs(described_inputs.extremes(described, shape))
+    inputs = as_inputs(described_inputs.extremes(described, shape))
     assert inputs is not None
     return replace(subject, inputs=inputs)
 
@@ -62,10 +63,10 @@ def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
     module = _called(model, shape, input_descriptions.size_names(described), refused=(Exception,))
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
-            f"{model.target} returned {_returned(module)}; with model.inputs it must return a "
+            f"{model.origin} returned {_returned(module)}; with model.inputs it must return a "
             "torch.nn.Module alone"
         )
-    inputs = _inputs(described_inputs.draw(described, shape))
+    inputs = as_inputs(described_inputs.draw(described, shape))
     assert inputs is not None
     described_inputs.check_names(module, inputs.args, inputs.kwargs)
     return Subject(module.eval(), inputs)
@@ -81,7 +82,8 @@ def _called(
 
     Sizes that are `described` in inputs reach it only where it has an argument of that name.
     """
-    function, kwargs = find(model.target), json.loads(model.args_json)
+    kwargs = json.loads(model.args_json)
+    function = loaded(model) if model.pickled else find(model.target)
     if model.architecture is not None:
         kwargs["name"] = model.architecture
     try:
@@ -90,12 +92,12 @@ def _called(
         signature.bind(**arguments)
     except ValueError as error:  # of a function that is not written in Python
         raise UsageError(
-            f"{model.target} cannot be called with {shape | kwargs}: its arguments are unknown; "
+            f"{model.origin} cannot be called with {shape | kwargs}: its arguments are unknown; "
             "name a function or class written in Python"
         ) from error
     except TypeError as error:
         raise UsageError(
-            f"{model.target} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
+            f"{model.origin} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
         ) from error
     try:
         return function(**arguments)
@@ -106,7 +108,7 @@ def _called(
             raise UsageError(str(error)) from error
         reason = str(error) if isinstance(error, ValueError) else one_line(error)
         raise UsageError(
-            f"{model.target} refuses {arguments}: {reason}; change shape or model.kwargs"
+            f"{model.origin} refuses {arguments}: {reason}; change shape or model.kwargs"
         ) from error
 
 
@@ -126,7 +128,7 @@ def _sizes_for(
             known = f"its arguments are {', '.join(names)}" if names else "it names no arguments"
             nor = ", and model.inputs names no such size" if model.inputs_json else ""
             raise UsageError(
-                f"shape.{name}={size}: {model.target} takes no {name} ({known}){nor}; leave it out"
+                f"shape.{name}={size}: {model.origin} takes no {name} ({known}){nor}; leave it out"
             )
     return {name: size for name, size in shape.items() if name in names}
 
@@ -165,8 +167,8 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
-def _inputs(example: object) -> Inputs | None:
-    """The arguments, with detached tensors; None unless there is one, and every key is a name."""
+def as_inputs(example: object) -> Inputs | None:
+    """Arguments of forward, their tensors detached; None without a tensor, or for a strange key."""
     if isinstance(example, torch.Tensor):
         example = (example,)
     args = tuple(example) if isinstance(example, (tuple, list)) else ()
@@ -178,13 +180,15 @@ def _inputs(example: object) -> Inputs | None:
 
 
 def _wrong(model: Model, built: object) -> str:
+    if isinstance(built, torch.nn.Module) and model.pickled:
+        return f"{model.origin} returned a module without inputs; give compare its inputs as well"
     if isinstance(built, torch.nn.Module):
         return (
-            f"{model.target} returned {_returned(built)} without inputs; describe them, as in "
+            f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
             f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
         )
     return (
-        f"{model.target} returned {_returned(built)}; it must return (torch.nn.Module, example "
+        f"{model.origin} returned {_returned(built)}; it must return (torch.nn.Module, example "
         "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"
     )
 

@@ -29,10 +29,13 @@ VARIABLES = (
 )
 """Prefixes of environment variables that change how torch runs."""
 
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that choose the devices which a process sees."""
+
 HARMLESS = {
     *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR"),
     *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT"),
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH", "CUDA_VERSION"),
+    *(*VISIBLE, "CUDA_CACHE_PATH", "CUDA_VERSION"),
     *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
 }
 """Exceptions that change no timing: file locations, and the device, which has its own column."""
@@ -57,6 +60,12 @@ class Job:
         return " ".join(word for word in words if word)
 
 
+def as_new_command() -> None:
+    """Forgets what an earlier command of this process knew where variables were changed since."""
+    if isolation.renew(lambda name: changes_torch(name) or name in VISIBLE):
+        host.cache_clear()
+
+
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises one UsageError that lists all problems."""
     parts = prepare_each(requests)
@@ -72,6 +81,7 @@ def prepare_each(requests: Sequence[Request]) -> list[list[Job] | UsageError]:
     """The jobs of each request, one for each replicate, or why this machine cannot measure it."""
     if not any(map(_needs_compiler, requests)):
         isolation.leave_out_compiler()
+    _model_source.cache_clear()  # a notebook may have edited it since its last command
     parts = [_attempted(request) for request in requests]
     prepared = [part for part in parts if not isinstance(part, UsageError)]
     modes = {
@@ -133,8 +143,12 @@ def _jobs(request: Request) -> list[Job]:
 
 def _variables() -> str:
     """The environment variables that change how torch runs, as the user set them, JSON."""
-    names = [name for name in os.environ if name.startswith(VARIABLES) and name not in HARMLESS]
-    return canonical_json({name: os.environ[name] for name in names})
+    return canonical_json({name: os.environ[name] for name in os.environ if changes_torch(name)})
+
+
+def changes_torch(name: str) -> bool:
+    """Whether an environment variable changes how torch runs."""
+    return name.startswith(VARIABLES) and name not in HARMLESS
 
 
 @cache

@@ -30,7 +30,11 @@ ROOMS = {
     "bench.sweep": "records devices steps",
     "bench.cluster": "records sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
-    "bench.api": "records stats text devices timing steps",
+    "bench.api": (
+        "records stats text devices timing steps sweep analysis.format analysis.rows analysis.load "
+        "analysis.causes analysis.metrics analysis.recommend analysis.figures analysis.why "
+        "analysis.report"
+    ),
     "bench.versus": "records steps sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
     "analysis.filters": "bench.records",

@@ -55,6 +55,29 @@ result = modescope.measure(lambda: x + x, lambda: x.sin().cos(), seconds=0.1)
 print(result.verdict, bench.mine.NAME, models.net.__file__, torch.__file__)
 """
 
+# Ten lines. A class of the script that uses the user's packages, where the case's process also has
+# to find them.
+COMPARES = """
+import torch
+import bench.mine
+import models.layers
+import modescope
+
+class Net(models.layers.Layer):
+    def forward(self, x):
+        return super().forward(x) * len(bench.mine.NAME)
+
+print(modescope.compare(Net(), torch.rand(4, 8), modes=["eager", "no_grad"], budget="smoke"))
+"""
+
+LAYER = """
+from torch import nn
+
+class Layer(nn.Module):
+    def forward(self, x):
+        return x + 1
+"""
+
 
 @dataclass(frozen=True)
 class Installed:
@@ -141,10 +164,15 @@ def installed(
     what = [wheel] if request.param == "wheel" else ["--no-build-isolation", "-e", checkout]
     python = environment / "bin" / "python"
     called("pip", "--python", python, "-q", "install", "--no-index", *what)
-    for package, text in (("models/net.py", MODEL), ("bench/mine.py", "NAME = 'theirs'\n")):
-        (folder / package).parent.mkdir(parents=True)
+    for package, text in (
+        ("models/net.py", MODEL),
+        ("models/layers.py", LAYER),
+        ("bench/mine.py", "NAME = 'theirs'\n"),
+        ("script.py", SCRIPT),
+        ("compares.py", COMPARES),
+    ):
+        (folder / package).parent.mkdir(parents=True, exist_ok=True)
         (folder / package).write_text(text)
-    (folder / "script.py").write_text(SCRIPT)
     root = packages / "modescope" if request.param == "wheel" else checkout
     return Installed(environment / "bin", packages, folder, root)
 
@@ -222,6 +250,17 @@ def test_a_users_packages_called_as_ours_are_not_hidden(installed: Installed) ->
     assert places["package"] == str(inside / "__init__.py")
     assert places["root"] == str(installed.root)
     assert "checkout" not in {Path(each).name for each in places["path"]}
+
+
+def test_a_script_compares_modes_of_a_class_that_it_defines(installed: Installed) -> None:
+    done = installed.run("python", "compares.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    (study,) = (installed.folder / "results").glob("Net-*")
+    assert f"study: results/{study.name}" in done.stdout
+    found = rows(installed.folder / "results", study.name)
+    assert {(row["model"], row["status"]) for row in found} == {("Net", "ok")}
+    assert {row["mode"] for row in found} == {"eager", "no_grad"}
+    assert all(row["command"].startswith("modescope run model=custom") for row in found)
 
 
 def test_a_mistake_is_one_line_that_names_the_command(installed: Installed) -> None:

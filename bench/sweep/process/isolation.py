@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import connection, forkserver, get_context
@@ -87,8 +87,9 @@ def call(
     """
     context = _context(method)
     ours, theirs = context.Pipe()
+    environment = {**_changed_variables(), **(variables or {})}
     child = context.Process(  # type: ignore[attr-defined]
-        target=_child, args=(theirs, function, arguments, log, variables or {})
+        target=_child, args=(theirs, function, arguments, log, environment)
     )
     kills_before = _oom_kills()
     with without_main():
@@ -110,7 +111,20 @@ def call(
 
 def leave_out_compiler() -> None:
     """Imports no compiler in the forkserver, unless that runs already; children may still do so."""
-    PRELOAD[:] = [name for name in PRELOAD if name not in COMPILER]
+    if _server_id() is None:
+        PRELOAD[:] = [name for name in PRELOAD if name not in COMPILER]
+
+
+def renew(matters: Callable[[str], bool]) -> bool:
+    """Ends a forkserver for which variables had other values that `matters` selects by name.
+
+    Torch reads some when it is imported, which is once in the forkserver. The next call starts
+    another one. Returns whether it ended.
+    """
+    outdated = any(map(matters, _changed_variables()))
+    if outdated:
+        _forkserver()._stop()
+    return outdated
 
 
 def _context(method: str) -> BaseContext:
@@ -118,9 +132,41 @@ def _context(method: str) -> BaseContext:
     context = get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload(PRELOAD)
+        environment, before = dict(os.environ), _server_id()
         with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first():
             forkserver.ensure_running()
+        if _server_id() != before:
+            _environments.clear()
+            _environments[_server_id()] = environment
     return context
+
+
+_environments: dict[int | None, dict[str, str]] = {}
+"""Environment variables of this process when it started the forkserver, by the latter's id."""
+
+
+def _changed_variables() -> dict[str, str | None]:
+    """Environment variables that were changed since the forkserver was started; None: removed.
+
+    Children have its environment, and should have this process's.
+    """
+    before = _environments.get(_server_id())
+    if before is None:
+        return {}
+    names = [*before, *(name for name in os.environ if name not in before)]
+    now = os.environ
+    return {name: now.get(name) for name in names if before.get(name) != now.get(name)}
+
+
+def _forkserver() -> Any:
+    """Python's one forkserver of this process."""
+    return forkserver.ensure_running.__self__  # type: ignore[attr-defined]
+
+
+def _server_id() -> int | None:
+    """The forkserver's process id; None where none was started."""
+    number: int | None = _forkserver()._forkserver_pid
+    return number
 
 
 @contextlib.contextmanager
@@ -158,7 +204,7 @@ def _own_sources_first() -> Iterator[None]:
         restore(before)
 
 
-def restore(variables: dict[str, str | None]) -> None:
+def restore(variables: Mapping[str, str | None]) -> None:
     """Sets environment variables, and removes those that are None."""
     for name, value in variables.items():
         if value is None:
@@ -249,11 +295,11 @@ def _child(
     function: str,
     arguments: tuple[Any, ...],
     log: Path | None,
-    variables: dict[str, str],
+    variables: dict[str, str | None],
 ) -> None:
     gc.freeze()  # what the forkserver imported: collecting it takes 0.2 s and copies its pages
     os.setsid()
-    os.environ.update(variables)
+    restore(variables)
     _redirect_output(log)
     _prefer_for_oom_kill()
     threading.Thread(target=_exit_with_parent, args=(pipe,), daemon=True).start()

@@ -40,6 +40,10 @@ WITHOUT_EFFECT: dict[str, tuple[Callable[[DictConfig], bool], str]] = {
         lambda config: option(config.model) in OURS,
         "model={option} has a target of its own; add model=custom",
     ),
+    "model.pickle": (
+        lambda config: option(config.model) != "custom" or config.model.target is not None,
+        "it stands for a target of model=custom; leave out one of them",
+    ),
     "model.inputs": (
         lambda config: option(config.model) in OURS,
         "model={option} has inputs of its own; add model=custom",

@@ -14,6 +14,7 @@ from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.paths import ROOT
+from modescope.bench.records.pickled_models import PICKLE_FOLDER, PICKLE_SUFFIX, PICKLED_TARGET
 from modescope.bench.records.training_options import LOSSES
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.sweep.settings.error_texts import OWN_TARGET
@@ -22,6 +23,9 @@ from modescope.bench.sweep.settings.request import Request, option, other_phase_
 from modescope.bench.sweep.settings.schema import MOST
 
 TARGET = re.compile(r"\w+(\.\w+)*:\w+")
+
+PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
+"""A value of model.pickle: name and hash."""
 
 PLANNED = [field.name for field in fields(Plan)]
 """Settings with these names go into the plan unchanged."""
@@ -39,7 +43,8 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     dtype = config["dtype"]
     if dtype == "auto":
         dtype = "bf16" if mode.autocast else "fp32"
-    model = _model(config["model"])
+    study = Path(_results_dir(config["results_dir"])) / config["study"]
+    model = _model(config["model"], study)
     shape = _shape(config["shape"], config["model"], facts.type)
     case = Case(
         model=replace(model, inputs_json=_inputs(config["model"]["inputs"], shape)),
@@ -116,9 +121,12 @@ def _baseline(request: Request, mode: Mode, dtype: str, phase: str) -> Variant |
     return Variant(_mode(axes, axes, phase), request.config["baseline"]["dtype"] or default)
 
 
-def _model(config: dict[str, Any]) -> cases.Model:
-    """The model without its inputs, which need the shape."""
+def _model(config: dict[str, Any], study: Path) -> cases.Model:
+    """The model without its inputs, which need the shape; `study`: the folder of results."""
     name, target, library = config["name"], config["target"], config["library"]
+    pickled = _pickled(config["pickle"], study) if config["pickle"] else None
+    if pickled:
+        name, target = config["pickle"].partition(".")[0], PICKLED_TARGET
     if not target:
         raise UsageError(f"model={option(config)} has no target; name a function as {OWN_TARGET}")
     if not TARGET.fullmatch(target) or target.partition(":")[0].endswith(".py"):
@@ -130,7 +138,8 @@ def _model(config: dict[str, Any]) -> cases.Model:
     if library:
         shown = f"{library}:{name}"
     else:
-        shown = name if target.startswith(cases.BUILT_IN) else f"custom:{target}"
+        known = pickled or target.startswith(cases.BUILT_IN)
+        shown = name if known else f"custom:{target}"
     return cases.Model(
         name=shown,
         target=target,
@@ -138,7 +147,21 @@ def _model(config: dict[str, Any]) -> cases.Model:
         fullgraph=config["fullgraph"],
         batch_dim=config["batch_dim"],
         architecture=name if library else None,
+        pickled=pickled,
     )
+
+
+def _pickled(named: str, study: Path) -> cases.Pickled:
+    """The file `<name>.<hash>` of the study; raises UsageError where there is none."""
+    file = study / PICKLE_FOLDER / f"{named}{PICKLE_SUFFIX}"
+    if not PICKLE.fullmatch(named) or not file.is_file():
+        known = [each.stem for each in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
+        there = f"; there are {', '.join(known)}" if known else ""
+        raise UsageError(
+            f"model.pickle={named}: modescope.compare has saved no such model in "
+            f"{study / PICKLE_FOLDER}{there}"
+        )
+    return cases.Pickled(str(file), named.partition(".")[2])
 
 
 def _inputs(described: Any, shape: dict[str, int]) -> str | None:

@@ -60,6 +60,7 @@ class ModelConfig:
     name: str = MISSING
     library: str | None = None  # of published architectures, one of which `name` chooses
     target: str | None = None
+    pickle: str | None = None  # in place of a target: a file of modescope.compare in the study
     kwargs: dict[str, Any] = field(default_factory=dict)
     inputs: Any = None  # descriptions: bench.records.input_descriptions
     fullgraph: bool = True

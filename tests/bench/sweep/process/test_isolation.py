@@ -286,6 +286,39 @@ def test_children_have_the_environment_of_their_parent() -> None:
     assert isolation.STARTED not in os.environ
 
 
+CHANGED_VARIABLES = """
+import os
+from multiprocessing import forkserver
+from modescope.bench.sweep.process import isolation
+
+isolation.PRELOAD[:] = [isolation.PRELOAD[0], isolation.PRELOAD[-1]]
+server = lambda: forkserver._forkserver._forkserver_pid
+sees = lambda name: isolation.call("tests.helpers.child_functions:sees", name, timeout_s=60).value
+matters = lambda name: name.startswith("OMP_")
+os.environ["OMP_HERE"] = os.environ["OTHER"] = "1"
+print(sees("OMP_HERE"), sees("OTHER"))
+first = server()
+os.environ["OTHER"] = "2"
+print(isolation.renew(matters), sees("OTHER"), server() == first)
+del os.environ["OMP_HERE"]
+print(sees("OMP_HERE"), isolation.renew(matters), sees("OMP_HERE"), server() == first)
+print(isolation.renew(matters))
+"""
+
+
+def test_children_have_variables_that_were_changed_and_a_new_forkserver_where_they_matter() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGED_VARIABLES], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "1 1",
+        "False 2 True",
+        "None True None False",
+        "False",
+    ]
+
+
 ENDS_WHILE_IT_ASKS = """
 import os, signal, socket, sys
 from multiprocessing import forkserver, reduction

@@ -1,0 +1,101 @@
+"""Which execution mode to run a model in, asked from Python.
+
+    import modescope
+
+    found = modescope.compare(model, x)
+    found.best  # no_grad, 1.049× [1.041, 1.058] over eager ...
+
+This is a study like those of `python run.py -m`: each case in a fresh process, checked and timed
+beside its baseline. The model gets there in a file of the study's folder (`bench.api.saving`).
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from modescope.bench.api import arguments, saving
+from modescope.bench.api.comparison import Comparison, comparison
+from modescope.bench.sweep import executors, jobs, progress_bar
+from modescope.bench.sweep.settings.composing import composed
+
+
+def compare(
+    model: torch.nn.Module | Callable[..., Any],
+    inputs: Any = None,
+    *,
+    modes: str | Sequence[str] | None = None,
+    dtype: str | Sequence[str] = "auto",
+    phase: str = "inference",
+    budget: str = "quick",
+    device: str = "auto",
+    threads: int = 1,
+    study: str | Path | None = None,
+    name: str | None = None,
+    overrides: Sequence[str] = (),
+    progress: bool = True,
+) -> Comparison:
+    """Measures a model in several execution modes, each in a fresh process, against eager.
+
+    Args:
+        model: a module, which stays as it is; or a function that returns one, or with `inputs` left
+            out (module, inputs). A function may have arguments for sizes (docs/own-model.md).
+        inputs: what the model is called with: a tensor, a tuple of arguments or a dict of named
+            ones. Tensors may be on any device.
+        modes: names of modes, such as ["eager", "compile"]. By default all of experiment=modes
+            (with phase="train" of experiment=training) that need no GPU, or all if there is one.
+        dtype: fp32, bf16, fp16, tf32, or several; `auto` is bf16 for autocast and fp32 otherwise.
+        phase: inference or train.
+        budget: smoke (proves only that it runs), quick, standard or thorough.
+        device: auto, cpu, cuda or cuda:1.
+        threads: of each process.
+        study: name of a folder below results/ in the working folder, or a path. Rows that it has of
+            the same case are not measured again. By default a new folder.
+        name: of the model in tables; by default that of its class, or of the function.
+        overrides: further settings as on the command line, such as ["replicates=3"].
+        progress: whether a progress bar is shown in a terminal or notebook.
+
+    Raises:
+        UsageError: an argument is wrong, or the model cannot be sent to a fresh process. Nothing
+            was measured then. A case that fails while it is measured is a row with its reason.
+        KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
+    """
+    named = arguments.checked_name(model, inputs, name)
+    folder = arguments.study_folder(study, named)
+    jobs.as_new_command()
+    device_type = jobs.host(device).device.type
+    said = io.StringIO()
+    run_ids: list[str] = []
+    with _removed_if_unused(folder), redirect_stdout(said), progress_bar.shown(progress):
+        pickle = saving.save(model, inputs, named, folder)
+        words = arguments.settings(
+            pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
+            device=device, threads=threads, overrides=overrides,
+        )  # fmt: skip
+        submission = executors.submit(composed(words))
+        try:
+            run_ids += submission.finished
+        except KeyboardInterrupt as stop:
+            stop.add_note(
+                f"{len(run_ids)} of {submission.runs} rows are kept in {folder}; "
+                f"study={folder.name!r} continues"
+            )
+            raise
+    return comparison(folder, run_ids, said.getvalue().splitlines())
+
+
+@contextmanager
+def _removed_if_unused(folder: Path) -> Iterator[None]:
+    """Removes a new study's folder where nothing was measured."""
+    existed = folder.exists()
+    try:
+        yield
+    finally:
+        if not existed and not (folder / "runs").exists():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,127 @@
+"""Models that `modescope.compare` writes to a file, and what a fresh process makes of it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from modescope.bench.api import saving
+from modescope.bench.records.cases import Model, Pickled
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.pickled_models import PICKLED_TARGET
+from modescope.bench.steps.building import build
+
+LOCK = threading.Lock()
+
+
+def saved(model: Any, inputs: Any, study: Path, name: str = "net") -> Model:
+    named = saving.save(model, inputs, name, study)
+    pickled = Pickled(str(study / "model" / f"{named}.pt"), named.partition(".")[2])
+    return Model(named.partition(".")[0], PICKLED_TARGET, pickled=pickled)
+
+
+def linear(width: int = 4, batch: int = 2) -> tuple[nn.Linear, tuple[torch.Tensor]]:
+    return nn.Linear(width, width), (torch.rand(batch, width),)
+
+
+def test_a_module_comes_back_with_its_weights_and_inputs(tmp_path: Path) -> None:
+    module, (x,) = linear()
+    subject = build(saved(module.train(), {"input": x}, tmp_path), {})
+    assert torch.equal(subject.module.state_dict()["weight"], module.weight)
+    assert torch.equal(subject.inputs.kwargs["input"], x)
+    assert (subject.module.training, module.training) == (False, True)
+
+
+def test_half_precision_comes_back_in_fp32(tmp_path: Path) -> None:
+    module, (x,) = linear()
+    subject = build(saved(module.half(), x.bfloat16(), tmp_path), {})
+    assert {each.dtype for each in subject.tensors()} == {torch.float32}
+    assert module.weight.dtype == torch.float16
+
+
+def test_a_function_takes_sizes_and_returns_the_inputs_too(tmp_path: Path) -> None:
+    subject = build(saved(linear, None, tmp_path), {"width": 8, "batch": 3})
+    assert subject.inputs.args[0].shape == (3, 8)
+    with pytest.raises(UsageError, match=r"shape.seq=8: net takes no seq \(its arguments are"):
+        build(saved(linear, None, tmp_path), {"seq": 8})
+
+
+def test_inputs_that_are_given_are_those_of_the_function(tmp_path: Path) -> None:
+    subject = build(
+        saved(lambda width: nn.Linear(width, 2), torch.ones(5, 4), tmp_path), {"width": 4}
+    )
+    assert subject.inputs.args[0].shape == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("function", "sentence"),
+    [
+        (lambda: 1 / 0, "net raised ZeroDivisionError: division by zero"),
+        (lambda: nn.Linear(2, 2), "net returned a module without inputs; give compare its inputs"),
+        (lambda: 3, "net returned int; it must return"),
+    ],
+)
+def test_a_function_that_returns_no_model_is_named(
+    function: Any, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        build(saved(function, None, tmp_path), {})
+
+
+def test_a_file_of_missing_modules_names_them(tmp_path: Path) -> None:
+    model = saved(linear, None, tmp_path)
+    Path(model.pickled.file).write_bytes(b"")
+    with pytest.raises(UsageError, match="net: a fresh process cannot load it"):
+        build(model, {})
+
+
+def test_what_cannot_be_pickled_is_named(tmp_path: Path) -> None:
+    def locked() -> object:
+        return LOCK
+
+    module = nn.Sequential(nn.Linear(2, 2))
+    vars(module[0])["guard"] = LOCK
+    for model, place in ((locked, "LOCK in net"), (module, "net.0.guard")):
+        with pytest.raises(UsageError, match=rf"because of {place} \(TypeError"):
+            saving.save(model, None, "net", tmp_path)
+    assert list(tmp_path.rglob("*.pt*")) == []
+
+
+def test_the_hash_is_that_of_code_weights_and_inputs(tmp_path: Path) -> None:
+    module, (x,) = linear()
+    first = saving.save(module, x, "net", tmp_path)
+    assert first == saving.save(module, x.clone(), "net", tmp_path)
+    assert first == saving.save(module, x, "net", tmp_path / "other")
+    assert saving.save(module, x + 1, "net", tmp_path).startswith("net-2.")
+    with torch.no_grad():
+        module.weight += 1
+    assert saving.save(module, x, "net", tmp_path).startswith("net-3.")
+    assert saving.save(module, x, "other", tmp_path).partition(".")[0] == "other"
+    codes = {
+        saving.save(eval(code), None, "code", tmp_path)
+        for code in ("lambda: 1", "lambda: 1", "lambda: 2")
+    }
+    assert {name.partition(".")[0] for name in codes} == {"code", "code-2"}
+
+
+def test_a_class_defined_anew_with_the_same_code_is_the_same_model(tmp_path: Path) -> None:
+    """As when a notebook's cell runs again: cloudpickle gives each class a random id."""
+    names = set()
+    for _ in range(2):
+        scope: dict[str, Any] = {"__name__": "__main__", "nn": nn}
+        exec("class Net(nn.Module):\n    def forward(self, x):\n        return x + 1", scope)
+        names.add(saving.save(scope["Net"](), torch.ones(1), "net", tmp_path))
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [(nn.Linear(1, 1), "Linear"), (linear, "linear"), (lambda: None, "lambda"), (nn.ReLU, "ReLU")],
+)
+def test_a_model_is_called_as_its_class_or_function(model: Any, name: str) -> None:
+    assert saving.name_of(model) == name

@@ -1,0 +1,94 @@
+"""`modescope.compare` in a script without a `__main__` guard, beside a user's own packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.helpers.paths import ROOT
+
+SCRIPT = """
+import os
+import sys
+
+os.makedirs("elsewhere", exist_ok=True)
+os.chdir("elsewhere")  # packages beside the script are found all the same
+
+import torch
+from torch import nn
+
+import bench
+import models.net
+import modescope
+
+torch.manual_seed(0)
+print("started")
+FACTOR = 3
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 16)
+        self.part = models.net.Part()
+
+    def forward(self, x):
+        # torch.compile looks names of a function up in the module that it says it belongs to
+        assert Net.forward.__globals__ is vars(sys.modules["__main__"])
+        return self.part(self.inner(x)) * FACTOR * bench.FACTOR
+
+
+net, x = Net(), torch.randn(4, 16)
+
+def compare():
+    result = modescope.compare(
+        net, x, modes="eager", budget="smoke", study="mine",
+        overrides=["profile=false", "memory=false", "compile_cache=warm"],
+    )
+    print(*result.frame["status"], *result.frame["model"], result.place, *result.messages[1:])
+
+compare()
+if "edit" in sys.argv:
+    with open(models.net.__file__, "a") as file:
+        file.write("# edited")
+    compare()
+"""
+
+PART = """
+from torch import nn
+
+class Part(nn.Module):
+    def forward(self, x):
+        return x + 1
+"""
+
+
+def test_a_class_of_the_script_is_measured_and_reused_when_it_runs_again(tmp_path: Path) -> None:
+    for file, text in (
+        ("script.py", SCRIPT),
+        ("models/net.py", PART),
+        ("bench/__init__.py", "FACTOR = 2"),
+    ):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "modescope").symlink_to(ROOT / "modescope")
+
+    def run(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "script.py", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stderr == ""
+        return done.stdout.splitlines()
+
+    assert run() == ["started", "ok Net results/mine"]
+    assert (tmp_path / "elsewhere/results/mine/runs").is_dir()
+    _, first, second = run("edit")
+    assert first == ("ok Net results/mine reusing 1 of 1 cases; resume=false measures them again")
+    assert second == "ok Net results/mine measuring 1 again: the model's source changed"
