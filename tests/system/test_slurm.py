@@ -239,14 +239,13 @@ def test_a_job_that_slurm_never_starts_is_said(slurm: Slurm, results: Path) -> N
 
 
 def test_a_command_within_a_job_submits_workers_of_their_own(slurm: Slurm, results: Path) -> None:
-    # srun would refuse the worker's memory beside that of the job in which the command runs
-    memory = "+hydra.launcher.additional_parameters={mem: 500}"
-    command = [sys.executable, "run.py", f"results_dir={results}", *ONE_WORKER, memory]
-    job = ("srun", "-n1", "-c2", "--mem-per-cpu=200", "--nodelist=n1", f"--chdir={ROOT}")
-    out = slurm.ask(*job, *command)
+    command = [sys.executable, str(ROOT / "run.py"), f"results_dir={results}", *ONE_WORKER]
+    out = slurm.ask("salloc", "-n2", "--nodelist=n1", *command)
     assert "pointwise" in out
     assert [row["status"] for row in rows(results)] == ["ok"] * 4
     assert {row["node"] for row in rows(results)} == {"n2"}  # the command has n1
+    (worker,) = folder_of(results).names("workers")  # not two, as the command's job has tasks
+    assert {row["worker"] for row in rows(results)} == {worker}
 
 
 def test_a_dry_run_leaves_the_queue_empty(slurm: Slurm, cli: Cli, results: Path) -> None:
