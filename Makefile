@@ -62,7 +62,7 @@ test-oldest: $(OLDEST) ## run the tests with the oldest supported torch, in .ven
 test-hf: $(HF) ## test models of transformers and diffusers, in .venv-hf
 	OMP_NUM_THREADS=1 .venv-hf/bin/python -m pytest -q tests/models/test_libraries.py $(ARGS)
 
-test-system: $(SYSTEM) ## run tests in a browser, which root's apt-get installs; else skip
+test-system: $(SYSTEM) ## run tests with a browser and a Slurm, which root's apt-get installs; else skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
 
 check: $(SYSTEM) ## formatter, linter and type checker, then the test suite

@@ -34,6 +34,7 @@ class Driver:
         self._lost = 0
         self._done_at_submission: int | None = None
         self._states: dict[str, State] = {}
+        self._said: set[str] = set()
         self._earlier: set[str] = set()  # workers before the last submission
         self._asked = -1e9
         self._submissions = Submissions(folder)
@@ -75,6 +76,8 @@ class Driver:
                 )
                 if not (counts[RUNNING] or counts[PENDING]) and not self._news_waiting():
                     self._submit()
+                elif not counts[RUNNING]:
+                    self._say_why_pending()
                 pause = POLL_FIRST_S if new else min(POLL_LAST_S, 1.3 * pause)
                 time.sleep(pause)
         self._folder.clear()
@@ -102,6 +105,20 @@ class Driver:
         if reused:
             print(f"reusing {reused} of {total} cases; resume=false measures them again")
         return True
+
+    def _say_why_pending(self) -> None:
+        """Once for each unusual reason for which workers wait."""
+        reasons = Counter(
+            state.reason
+            for state in self._states.values()
+            if state.kind == PENDING and state.reason
+        )
+        for reason, count in reasons.items():
+            if reason not in self._said:
+                workers = "1 worker waits" if count == 1 else f"{count} workers wait"
+                how = self._engine.how_to_end(self._jobs())
+                print(f"{workers} in the queue, {reason}; {how} ends them", flush=True)
+                self._said.add(reason)
 
     def _jobs(self) -> dict[str, Any]:
         return submissions.jobs(self._folder)

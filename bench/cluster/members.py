@@ -38,7 +38,7 @@ class State:
     """What is known of a job or a process."""
 
     kind: str  # running | pending | gone
-    reason: str | None = None  # of one that is gone, in a few words
+    reason: str | None = None  # why it is gone, or waits for longer than usual, in a few words
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,12 @@ ENDED = (
     *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
 )
 """States of jobs, see squeue(1); in all others a job has nodes."""
+
+USUAL = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Cleaning")
+"""Why jobs wait, see squeue(1), without a reason that a user should know of."""
+
+OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_")
+"""How variables begin that Slurm sets in a job."""
 
 MAX_ARRAY_SIZE = 1001
 """Slurm's default."""
@@ -71,7 +79,8 @@ class Slurm:
         worker = Submitted(str(folder.path), self._options.get("timeout_min"))
         try:
             executor.update_parameters(**parameters(self._options))
-            submitted = executor.map_array(worker, range(count))
+            with _outside_of_jobs(), _without_ctrl_c():
+                submitted = executor.map_array(worker, range(count))
         except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
             raise UsageError(
                 f"sbatch refused the workers: {' '.join(str(error).split())}"
@@ -83,14 +92,15 @@ class Slurm:
         if not jobs:
             return {}
         wanted = ",".join(sorted({name.partition("_")[0] for name in jobs}))
-        squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", wanted)
+        squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", "-j", wanted)
         if squeue is None or (squeue.returncode and "Invalid job id" not in squeue.stderr):
             return None
         lines = [line.split() for line in squeue.stdout.splitlines()]
-        known = {words[0]: words[1] for words in lines if len(words) > 1}
+        known = {words[0]: _state(words[1], words[2:]) for words in lines if len(words) > 1}
         missing = [name for name in jobs if name not in known]
-        known |= _accounted(missing)
-        return {name: _state(known.get(name)) for name in jobs}
+        known |= {name: _state(state) for name, state in _accounted(missing).items()}
+        unknown = State(GONE, "Slurm does not know its job any more")
+        return {name: known.get(name, unknown) for name in jobs}
 
     def end(self, jobs: Jobs) -> None:
         """See `Engine`."""
@@ -114,7 +124,11 @@ def check() -> None:
 
 def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as submitit names them, with what workers need."""
-    given = {key: value for key, value in options.items() if value not in (None, {}, [])}
+    unset: tuple[Any, ...] = (None, False, {}, [])  # sbatch knows no --exclusive=False
+    given = {key: value for key, value in options.items() if value not in unset}
+    further = given.pop("additional_parameters", {})
+    if not any("requeue" in key for key in further):
+        further = {**further, "requeue": True}  # some sites have set the opposite
     setup = [
         *given.pop("setup", []),
         f"export {members.SUBMITTED}={time.time():.3f}",
@@ -125,7 +139,29 @@ def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     ]
     shared = (*GENERAL, "tasks_per_node", "stderr_to_stdout")
     named = {key if key in shared else f"slurm_{key}": value for key, value in given.items()}
-    return {**named, "slurm_setup": setup}
+    return {**named, "slurm_setup": setup, "slurm_additional_parameters": further}
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """A terminal's Ctrl-C reaches the commands that are started, too; within it they ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _outside_of_jobs() -> Iterator[None]:
+    """Without the variables of a job that this process belongs to: its workers would obey them."""
+    in_job = "SLURM_JOB_ID" in os.environ
+    names = [name for name in os.environ if in_job and name.startswith(OF_A_JOB)]
+    kept = {name: os.environ.pop(name) for name in names if name != "SLURM_CONF"}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
 
 
 def _max_array_size() -> int:
@@ -145,11 +181,10 @@ def _accounted(jobs: list[str]) -> dict[str, str]:
     return {words[0]: words[1].split()[0] for words in lines if len(words) > 1 and words[1]}
 
 
-def _state(name: str | None) -> State:
-    if name is None:
-        return State(GONE, "Slurm does not know its job any more")
+def _state(name: str, reason: Sequence[str] = ()) -> State:
     if name in QUEUED:
-        return State(PENDING)
+        unusual = [word for word in reason if word.strip("()") not in USUAL]
+        return State(PENDING, f"Slurm: {' '.join(unusual)}" if unusual else None)
     return State(GONE, f"Slurm: {name}") if name in ENDED else State(RUNNING)
 
 

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -55,5 +59,26 @@ class Submissions:
         name = f"{self._count:04d}"
         if not self._folder.create("submissions", name, asdict(Process.of(os.getpid()))):
             return False
-        self._folder.create("submissions", f"{name}{JOBS}", engine.submit(self._folder, count))
+        with deferred():  # else nobody knew of the jobs
+            self._folder.create("submissions", f"{name}{JOBS}", engine.submit(self._folder, count))
         return True
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Delays Ctrl-C and SIGTERM until its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)

@@ -25,6 +25,7 @@ class FakeScheduler:
 
     def __init__(self, held: bool = False) -> None:
         self.held = held  # jobs stay in the queue
+        self.waits_for: str | None = None  # why, if that is unusual
         self.reachable = True  # else it does not answer
         self.reason = "FAKE_NODE_FAIL"
         self.processes: dict[str, subprocess.Popen[bytes] | None] = {}
@@ -61,7 +62,7 @@ class FakeScheduler:
             return State(GONE, self.reason)
         process = self.processes[name]
         if process is None:
-            return State(PENDING)
+            return State(PENDING, self.waits_for)
         return State(RUNNING) if process.poll() is None else State(GONE, self.reason)
 
     def end(self, jobs: Jobs) -> None:

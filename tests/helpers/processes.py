@@ -29,6 +29,15 @@ def alive(marker: str) -> list[int]:
     return found
 
 
+def parent(number: int) -> int | None:
+    """The process that another one belongs to; None where that has ended."""
+    try:
+        text = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[1])
+
+
 def soon(holds: Callable[[], object], within_s: float = 2.0) -> bool:
     """Whether `holds` comes true in time."""
     deadline = time.monotonic() + within_s

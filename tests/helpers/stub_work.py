@@ -12,7 +12,7 @@ from typing import Any
 
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Sweep
-from modescope.bench.cluster.locks import Locks
+from modescope.bench.cluster.locks import Locks, visible_gpu
 from modescope.bench.cluster.members import Member
 from modescope.bench.records.files import atomic_write
 
@@ -70,7 +70,8 @@ class Stub:
                 marker.touch()
                 os.kill(os.getpid(), signal.Signals[request["kill"]])
                 time.sleep(30)
-        self._write(task, run_id, f"{task} ok {self._worker} {begin} {time.monotonic()}")
+        times = f"{begin} {time.monotonic()}"
+        self._write(task, run_id, f"{task} ok {self._worker} {times} {visible_gpu()}")
 
     def exists(self, run_id: str) -> bool:
         return (self._study / "runs" / f"{run_id}.row").exists()

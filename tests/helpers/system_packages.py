@@ -23,7 +23,7 @@ class Chromium:
 def chromium() -> Chromium | str:
     """Chromium, installed if necessary; or the reason for none."""
     found = _look()
-    if found is None and (failure := _install("chromium", "chromium-driver")):
+    if found is None and (failure := install("chromium", "chromium-driver")):
         return f"needs chromium and chromedriver, and {failure}"
     return found or _look() or "chromium was installed and still is not there"
 
@@ -34,7 +34,7 @@ def _look() -> Chromium | None:
     return Chromium(browser, driver) if browser and driver else None
 
 
-def _install(*packages: str) -> str | None:
+def install(*packages: str) -> str | None:
     """Why the packages cannot be installed; None once they are."""
     apt = shutil.which("apt-get")
     if apt is None:

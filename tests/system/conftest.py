@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
+from tests.helpers import slurm as slurms
 from tests.helpers.browser_tab import Tab
+from tests.helpers.slurm import Slurm
 from tests.helpers.system_packages import chromium
 
 
@@ -37,3 +39,24 @@ def tab(browser: Chrome) -> Iterator[Tab]:
     opened.reset()
     yield opened
     assert opened.console() == []
+
+
+@pytest.fixture(scope="session")
+def _slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    if reason := slurms.missing():
+        pytest.skip(reason)
+    made = slurms.made(tmp_path_factory.mktemp("slurm"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture
+def slurm(_slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    """Two idle nodes, n1 with two GPUs; one Slurm for all tests."""
+    for name, value in _slurm.variables.items():
+        monkeypatch.setenv(name, value)
+    yield _slurm
+    _slurm.clear()

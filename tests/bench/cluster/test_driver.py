@@ -259,6 +259,41 @@ def test_jobs_in_the_queue_are_waited_for_and_taken_off_it_at_the_end(
     assert engine.ended == ["1_0"]
 
 
+def test_why_workers_wait_is_said_once_where_it_is_unusual(
+    study: Path, engine: FakeScheduler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = joined(study, [{}] * 2)
+    engine.held, engine.waits_for = True, "Fake: PartitionTimeLimit"
+    follow = Driver(jobs, engine, 2)
+    polls = itertools.count()
+    engine.pause_s = 0.0
+    states = engine.states
+    engine.states = lambda jobs: (next(polls), states(jobs))[1]  # type: ignore[method-assign]
+    interrupted(follow, lambda: next(polls) > 20)
+    sentence = (
+        "2 workers wait in the queue, Fake: PartitionTimeLimit; fakecancel 1_0 1_1 ends them\n"
+    )
+    assert capsys.readouterr().out.count(sentence) == 1
+
+
+def test_ctrl_c_while_workers_are_submitted_leaves_none_unknown(
+    study: Path, engine: FakeScheduler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = joined(study, [{}])
+    engine.held = True
+    submit = engine.submit
+
+    def interrupted_submit(folder: Folder, count: int) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return submit(folder, count)
+
+    engine.submit = interrupted_submit  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        list(Driver(jobs, engine, 1).finished())
+    assert list(submissions.jobs(jobs)) == ["1_0"]
+    assert "fakecancel 1_0 ends them" in capsys.readouterr().out
+
+
 def test_of_two_drivers_one_submits_and_both_see_all(study: Path, engine: FakeScheduler) -> None:
     requests: Requests = [{"seconds": 0.05}] * 12
     found: list[list[str]] = []

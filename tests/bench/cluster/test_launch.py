@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import tomllib
 from collections.abc import Callable
@@ -184,7 +186,54 @@ def test_options_of_slurm_reach_submitit() -> None:
     assert any("SRUN_CPUS_PER_TASK" in line for line in named["slurm_setup"])
 
 
-SQUEUE = "12_0 RUNNING\n12_1 PENDING\n12_2 NODE_FAIL\n"
+@pytest.mark.parametrize(
+    ("options", "further"),
+    [
+        ({}, {"requeue": True}),
+        ({"reservation": "r1"}, {"reservation": "r1", "requeue": True}),
+        ({"no-requeue": True}, {"no-requeue": True}),
+    ],
+)
+def test_jobs_may_be_requeued_unless_the_user_says_no(
+    options: dict[str, Any], further: dict[str, Any]
+) -> None:
+    named = slurm.parameters({"additional_parameters": options})
+    assert named["slurm_additional_parameters"] == further
+
+
+def test_an_option_that_is_false_is_left_out() -> None:
+    assert "slurm_exclusive" not in slurm.parameters({"exclusive": False})
+    assert slurm.parameters({"exclusive": True})["slurm_exclusive"] is True
+
+
+def test_ctrl_c_does_not_end_sbatch() -> None:
+    with slurm._without_ctrl_c():
+        subprocess.run(["sh", "-c", "kill -INT $$"], check=True)
+    ended = subprocess.run(["sh", "-c", "kill -INT $$"])
+    assert ended.returncode == -signal.SIGINT
+
+
+def test_within_a_job_workers_are_submitted_without_its_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    monkeypatch.setenv("SLURM_CPU_BIND", "mask_cpu:0x1")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with slurm._outside_of_jobs():
+        assert "SLURM_CPU_BIND" in os.environ  # the user has set it
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with slurm._outside_of_jobs():
+        assert {name for name in os.environ if name.startswith("SLURM")} == {"SLURM_CONF"}
+    assert os.environ["SLURM_CPU_BIND"] == "mask_cpu:0x1"
+
+
+SQUEUE = """
+12_0 RUNNING None
+12_1 PENDING Priority
+12_2 NODE_FAIL NonZeroExitCode
+12_4 PENDING PartitionTimeLimit
+12_5 PENDING (launch failed requeued held)
+"""
 
 
 def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +245,12 @@ def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
         return answer if command[0] == "squeue" else None
 
     monkeypatch.setattr(slurm, "_run", run)
-    found = slurm.Slurm({}).states(dict.fromkeys(("12_0", "12_1", "12_2", "12_3")))
-    assert [state.kind for state in found.values()] == [RUNNING, PENDING, GONE, GONE]
+    found = slurm.Slurm({}).states(dict.fromkeys(f"12_{number}" for number in range(6)))
+    kinds = [RUNNING, PENDING, GONE, GONE, PENDING, PENDING]
+    assert [state.kind for state in found.values()] == kinds
+    assert found["12_1"].reason is None
+    assert found["12_4"].reason == "Slurm: PartitionTimeLimit"
+    assert found["12_5"].reason == "Slurm: (launch failed requeued held)"
     assert found["12_2"].reason == "Slurm: NODE_FAIL"
     assert found["12_3"].reason == "Slurm does not know its job any more"
     assert asked[0][-1] == "12"
