@@ -14,6 +14,7 @@ import pandas as pd
 
 from modescope.analysis.filters.selection import Selection, select
 from modescope.analysis.filters.syntax import EXAMPLE
+from modescope.analysis.load.remote import Folder, located
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         return known
 
     def check_surplus(
-        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Folder]
     ) -> None:
         """UsageError if any argument was not understood, beside these that were."""
         options = [one for one in surplus if one.startswith("-")]
@@ -65,13 +66,14 @@ def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
     """A parser of the class `kind` with the argument for the study's folder."""
     result = kind(prog=program(module), description=doc)
     result.add_argument(
-        "study", nargs="?", type=Path, default=Path("results/main"),
-        help="folder of a study (default: %(default)s)",
+        "study", nargs="?", type=located, default=Path("results/main"),
+        help="folder of a study, or an address of one such as s3://bucket/results/main (default: "
+        "%(default)s)",
     )  # fmt: skip
     return result
 
 
-def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
+def study(folder: Folder) -> tuple[pd.DataFrame, dict[str, str]]:
     """The derived table of a study, and the reason for each file that was left out.
 
     UsageError if no run could be read.
@@ -79,7 +81,7 @@ def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     runs = read(folder)
     if runs.table.empty:
         raise UsageError(
-            f"no run could be read in {folder}/runs; measure one with `{runner()} study=NAME`"
+            f"no run could be read in {folder}/runs or {folder}/compact; measure one with `{runner()} study=NAME`"
         )
     return derive(latest(runs.table)), runs.left_out
 

@@ -6,7 +6,6 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -38,7 +37,7 @@ class _Parser(cli.Parser):
     """Reads the options of a table."""
 
     def check_surplus(
-        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Folder]
     ) -> None:
         """Recognises the precision of --against, which the shell has split from its mode."""
         split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
@@ -65,7 +64,7 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     return "\n".join(lines)
 
 
-def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
+def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
@@ -109,7 +108,7 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
     )
 
 
-def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
+def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Folder | None = None) -> str:
     """`text` of the most important derived rows: at most MOST_ROWS rows and `limit` lines.
 
     Failures come first, then the fastest, then skipped rows; the last line says how to see the

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from modescope.analysis.compact import loose, lock, small_parts
+from modescope.analysis.compact import lock, loose, small_parts
 from modescope.analysis.compact.loose import Loose
 from modescope.analysis.compact.part_file import sorted_places
 from modescope.analysis.load import parts

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from modescope.analysis.compact.part_file import GROUP_ROWS, part
 from modescope.analysis.load import cache, files, parts
@@ -36,25 +38,24 @@ class Written:
 
 
 def into_part(folder: Path, runs: Path, todo: Sequence[Loose]) -> Written:
-    """Writes the first files of `todo` that have one schema into one part of `folder`."""
+    """Writes the first files of `todo` that have one schema and version into one part of `folder`."""
     done = Written()
     first = next(_readable(runs, todo[:1], done), None)
     if first is None:
         done.later += todo[1:]
         return done
-    schema = first[1].schema.remove_metadata()
+    schema, footer = first[1].schema.remove_metadata(), _footer(first[1])
     whole = pa.schema([*schema, *parts.STATISTICS])
-    with part(folder, whole, _footer(first[1])) as (path, add):
+    with part(folder, whole, footer) as (path, add):
         for start in range(0, len(todo), GROUP_ROWS):
             chosen, of_schema = todo[start : start + GROUP_ROWS], []
             for one, table in _readable(runs, chosen, done):
-                if not table.schema.remove_metadata().equals(schema):
-                    done.later.append(one)
-                elif len(done.inside) == parts.MOST_ROWS:
-                    done.later.append(one)
-                else:
+                alike = table.schema.remove_metadata() == schema and _footer(table) == footer
+                if alike and len(done.inside) < parts.MOST_ROWS:
                     done.inside.append(one)
                     of_schema.append((one, table))
+                else:
+                    done.later.append(one)
             if of_schema:
                 add(_joined(of_schema, whole))
             if len(done.inside) == parts.MOST_ROWS:
@@ -64,7 +65,9 @@ def into_part(folder: Path, runs: Path, todo: Sequence[Loose]) -> Written:
     return done
 
 
-def _readable(runs: Path, chosen: Sequence[Loose], done: Written) -> Iterator[tuple[Loose, pa.Table]]:
+def _readable(
+    runs: Path, chosen: Sequence[Loose], done: Written
+) -> Iterator[tuple[Loose, pa.Table]]:
     """The tables of these files as they were written; what is no run any more fails."""
     for one in chosen:
         try:
@@ -74,7 +77,9 @@ def _readable(runs: Path, chosen: Sequence[Loose], done: Written) -> Iterator[tu
             continue
         ours = [name for name in table.column_names if name in parts.STATISTICS.names]
         if ours or table.num_rows != 1 or table["run_id"][0].as_py() != one.run_id:
-            done.failed[one.file.name] = f"has unknown columns {', '.join(ours)}" if ours else "changed"
+            done.failed[one.file.name] = (
+                f"has unknown columns {', '.join(ours)}" if ours else "changed"
+            )
             continue
         yield one, table
 
@@ -107,25 +112,36 @@ def remove(runs: Path, listed: Sequence[RunFile]) -> None:
 def same_as_in_parts(
     runs: Path, named: Mapping[str, str], paths: Sequence[Path]
 ) -> tuple[set[str], set[str]]:
-    """Of files (name -> run_id): those whose run is in a part as it is here, and those that differ.
+    """Of files (name -> run_id): those whose run is in a part as it is here, and all others.
 
-    Raises what `load.parts.opened` raises.
+    Row groups that cannot be read have no equal run.
     """
     wanted: dict[str, list[str]] = {}
     for name, run_id in named.items():
         wanted.setdefault(run_id, []).append(name)
     same: set[str] = set()
     for path in paths:
-        with parts.opened(path) as file:
+        with suppress(OSError, ValueError, pa.ArrowException), parts.opened(path) as file:
             for group in range(file.num_row_groups):
-                ids = file.read_row_group(group, columns=["run_id"])["run_id"].to_pylist()
-                places = [place for place, run_id in enumerate(ids) if run_id in wanted]
-                rows = file.read_row_group(group, use_threads=False) if places else None
-                for place in places:
-                    assert rows is not None
-                    row = rows.slice(place, 1)
-                    same |= {one for one in wanted[ids[place]] if _is_same(runs / one, row)}
+                same |= _same(runs, wanted, file, group)
     return same, {*named} - same
+
+
+def _same(
+    runs: Path, wanted: Mapping[str, Sequence[str]], file: pq.ParquetFile, group: int
+) -> set[str]:
+    """Those of the files `wanted` (run_id -> names) that are equal to a row of this row group."""
+    ids = file.read_row_group(group, columns=["run_id"])["run_id"].to_pylist()
+    places = [place for place, run_id in enumerate(ids) if run_id in wanted]
+    if not places:
+        return set()
+    rows = file.read_row_group(group, use_threads=False)
+    return {
+        name
+        for place in places
+        for name in wanted[ids[place]]
+        if _is_same(runs / name, rows.slice(place, 1))
+    }
 
 
 def _is_same(path: Path, row: pa.Table) -> bool:

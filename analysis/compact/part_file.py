@@ -53,7 +53,9 @@ def part(folder: Path, schema: pa.Schema, footer: dict[bytes, bytes]) -> Iterato
                 ids.extend(rows["run_id"].to_pylist())
 
             yield path, add
-            writer.add_key_value_metadata({key.decode(): text.decode() for key, text in footer.items()})
+            writer.add_key_value_metadata(
+                {key.decode(): text.decode() for key, text in footer.items()}
+            )
         if ids:
             _verify(partial, ids)
         else:
@@ -73,15 +75,20 @@ def _format(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
+def read_ids(path: Path) -> list[str]:
+    """The runs of a part, of which every page is read. Raises what `load.parts.opened` raises."""
+    with parts.opened(path) as file:
+        return [
+            run_id
+            for group in range(file.num_row_groups)
+            for run_id in file.read_row_group(group, use_threads=False)["run_id"].to_pylist()
+        ]
+
+
 def _verify(path: Path, ids: Iterable[str]) -> None:
     """Reads every page again, whose checksums are verified. Raises OSError."""
     try:
-        with parts.opened(path) as file:
-            read = [
-                run_id
-                for group in range(file.num_row_groups)
-                for run_id in file.read_row_group(group, use_threads=False)["run_id"].to_pylist()
-            ]
+        read = read_ids(path)
     except (pa.ArrowException, ValueError) as error:
         raise OSError(f"{path} cannot be read back: {error}") from None
     if read != list(ids):

@@ -10,7 +10,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from modescope.analysis.compact.part_file import GROUP_ROWS, SORTED_BY, part, sorted_places
+from modescope.analysis.compact.part_file import (
+    GROUP_ROWS,
+    SORTED_BY,
+    part,
+    read_ids,
+    sorted_places,
+)
 from modescope.analysis.load import parts
 from modescope.bench.records import sources
 
@@ -35,7 +41,7 @@ def merge(folder: Path, is_alone: bool) -> int:
     """
     merged = 0
     for alike in _alike(folder):
-        if len(chosen := _worth_merging(alike)) > 1:
+        if len(chosen := list(filter(_is_whole, _worth_merging(alike)))) > 1:
             _merge(folder, chosen)
             merged += len(chosen)
     if is_alone:
@@ -56,6 +62,15 @@ def _alike(folder: Path) -> list[list[tuple[int, Path]]]:
         if rows < SMALL:
             groups.setdefault(key, []).append((rows, path))
     return list(groups.values())
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether every page of a part can be read; a damaged one stays as it is."""
+    try:
+        read_ids(path)
+    except (OSError, ValueError, pa.ArrowException):
+        return False
+    return True
 
 
 def _footer(file: pq.ParquetFile) -> dict[bytes, bytes]:

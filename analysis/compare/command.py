@@ -57,8 +57,12 @@ def _parser() -> _Parser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("old", metavar="OLD", type=Path, help="folder of the earlier study")
-    parser.add_argument("new", metavar="NEW", type=Path, help="folder of the later study")
+    parser.add_argument(
+        "old", metavar="OLD", type=cli.located, help="folder or address of the earlier study"
+    )
+    parser.add_argument(
+        "new", metavar="NEW", type=cli.located, help="folder or address of the later study"
+    )
     parser.add_argument(
         "--gate", metavar="NAMES", action="append",
         help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "

@@ -49,7 +49,9 @@ def once(loose: pa.Table, parts: Sequence[pa.Table]) -> Read:
     if repeated:
         loose = loose.filter(pa.array([name not in repeated for name in files]))
     inside = [part.append_column(FILE, pa.nulls(part.num_rows, pa.string())) for part in parts]
-    whole = pa.concat_tables([*inside, loose.select([*inside[0].column_names])]) if inside else loose
+    whole = (
+        pa.concat_tables([*inside, loose.select([*inside[0].column_names])]) if inside else loose
+    )
     if not inside:
         return whole, repeated
     again = pd.Index(whole["run_id"].to_numpy()).duplicated()
@@ -77,5 +79,3 @@ def copies(named: Iterable[tuple[str, str]]) -> dict[str, str]:
             first = f"{run_id}.parquet" if f"{run_id}.parquet" in names else names[0]
             repeated |= {name: f"is a copy of {first}" for name in names if name != first}
     return repeated
-
-

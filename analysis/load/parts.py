@@ -7,10 +7,11 @@ reads them; else they are computed anew, and cached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import partial
-from typing import Any, Iterator
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from modescope.analysis.load.listing import RunFile
 from modescope.analysis.load.migrations import migrated
 from modescope.analysis.load.parallel import progress, spread
 from modescope.analysis.load.remote import Folder, RemotePath, first_line
+from modescope.bench.records import sources
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.results import SCHEMA_VERSION
 
@@ -52,7 +54,7 @@ def opened(path: Folder) -> Iterator[pq.ParquetFile]:
     """
     source = path.open() if isinstance(path, RemotePath) else str(path)
     with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=True) as file:
-        if not files.IDENTITY <= set(file.schema_arrow.names):
+        if not set(file.schema_arrow.names) >= files.IDENTITY:
             raise ValueError("is not a part of a study")
         yield file
 
@@ -60,8 +62,10 @@ def opened(path: Folder) -> Iterator[pq.ParquetFile]:
 def why_not(error: Exception) -> str:
     """Why a part was left out, as a clause."""
     text = first_line(error)
-    return text if isinstance(error, ValueError) and text.startswith("is ") else (
-        f"cannot be read ({text})"
+    return (
+        text
+        if isinstance(error, ValueError) and text.startswith("is ")
+        else (f"cannot be read ({text})")
     )
 
 
@@ -124,6 +128,16 @@ def with_samples(path: Folder) -> pa.Table:
     """Every run of a part in the columns of SCHEMA. Raises what `opened` raises."""
     with opened(path) as file:
         return _migrated(file.read(use_threads=False))
+
+
+def holders(folder: Folder) -> dict[str, str]:
+    """The name of the part that holds a run, for each run of a local study that is in one."""
+    found: dict[str, str] = {}
+    for path in sources.parts(folder) if isinstance(folder, Path) else ():
+        with suppress(OSError, ValueError, pa.ArrowException), opened(path) as file:
+            ids = file.read(columns=["run_id"], use_threads=False)["run_id"].to_pylist()
+            found |= dict.fromkeys(ids, path.name)
+    return found
 
 
 def _migrated(table: pa.Table) -> pa.Table:

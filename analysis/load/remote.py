@@ -40,6 +40,11 @@ class RemotePath:
         """The last part of the path."""
         return PurePosixPath(str(self)).name
 
+    @property
+    def scheme(self) -> str:
+        """What stands before ://."""
+        return self.address.partition(MARK)[0]
+
     def resolve(self) -> RemotePath:
         """Itself: an address is absolute."""
         return self

@@ -47,7 +47,9 @@ def _parser() -> _Parser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sets", metavar="SET", nargs="*", type=Path, help="folder of a study")
+    parser.add_argument(
+        "sets", metavar="SET", nargs="*", type=cli.located, help="folder of a study"
+    )
     parser.add_argument(
         "--margin", metavar="P", default="1%",
         help="step that nobody minds (default: 1%%)",
