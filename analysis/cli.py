@@ -79,11 +79,11 @@ def study(folder: Folder) -> tuple[pd.DataFrame, dict[str, str]]:
     UsageError if no run could be read.
     """
     runs = read(folder)
-    if runs.table.empty:
+    if not runs.stored.num_rows:
         raise UsageError(
             f"no run could be read in {folder}/runs or {folder}/compact; measure one with `{runner()} study=NAME`"
         )
-    return derive(latest(runs.table)), runs.left_out
+    return derive(latest(runs.encoded)), runs.left_out
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

@@ -7,15 +7,18 @@ reads them; else they are computed anew, and cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from modescope.analysis.format import phrases
 from modescope.analysis.load import cache, files, run_stats
@@ -46,14 +49,16 @@ CACHED = pa.schema([*SCALARS, *STATISTICS])
 
 
 @contextmanager
-def opened(path: Folder) -> Iterator[pq.ParquetFile]:
-    """A part, whose pages are verified when they are read.
+def opened(path: Folder, coded: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
+    """A part, whose pages are verified when they are read; `coded` are read as dictionaries.
 
     Raises FileNotFoundError if it is gone, OSError, ArrowException or ValueError if it cannot be
     read as a part.
     """
     source = path.open() if isinstance(path, RemotePath) else str(path)
-    with pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=True) as file:
+    with pq.ParquetFile(
+        source, page_checksum_verification=True, pre_buffer=True, read_dictionary=[*coded]
+    ) as file:
         if not set(file.schema_arrow.names) >= files.IDENTITY:
             raise ValueError("is not a part of a study")
         yield file
@@ -128,6 +133,54 @@ def with_samples(path: Folder) -> pa.Table:
     """Every run of a part in the columns of SCHEMA. Raises what `opened` raises."""
     with opened(path) as file:
         return _migrated(file.read(use_threads=False))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The key columns of a part's runs, and a function that reads the runs of a mask."""
+
+    keys: pa.Table
+    rows: Callable[[NDArray[np.bool_]], pa.Table]  # in the columns CACHED
+
+
+def columns(path: Folder, listed: RunFile, names: Sequence[str], coded: Collection[str]) -> Columns:
+    """A part by columns; `coded` are dictionaries. Raises what `opened` raises."""
+    with opened(path, coded) as file:
+        if has_statistics(file):
+            here = set(file.schema_arrow.names)
+            table = file.read(columns=[name for name in names if name in here], use_threads=False)
+            return Columns(_keys(table, names, coded), partial(_rows, path))
+    return of_table(with_statistics(path, listed), names, coded)
+
+
+def of_table(table: pa.Table, names: Sequence[str], coded: Collection[str]) -> Columns:
+    """A table in the columns CACHED as a part."""
+    return Columns(_keys(table, names, coded), lambda mask: table.filter(pa.array(mask)))
+
+
+def _keys(table: pa.Table, names: Sequence[str], coded: Collection[str]) -> pa.Table:
+    found = {}
+    for name in names:
+        kind = CACHED.field(name).type
+        there = name in table.column_names
+        values = table[name] if there else pa.chunked_array([pa.nulls(len(table), kind)])
+        if name in coded:
+            kind = pa.dictionary(pa.int32(), kind)
+            values = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        found[name] = values.cast(kind)
+    return pa.table(found)
+
+
+def _rows(path: Folder, mask: NDArray[np.bool_]) -> pa.Table:
+    """The runs of a part where `mask` is true, from those row groups that have any."""
+    tables, start = [], 0
+    with opened(path) as file:
+        for group in range(file.num_row_groups):
+            mine = mask[start : start + file.metadata.row_group(group).num_rows]
+            start += len(mine)
+            if mine.any():
+                tables.append(stored(file, [group]).filter(pa.array(mine)))
+    return pa.concat_tables(tables)
 
 
 def holders(folder: Folder) -> dict[str, str]:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pandas as pd
 import pyarrow as pa
@@ -38,8 +38,21 @@ class Runs:
     Files are named as in runs/; parts as compact/part-...
     """
 
-    table: pd.DataFrame
+    stored: pa.Table  # with encoded statistics, in no order
     left_out: dict[str, str]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The runs in order of their start, with their statistics (`run_stats.with_statistics`)."""
+        return in_order(run_stats.decoded(self.stored))
+
+    @property
+    def encoded(self) -> pd.DataFrame:
+        """The same in no order, with a column for each number of a statistic: of many runs.
+
+        `metrics.registry.derive` takes both.
+        """
+        return run_stats.frame(self.stored)
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -51,7 +64,7 @@ def read(study_folder: str | Folder) -> Runs:
     folder = located(study_folder)
     whole, left_out = unmoved(folder, lambda found: _read_all(folder, found))
     warn(folder, left_out)
-    return Runs(in_order(run_stats.decoded(whole)), left_out)
+    return Runs(whole, left_out)
 
 
 def _read_all(folder: Folder, found: Listing) -> Read:
@@ -63,7 +76,7 @@ def _read_all(folder: Folder, found: Listing) -> Read:
         except (OSError, ValueError, pa.ArrowException) as error:
             left_out[f"{COMPACT}/{part.name}"] = parts.why_not(error)
     whole, repeated = once(loose, inside)
-    return whole.combine_chunks(), left_out | repeated
+    return whole, left_out | repeated
 
 
 def loose_runs(folder: Folder, existing: Sequence[RunFile]) -> Read:

@@ -9,11 +9,11 @@ and a line of `analysis.load.run_stats.STATISTICS`, and here a line with `part("
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis.causes import finding
+from modescope.analysis.load.remote import Folder
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
@@ -44,9 +44,9 @@ _SHARED: dict[str, tuple[str, Formula]] = {
 }
 
 
-def derived(study_folder: str | Path) -> pd.DataFrame:
+def derived(study_folder: str | Folder) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
-    return derive(latest(read(study_folder).table))
+    return derive(latest(read(study_folder).encoded))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:

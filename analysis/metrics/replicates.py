@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from modescope.analysis.load import combining
+from modescope.analysis.load.combining import Cases, values_of
 from modescope.analysis.load.run_stats import ESTIMATES
 from modescope.analysis.rows import identity, select
 from modescope.bench.stats import estimates as stats
@@ -43,16 +45,15 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     shown = table.iloc[_least_trusted_first(table)].drop_duplicates(case).sort_index()
     members = table.groupby(case, sort=False, dropna=False).ngroup()
     places: dict[int, list[int]] = {}
-    for place, group in enumerate(members):
+    for place, group in enumerate(members.tolist()):
         places.setdefault(group, []).append(place)
-    needed = (*ESTIMATES, "_rounds", "_flags", "_ok", "run_id")
-    columns_of_all = {name: table[name].tolist() for name in needed}
-    cases = [_combined(columns_of_all, places[members[place]]) for place in shown.index]
+    cases = [places[group] for group in members.to_numpy()[shown.index].tolist()]
     columns = {
-        name: select.per_row(shown, (one[name] for one in cases), dtype)
-        for name, dtype in _COMBINED.items()
+        name: select.per_row(shown, values, _COMBINED[name])
+        for name, values in _combined(table, cases).items()
     }
-    stored = shown.drop(columns=["_ok", *columns], errors="ignore")
+    encoded = [name for name in shown if str(name).startswith("_") and "." in str(name)]
+    stored = shown.drop(columns=["_ok", *encoded, *columns], errors="ignore")
     table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
     return table.assign(apart=identity.apart(table))
 
@@ -82,19 +83,28 @@ def _least_trusted_first(table: pd.DataFrame) -> list[int]:
     return order.sort_values(keys, ascending=ascending, kind="stable")["_place"].tolist()
 
 
-def _combined(columns: dict[str, list[Any]], case: Sequence[int]) -> dict[str, Any]:
-    """The combined statistics of the processes of one case; null if none is ok."""
-    of_case = {name: [values[place] for place in case] for name, values in columns.items()}
-    values = {name: [one.value for one in of_case[name] if one is not None] for name in SPREADS}
-    counts = [count for count in of_case["_rounds"] if count is not None]
-    ok = sum(of_case["_ok"])
+def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+    """The columns of _COMBINED for cases, given as the positions of their processes."""
+    flags, ids = table["_flags"].tolist(), table["run_id"].tolist()
+    ok = table["_ok"].tolist()
+    rounds = [None if pd.isna(count) else count for count in table["_rounds"].tolist()]
+    values = {name: values_of(table, name) for name in SPREADS}
+    known = {
+        name: [[of[place] for place in case if of[place] is not None] for case in cases]
+        for name, of in values.items()
+    }
+    counts = ([rounds[place] for place in case if rounds[place] is not None] for case in cases)
+    good = [sum(ok[place] for place in case) for case in cases]
     return {
-        **{name: stats.combine(of_case[name]) for name in ESTIMATES},
-        "_flags": list(dict.fromkeys(chain.from_iterable(of_case["_flags"]))),
-        **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
-        "_rounds": min(counts, default=None),
-        "replicates": ok,
-        "speedup_processes": len(values["_ratio"]),
-        "replicates_not_ok": len(case) - ok,
-        "process_run_ids": ";".join(of_case["run_id"]),
+        **{name: combining.combined(table, name, Cases(cases)) for name in ESTIMATES},
+        "_flags": [
+            list(dict.fromkeys(chain.from_iterable(flags[place] for place in case)))
+            for case in cases
+        ],
+        **{f"{name}_spread": list(map(stats.relative_spread, known[name])) for name in SPREADS},
+        "_rounds": [min(each, default=None) for each in counts],
+        "replicates": good,
+        "speedup_processes": list(map(len, known["_ratio"])),
+        "replicates_not_ok": [len(case) - of for case, of in zip(cases, good, strict=True)],
+        "process_run_ids": [";".join(ids[place] for place in case) for case in cases],
     }

@@ -40,33 +40,49 @@ ADDED = {
     "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
 }
 
+# The columns that `latest` reads.
+_TO_CHOOSE = (
+    "run_id", "started_at", "status", "budget_rank", "replicate", "environment", "environment_id",
+    "device", "model", *STEP, "model_source_id", "case_id", "compile_cache",
+)  # fmt: skip
+
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
 
+    The column environment is kept where `runs` are only a part of a study and have it.
+
     The newest run is used even if it failed and an older one did not; a smoke run never replaces
     one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
     """
-    runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
-    runs = runs.assign(environment=_environment_letter(runs))
+    if not runs.index.equals(pd.RangeIndex(len(runs))):
+        runs = runs.reset_index(drop=True)
+    whole, needed = runs, [name for name in _TO_CHOOSE if name in runs]
+    runs = runs[needed].sort_values(["started_at", "run_id"])  # few of the columns: it is copied
+    if "environment" not in runs:
+        runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
     process = [*CASE, "replicate"]
     for preferred in (runs["status"] != "skipped", runs["budget_rank"] != 0):
         wanted = preferred[runs.index]
         keys = [runs[name] for name in process]
-        runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
+        if not wanted.all():
+            runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
     times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
-    runs = runs.assign(measured_times=times)
-    return runs.drop_duplicates(process, keep="last").reset_index(drop=True)
+    kept = runs.assign(measured_times=times).drop_duplicates(process, keep="last")
+    added = {name: kept[name] for name in ADDED}
+    chosen: pd.DataFrame = whole.iloc[kept.index.to_numpy()].assign(**added)
+    return chosen.reset_index(drop=True)
 
 
-def _environment_letter(runs: pd.DataFrame) -> pd.Series:
-    """Environments in order of appearance as A, B, ..., Z, E27, E28, ...
+def environment_letters(runs: pd.DataFrame) -> pd.Series:
+    """The environment of each of `runs`, which are in the order of their start.
 
-    A number follows if the source of a row's model is not the first one in that environment.
+    Environments are named in order of appearance as A, B, ..., Z, E27, E28, ... A number follows if the source of a row's model is not the first one in that environment.
     """
     codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
-    letters = pd.Series([_letter(int(code)) for code in codes], index=runs.index, dtype="str")
+    names = {code: letter(code) for code in set(codes.tolist())}
+    letters = pd.Series(codes, index=runs.index).map(names).astype("str")
     work = [letters, *(runs[name] for name in ("model", *STEP))]  # a loss also has a source
     sources = _filled(runs["model_source_id"], work).groupby(work, dropna=False)
     version = sources.transform(lambda ids: pd.factorize(ids)[0]).astype("int64") + 1
@@ -78,7 +94,7 @@ def _filled(ids: pd.Series, by: list[pd.Series]) -> pd.Series:
     return ids.groupby(by, dropna=False).transform(lambda among: among.ffill().bfill())
 
 
-def _letter(code: int) -> str:
+def letter(code: int) -> str:
     """The letter of an environment; `?` if it was never read."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
