@@ -16,8 +16,7 @@ from modescope.analysis.filters.selection import Selection, select
 from modescope.analysis.filters.syntax import EXAMPLE
 from modescope.analysis.load.remote import Folder, located
 from modescope.analysis.load.study import read
-from modescope.analysis.metrics.registry import derive
-from modescope.analysis.rows.select import latest
+from modescope.analysis.metrics.registry import of_runs
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program, runner
 
@@ -83,7 +82,7 @@ def study(folder: Folder) -> tuple[pd.DataFrame, dict[str, str]]:
         raise UsageError(
             f"no run could be read in {folder}/runs or {folder}/compact; measure one with `{runner()} study=NAME`"
         )
-    return derive(latest(runs.encoded)), runs.left_out
+    return of_runs(runs.encoded), runs.left_out
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:

@@ -61,9 +61,20 @@ def _combined(values: Numbers, lows: Numbers, highs: Numbers) -> list[Estimate |
     if values.shape[1] == 1:
         columns = (values[:, 0].tolist(), lows[:, 0].tolist(), highs[:, 0].tolist())
         return [estimate(*one) for one in zip(*columns, strict=True)]
-    whole = (values > 0) & ~np.isnan(lows) & ~np.isnan(highs)  # false for an unknown value
-    if values.shape[1] == 2 or not whole.all():
-        return [_of_one(*one) for one in zip(values, lows, highs, strict=True)]
+    positive = (values > 0) & ~np.isnan(lows) & ~np.isnan(highs)  # not for an unknown value
+    whole = positive.all(axis=1) & (values.shape[1] > 2)
+    found: list[Estimate | None] = [None] * len(values)
+    for place in np.flatnonzero(~whole & ~np.isnan(values).all(axis=1)).tolist():
+        found[place] = _of_one(values[place], lows[place], highs[place])
+    for place, one in zip(np.flatnonzero(whole).tolist(), _of_many(values[whole]), strict=True):
+        found[place] = one
+    return found
+
+
+def _of_many(values: Numbers) -> list[Estimate]:
+    """The estimates of cases whose three or more runs all have positive values and intervals."""
+    if not len(values):
+        return []
     logs, runs = np.log(values), values.shape[1]
     middles, errors = logs.mean(axis=1), logs.std(axis=1, ddof=1) / math.sqrt(runs)
     widths = estimates.student_quantile(runs - 1, ALPHA) * errors

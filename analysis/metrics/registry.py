@@ -17,9 +17,9 @@ from modescope.analysis.load.remote import Folder
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined
+from modescope.analysis.metrics.replicates import combined, of_newest
 from modescope.analysis.rows import profiler_agreement, roofline
-from modescope.analysis.rows.select import latest
+from modescope.analysis.rows.select import newest
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,12 @@ _SHARED: dict[str, tuple[str, Formula]] = {
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
-    return derive(latest(read(study_folder).encoded))
+    return of_runs(read(study_folder).encoded)
+
+
+def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row per case and environment of all runs of a study, or of whole works of it."""
+    return _derived(of_newest(runs, newest(runs)))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
@@ -55,7 +60,11 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     `processes` come from `load.study.read`, so they have the statistics of `load.run_stats`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
-    table = combined(processes)
+    return _derived(combined(processes))
+
+
+def _derived(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of cases with every metric."""
     for number, metric in enumerate(METRICS):
         if number % _MANY == 0:
             table = table.copy()  # defragmented, or pandas warns when many columns are added

@@ -40,23 +40,46 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
     `_latency_spread`, `_ratio_spread`.
     """
-    table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
+    return of_newest(processes, processes[[*select.ADDED]].reset_index(drop=True))
+
+
+def of_newest(runs: pd.DataFrame, newest: pd.DataFrame) -> pd.DataFrame:
+    """`combined` of all runs of a study and `select.newest` of them.
+
+    Of a hundred thousand rows it takes no more columns than it reads, which saves seconds.
+    """
+    places = newest.index.to_numpy()
+    needed = [name for name in runs if _is_read(str(name))]
+    table = runs[needed].iloc[places].reset_index(drop=True)
+    table = table.assign(**{name: newest[name].to_numpy() for name in select.ADDED})
+    table = table.assign(_ok=table["status"] == "ok")
     case = list(select.CASE)
-    shown = table.iloc[_least_trusted_first(table)].drop_duplicates(case).sort_index()
+    first = table.iloc[_least_trusted_first(table)].drop_duplicates(case).index.sort_values()
     members = table.groupby(case, sort=False, dropna=False).ngroup()
-    places: dict[int, list[int]] = {}
+    of_group: dict[int, list[int]] = {}
     for place, group in enumerate(members.tolist()):
-        places.setdefault(group, []).append(place)
-    cases = [places[group] for group in members.to_numpy()[shown.index].tolist()]
+        of_group.setdefault(group, []).append(place)
+    cases = [of_group[group] for group in members.to_numpy()[first].tolist()]
+    shown = runs.iloc[places[first]].reset_index(drop=True)
+    shown = shown.assign(**{name: table[name].iloc[first].to_numpy() for name in select.ADDED})
     columns = {
         name: select.per_row(shown, values, _COMBINED[name])
         for name, values in _combined(table, cases).items()
     }
     encoded = [name for name in shown if str(name).startswith("_") and "." in str(name)]
-    stored = shown.drop(columns=["_ok", *encoded, *columns], errors="ignore")
+    stored = shown.drop(columns=[*encoded, *columns], errors="ignore")
     table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
     return table.assign(apart=identity.apart(table))
 
+
+def _is_read(name: str) -> bool:
+    """Whether a column is read of each process, and not only of those that are shown."""
+    return name.partition(".")[0] in {*ESTIMATES, "_rounds", "_flags"} or name in _READ
+
+
+_READ = (
+    *select.CASE, "status", "run_id", "budget_rank", "replicate", "in_effect", "checked",
+)  # fmt: skip
 
 _COMBINED = {
     **dict.fromkeys((*ESTIMATES, "_flags"), "object"),

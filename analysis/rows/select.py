@@ -55,10 +55,15 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
     The newest run is used even if it failed and an older one did not; a smoke run never replaces
     one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
     """
-    if not runs.index.equals(pd.RangeIndex(len(runs))):
-        runs = runs.reset_index(drop=True)
-    whole, needed = runs, [name for name in _TO_CHOOSE if name in runs]
-    runs = runs[needed].sort_values(["started_at", "run_id"])  # few of the columns: it is copied
+    kept = newest(runs, among)
+    added = {name: kept[name].to_numpy() for name in ADDED}
+    return runs.iloc[kept.index.to_numpy()].reset_index(drop=True).assign(**added)
+
+
+def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
+    """The columns `ADDED` of the rows of `latest`, with the positions of these as the index."""
+    runs = runs[[name for name in _TO_CHOOSE if name in runs]].reset_index(drop=True)
+    runs = runs.sort_values(["started_at", "run_id"])
     if "environment" not in runs:
         runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
@@ -70,9 +75,7 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
             runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
     times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
     kept = runs.assign(measured_times=times).drop_duplicates(process, keep="last")
-    added = {name: kept[name] for name in ADDED}
-    chosen: pd.DataFrame = whole.iloc[kept.index.to_numpy()].assign(**added)
-    return chosen.reset_index(drop=True)
+    return kept[[*ADDED]]
 
 
 def environment_letters(runs: pd.DataFrame) -> pd.Series:
