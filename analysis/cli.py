@@ -12,13 +12,12 @@ from typing import NoReturn
 
 import pandas as pd
 
-from modescope.analysis.filters.selection import Selection, select
+from modescope.analysis.filters.selection import Selection
 from modescope.analysis.filters.syntax import EXAMPLE
 from modescope.analysis.load.remote import Folder, located
-from modescope.analysis.load.study import read
-from modescope.analysis.metrics.registry import of_runs
+from modescope.analysis.works import Table
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program, runner
+from modescope.bench.records.paths import program
 
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
@@ -72,19 +71,6 @@ def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
     return result
 
 
-def study(folder: Folder) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The derived table of a study, and the reason for each file that was left out.
-
-    UsageError if no run could be read.
-    """
-    runs = read(folder)
-    if not runs.stored.num_rows:
-        raise UsageError(
-            f"no run could be read in {folder}/runs or {folder}/compact; measure one with `{runner()} study=NAME`"
-        )
-    return of_runs(runs.encoded), runs.left_out
-
-
 def add_where(parser: argparse.ArgumentParser) -> None:
     """Adds --where, which chooses rows."""
     parser.add_argument(
@@ -96,12 +82,13 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def where(rows: pd.DataFrame, expression: str) -> Selection:
-    """The rows that match `expression` (`filters.selection.select`).
+def where(table: pd.DataFrame | Table, expression: str) -> Selection:
+    """The rows of `table` that match `expression` (`filters.selection.select`).
 
     Prints notes on its names and values to stderr.
     """
-    selection = select(rows, expression)
+    found = table if isinstance(table, Table) else Table(table, {}, len(table))
+    selection = found.where(expression)
     for note in selection.notes:
         print(f"note: {note}", file=sys.stderr)
     return selection

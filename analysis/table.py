@@ -6,14 +6,17 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
-from modescope.analysis import cli, terminal
+from modescope.analysis import cli, terminal, works
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.load import chosen
+from modescope.analysis.load.remote import Folder
 from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
 from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
@@ -23,6 +26,7 @@ from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.analysis.rows.select import ordered
+from modescope.analysis.works import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -74,6 +78,17 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
         lines += paragraph(f"{work}{row['cause_text']}")
     study = folder or f"results/{rows['study'].iloc[0]}"
     return "\n".join([f"why ({program('analysis.why')} {study})", *lines]) if lines else ""
+
+
+def not_all(found: Table) -> str:
+    """That only the first works are shown, and how to see others."""
+    return "\n".join(
+        paragraph(
+            f"the first {len(found.rows):,} of {found.total:,} rows, and what follows is about these "
+            "alone: choose others with --where, such as --where 'model == \"mlp\"', or see all with "
+            "--all or --csv"
+        )
+    )
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -181,6 +196,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compare with this mode instead of the baseline: inference_mode, or with a precision "
         "'compile bf16'; --csv adds its columns (against_...)",
     )  # fmt: skip
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"all rows of a study with more than {chosen.LARGE:,} runs, of which otherwise the "
+        f"first works are shown, {works.MOST_ROWS:,} rows or a few more",
+    )
     cli.add_where(parser)
     constraints.add_options(parser)
 
@@ -193,9 +214,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"--calls and --memory-limit change only the recommendation, which {silent} does "
                 f"not print; leave out either {silent} or them"
             )
-        rows, _ = cli.study(options.study)
-        rows = rows if options.against is None else against(rows, options.against)
-        selection = None if options.where is None else cli.where(rows, options.where)
+        shows_all = options.csv or options.all or options.where or options.against
+        found = works.table(options.study, options.where, first=not shows_all)
+        if options.against is not None:
+            found = replace(found, rows=against(found.rows, options.against))
+        rows = found.rows
+        selection = None if options.where is None else cli.where(found, options.where)
         rows = rows if selection is None else selection.rows
         if options.csv:
             sys.stdout.write(csv(rows))
@@ -204,7 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            above = "\n".join(filter(None, (text(rows), why(rows, options.study))))
+            rest = "" if found.is_whole or options.where else not_all(found)
+            above = "\n".join(filter(None, (text(rows), rest, why(rows, options.study))))
             print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

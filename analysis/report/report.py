@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis import cli
+from modescope.analysis import cli, works
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.figures.registry import FIGURES
@@ -42,10 +42,11 @@ def write(study: Folder, wanted: Wishes = ANYTHING, where: str | None = None) ->
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `where` is invalid or keeps no row, or if the report cannot be written.
     """
-    rows, unread = cli.study(study)
+    table = works.table(study, where)
+    rows, unread = table.rows, table.left_out
     causes = finding.of_table(rows)  # of the whole study, which rows are compared with
     if where is not None:
-        selection = cli.where(rows, where)
+        selection = cli.where(table, where)
         rows = selection.rows
         if rows.empty:
             raise UsageError(f"{selection.count}, so no report of {study} is written")

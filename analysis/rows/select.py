@@ -105,13 +105,13 @@ def letter(code: int) -> str:
 def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
     groups = rows.groupby(list(by), dropna=False, sort=False)
-    yield from (part for _, part in sorted(groups, key=lambda item: _natural(by, item[0])))
+    yield from (part for _, part in sorted(groups, key=lambda item: natural(by, item[0])))
 
 
 def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
     """`parts` for a list of rows; faster for many parts."""
     groups = grouped((values_of(row, by), row) for row in rows)
-    return [groups[values] for values in sorted(groups, key=lambda values: _natural(by, values))]
+    return [groups[values] for values in sorted(groups, key=lambda values: natural(by, values))]
 
 
 def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
@@ -125,8 +125,8 @@ def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -
     return column
 
 
-def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key: shapes by their numbers (batch 8 before batch 64), nulls last.
+def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key of the values of the columns `by`: shapes by their numbers (batch 8 before batch 64), nulls last.
 
     Training with fewer options comes first.
     """

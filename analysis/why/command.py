@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis import cli
+from modescope.analysis import cli, works
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.causes.verdicts import UNDECIDED, lead
@@ -56,10 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         options = parser.read(arguments)
-        rows, _ = cli.study(options.study)
+        table = works.table(options.study, options.where)
+        rows = table.rows
         found = finding.of_table(rows)  # of the whole study, which rows are compared with
         if options.where is not None:
-            selection = cli.where(rows, options.where)
+            selection = cli.where(table, options.where)
             rows = selection.rows
             if rows.empty:
                 print(selection.count)
