@@ -182,13 +182,13 @@ class Keys:
         """Whether `select.latest` keeps each run."""
         replicates = self.table["replicate"].to_numpy()
         processes = pd.Series(self.cases * (int(replicates.max(initial=0)) + 1) + replicates)
-        again = processes.duplicated(keep=False).to_numpy()
+        again = processes.duplicated(keep=False).to_numpy(copy=True)
         if again.any():
             names = ("started_at", "run_id", *select.CASE, "replicate", "status", "budget_rank")
             some = Keys(self.table.filter(pa.array(again)))
             frame = some.frame([name for name in names if name != "environment"])
-            frame = frame.assign(environment=self.letters[again], _place=np.flatnonzero(again))
-            again[select.latest(frame)["_place"]] = False
+            frame = frame.assign(environment=self.letters[again])
+            again[np.flatnonzero(again)[select.newest(frame).index]] = False
         return ~again
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from modescope.analysis import cli
+from modescope.analysis import cli, works
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.why.command import text
@@ -27,7 +27,7 @@ class Answer:
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
-    rows, _ = cli.study(study)
+    rows = works.table(study).rows
     causes = finding.of_table(rows)
     for situation in situations:
         selection = cli.where(rows, situation.row)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from modescope.analysis import cli
+from modescope.analysis import works
 from modescope.analysis.format import phrases
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
@@ -30,7 +30,7 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     """The part of the page from `FIRST` on."""
     complaints = [one for one in answers if isinstance(one.situation, Complaint)]
     others = [one for one in answers if isinstance(one.situation, Other)]
-    rows, _ = cli.study(study)
+    rows = works.table(study).rows
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
