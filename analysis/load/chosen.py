@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from modescope.analysis.load import keys, parts
 from modescope.analysis.load.keys import Keys
@@ -25,7 +26,7 @@ LARGE = 20_000
 PACE = "_environment_pace_s"
 """The column with the shortest pace of the run's environment in the whole study."""
 
-Choice = Callable[[Keys], np.ndarray]
+Choice = Callable[[Keys], NDArray[np.bool_]]
 """Which runs are wanted."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from modescope.analysis.rows import select
 from modescope.bench.records.parquet import SCHEMA
@@ -39,56 +40,76 @@ CODED = frozenset(
 )  # fmt: skip
 """Strings with few values."""
 
+Places = NDArray[np.int64]
+"""Positions of runs, or a number for each run."""
+
+
+@dataclass(frozen=True)
+class Codes:
+    """A column of texts as numbers: places in `values`; null is one more."""
+
+    numbers: Places
+    values: pa.Array
+
+    @property
+    def count(self) -> int:
+        """How many numbers there are."""
+        return len(self.values) + 1
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Whether each value is not null."""
+        known: NDArray[np.bool_] = self.numbers < len(self.values)
+        return known
+
 
 @dataclass(frozen=True)
 class Keys:
     """Key columns of all runs of a study, in no order."""
 
     table: pa.Table
-    _codes: dict[str, tuple[np.ndarray, list[object]]] = field(default_factory=dict)
+    _codes: dict[str, Codes] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def codes(self, name: str) -> tuple[np.ndarray, list[object]]:
-        """A number for each row's value of a column, and the values; null is the last of them."""
+    def codes(self, name: str) -> Codes:
+        """A column of texts as numbers."""
         if name not in self._codes:
             column = self.table[name]
-            if not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode()
-            whole = column.unify_dictionaries().combine_chunks()
-            if isinstance(whole, pa.ChunkedArray):  # without rows
+            if pa.types.is_dictionary(column.type):
+                whole = column.unify_dictionaries().combine_chunks()
+            else:
+                whole = column.combine_chunks().dictionary_encode()
+            if isinstance(whole, pa.ChunkedArray):  # how a column without rows is combined
                 whole = pa.array([], pa.string()).dictionary_encode()
-            values = [*whole.dictionary.to_pylist(), None]
-            self._codes[name] = (
-                whole.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False), values
-            )  # fmt: skip
+            unknown = len(whole.dictionary)
+            numbers = whole.indices.fill_null(unknown).to_numpy(zero_copy_only=False)
+            self._codes[name] = Codes(numbers, whole.dictionary)
         return self._codes[name]
 
-    def groups(self, names: Sequence[str]) -> np.ndarray:
+    def groups(self, names: Sequence[str]) -> Places:
         """A number for each row, equal where all these columns are."""
         found = np.zeros(len(self), np.int64)
         most = 1
         for name in names:
-            codes, values = self.codes(name)
-            if most * len(values) > 2**62:
-                found = np.unique(found, return_inverse=True)[1]
+            codes = self.codes(name)
+            if most * codes.count > 2**62:
+                found = pd.factorize(found)[0]
                 most = int(found.max(initial=0)) + 1
-            found, most = found * len(values) + codes, most * len(values)
+            found, most = found * codes.count + codes.numbers, most * codes.count
         return found
 
-    def distinct(self, names: Sequence[str]) -> tuple[pd.DataFrame, np.ndarray]:
+    def distinct(self, names: Sequence[str]) -> tuple[pd.DataFrame, Places]:
         """The distinct rows of these columns, and for each run the position of its own."""
-        _, first, inverse = np.unique(self.groups(names), return_index=True, return_inverse=True)
-        frame = pd.DataFrame({
-            name: pd.Series([values[at] for at in codes[first]], dtype=_dtype(name))
-            for name in names
-            for codes, values in (self.codes(name),)
-        })  # fmt: skip
-        return frame, inverse
+        places, groups = pd.factorize(self.groups(names))
+        first = np.full(len(groups), -1)
+        first[places[::-1]] = np.arange(len(places))[::-1]
+        frame = self.frame(names, self.table.take(pa.array(first)))
+        return frame, places
 
     @cached_property
-    def letters(self) -> np.ndarray:
+    def letters(self) -> NDArray[np.object_]:
         """The letter of each run's environment (`select.environment_letters`)."""
         found = self._letters_of_ids()
         if found is None:
@@ -97,39 +118,35 @@ class Keys:
             found = select.environment_letters(ordered).sort_index().to_numpy(dtype=object)
         return found
 
-    def _letters_of_ids(self) -> np.ndarray | None:
+    def _letters_of_ids(self) -> NDArray[np.object_] | None:
         """The letters if all environments are known, each with one source of each model.
 
         None where the order of all runs matters.
         """
-        ids, values = self.codes("environment_id")
-        sources, known = self.codes("model_source_id")
-        pairs = np.stack([self.groups(_SOURCED), sources])[:, sources < len(known) - 1]
-        pairs = np.unique(pairs, axis=1)
-        if (ids == len(values) - 1).any() or len(np.unique(pairs[0])) < pairs.shape[1]:
+        ids, sources = self.codes("environment_id"), self.codes("model_source_id")
+        works = self.groups(_SOURCED)[sources.is_known]
+        both = pd.unique(works * sources.count + sources.numbers[sources.is_known])
+        if not ids.is_known.all() or len(pd.unique(works)) < len(both):
             return None
-        times = pa.table({"id": pa.array(ids), "at": self.table["started_at"]})
+        times = pa.table({"id": pa.array(ids.numbers), "at": self.table["started_at"]})
         first = times.group_by("id").aggregate([("at", "min")]).sort_by("at_min")
         if pc.count_distinct(first["at_min"]).as_py() < first.num_rows:
             return None
-        names = np.full(len(values), "?", dtype=object)
+        names = np.full(ids.count, "?", dtype=object)
         for place, number in enumerate(first["id"].to_pylist()):
             names[number] = select.letter(place)
-        letters: np.ndarray = names[ids]
+        letters: NDArray[np.object_] = names[ids.numbers]
         return letters
 
-    def frame(self, names: Sequence[str]) -> pd.DataFrame:
-        """These columns as in the table of `study.read`."""
-        plain = [
-            pc.cast(self.table[name], self.table[name].type.value_type)
-            if pa.types.is_dictionary(self.table[name].type) else self.table[name]
-            for name in names
-        ]  # fmt: skip
+    def frame(self, names: Sequence[str], rows: pa.Table | None = None) -> pd.DataFrame:
+        """These columns of all runs (or of `rows`) as in the table of `study.read`."""
+        table = self.table if rows is None else rows
+        plain = [table[name].cast(SCHEMA.field(name).type) for name in names]
         frame: pd.DataFrame = pa.table(plain, names=list(names)).to_pandas()
         return frame
 
     @cached_property
-    def cases(self) -> np.ndarray:
+    def cases(self) -> Places:
         """A number for each run, equal for the runs that become one row (`select.CASE`)."""
         letters = pd.factorize(self.letters)[0]
         whole = self.groups(("case_id", "device", "compile_cache"))
@@ -138,12 +155,12 @@ class Keys:
     @property
     def rows(self) -> int:
         """The number of rows that the derived table has."""
-        return len(np.unique(self.cases))
+        return len(pd.unique(self.cases))
 
-    def closed(self, chosen: np.ndarray) -> np.ndarray:
+    def closed(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The runs of `chosen` with all runs that their rows depend on."""
-        family = np.unique(self.groups(CLOSED), return_inverse=True)[1]
-        case, _ = self.codes("case_id")
+        family = pd.factorize(self.groups(CLOSED))[0]
+        case = self.codes("case_id").numbers
         before = -1
         while chosen.sum() != before:
             before = chosen.sum()
@@ -158,27 +175,31 @@ class Keys:
         paces = self.table[PACE].to_numpy()
         known = ~np.isnan(paces)
         places = np.flatnonzero(known & self._is_latest())
-        ids, values = self.codes("environment_id")
+        ids = self.codes("environment_id")
         found: dict[str, float] = {}
-        for number in np.unique(ids[places]):
-            if values[number] is not None:
-                found[str(values[number])] = self._least_mean(places[ids[places] == number], paces)
+        for number, name in enumerate(ids.values.to_pylist()):
+            mine = places[ids.numbers[places] == number]
+            if len(mine):
+                found[name] = self._least_mean(mine, paces)
         return found
 
-    def _least_mean(self, places: np.ndarray, paces: np.ndarray) -> float:
+    def _least_mean(self, places: Places, paces: NDArray[np.float64]) -> float:
         """The least mean of any case, exactly as `stats.combine` computes it."""
         cases = self.cases[places]
-        means = pd.Series(np.log(paces[places])).groupby(cases).mean()
-        exact = []
-        for case in means.index[means <= means.min() + 1e-9]:
-            mine = pa.array(places[cases == case])
-            rows = self.table.select(["started_at", "run_id", PACE]).take(mine)
-            values = rows.sort_by([("started_at", "ascending"), ("run_id", "ascending")])[PACE]
-            combined = combine([Estimate(value, None, None) for value in values.to_pylist()])
-            exact += [] if combined is None else [combined.value]
-        return min(exact)
+        logs = pd.Series(np.log(paces[places])).groupby(cases)
+        means, counts = logs.transform("mean"), logs.transform("size")
+        near = ((means <= means.min() + 1e-9) & (counts > 1)).to_numpy()
+        alone = paces[places[(counts == 1).to_numpy()]]
+        rows = self.table.select(["started_at", "run_id", PACE]).take(pa.array(places[near]))
+        frame = rows.to_pandas().assign(case=cases[near]).sort_values(["started_at", "run_id"])
+        several = [
+            combined.value
+            for _, values in frame.groupby("case")[PACE]
+            if (combined := combine([Estimate(one, None, None) for one in values])) is not None
+        ]
+        return min([*several, *([float(alone.min())] if len(alone) else [])])
 
-    def _is_latest(self) -> np.ndarray:
+    def _is_latest(self) -> NDArray[np.bool_]:
         """Whether `select.latest` keeps each run."""
         replicates = self.table["replicate"].to_numpy()
         processes = pd.Series(self.cases * (int(replicates.max(initial=0)) + 1) + replicates)
@@ -194,8 +215,3 @@ class Keys:
 
 _LETTERED = ("environment_id", "device", "model", *select.STEP, "model_source_id")
 _SOURCED = ("environment_id", "model", *select.STEP)
-
-
-def _dtype(name: str) -> str | None:
-    kind = SCHEMA.field(name).type
-    return "str" if kind == pa.string() else None
