@@ -15,6 +15,8 @@ from modescope.bench.records.results import SCHEMA_VERSION
 from tests.helpers.paths import ROOT
 
 REFERENCE = ROOT / "results" / "reference" / "intel-xeon-2-cores" / "runs"
+RUNS = sum(1 for _ in REFERENCE.iterdir())
+"""Runs that are copied."""
 
 
 def study(folder: Path, runs: int, models: int = 50, replicates: int = 1) -> Path:
