@@ -15,7 +15,7 @@ import pandas as pd
 from modescope.analysis.filters.selection import Selection
 from modescope.analysis.filters.syntax import EXAMPLE
 from modescope.analysis.load.remote import Folder, located
-from modescope.analysis.works import Table
+from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from modescope.analysis import cli, terminal, works
+from modescope.analysis import cli, terminal
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers, phrases
@@ -26,7 +26,8 @@ from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.analysis.rows.select import ordered
-from modescope.analysis.works import Table
+from modescope.analysis.works import derived as works
+from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -84,9 +85,9 @@ def not_all(found: Table) -> str:
     """That only the first works are shown, and how to see others."""
     return "\n".join(
         paragraph(
-            f"the first {len(found.rows):,} of {found.total:,} rows, and what follows is about these "
-            "alone: choose others with --where, such as --where 'model == \"mlp\"', or see all with "
-            "--all or --csv"
+            f"the first {len(found.rows):,} of {found.total:,} rows, and what follows is about "
+            "these alone: choose others with --where, such as --where 'model == \"mlp\"', or see "
+            "all with --all or --csv"
         )
     )
 

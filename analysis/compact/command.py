@@ -1,7 +1,7 @@
 """Joins the files of a study's runs: `python -m analysis.compact [results/main]`.
 
-Each run is a file of its own at first, and reading 100,000 of them takes half an hour. This writes
-them into parts of up to 50,000 runs (compact/part-....parquet), and then removes the files in runs/.
+Each run is a file of its own at first, and reading 100,000 of them takes half an hour. This joins
+them to parts of up to 50,000 runs (compact/part-....parquet) and then removes the files in runs/.
 All commands read both, so nothing else changes. It may be interrupted at any moment, and run while
 a sweep measures: no run is lost, and the next call finishes the work.
 """

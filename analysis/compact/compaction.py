@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from modescope.analysis.compact import lock, loose, small_parts
 from modescope.analysis.compact.loose import Loose
-from modescope.analysis.compact.part_file import sorted_places
+from modescope.analysis.compact.part_file import SORTED_BY, sorted_places
 from modescope.analysis.load import parts
 from modescope.analysis.load.listing import listing
 from modescope.analysis.load.merge import FILE, copies
@@ -98,6 +98,4 @@ def _write(folder: Path, known: dict[Path, set[str]], done: Outcome) -> None:
 
 
 def _sorting(table: pa.Table) -> list[str]:
-    from modescope.analysis.compact.part_file import SORTED_BY
-
     return [name for name in SORTED_BY if name in table.column_names]

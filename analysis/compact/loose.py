@@ -38,7 +38,7 @@ class Written:
 
 
 def into_part(folder: Path, runs: Path, todo: Sequence[Loose]) -> Written:
-    """Writes the first files of `todo` that have one schema and version into one part of `folder`."""
+    """Writes the first files of `todo` that have one schema and version into a part of `folder`."""
     done = Written()
     first = next(_readable(runs, todo[:1], done), None)
     if first is None:

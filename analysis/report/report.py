@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis import cli, works
+from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.figures.registry import FIGURES
@@ -24,6 +24,7 @@ from modescope.analysis.report import figures, render, sections
 from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import LARGE, Study, period, places
 from modescope.analysis.rows.select import ordered
+from modescope.analysis.works import derived as works
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 

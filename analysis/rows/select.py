@@ -81,7 +81,8 @@ def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
 def environment_letters(runs: pd.DataFrame) -> pd.Series:
     """The environment of each of `runs`, which are in the order of their start.
 
-    Environments are named in order of appearance as A, B, ..., Z, E27, E28, ... A number follows if the source of a row's model is not the first one in that environment.
+    They are named in order of appearance: A, B, ..., Z, E27, E28, ... A number follows if the
+    source of a row's model is not the first one in that environment.
     """
     codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
     names = {code: letter(code) for code in set(codes.tolist())}
@@ -126,9 +127,10 @@ def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -
 
 
 def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key of the values of the columns `by`: shapes by their numbers (batch 8 before batch 64), nulls last.
+    """A sorting key of the values of the columns `by`.
 
-    Training with fewer options comes first.
+    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
+    fewer options comes first.
     """
     named = zip(by, values, strict=True)
     return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)

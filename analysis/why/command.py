@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis import cli, works
+from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.causes.verdicts import UNDECIDED, lead
@@ -17,6 +17,7 @@ from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.paragraphs import beneath
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
+from modescope.analysis.works import derived as works
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:

@@ -14,7 +14,7 @@ from typing import TypeVar
 RUNS, COMPACT = "runs", "compact"
 
 MOST_ATTEMPTS = 10
-"""Attempts at reading parts that a compaction replaces meanwhile; a second one nearly always does."""
+"""Attempts at reading parts that a compaction replaces meanwhile; the second nearly always does."""
 
 Content = TypeVar("Content")
 

@@ -60,7 +60,7 @@ class Earlier:
     """The rows of a study, read once."""
 
     def __init__(self, runs: Path, cases: Collection[str] | None = None) -> None:
-        """`runs`: the study's folder of that name; `cases`: the only case ids that are asked for."""
+        """`runs`: the study's folder of that name; `cases`: the only case ids asked for."""
         self.outdated = 0  # rows of an older schema, which are never reused
         self.last_block: int | None = None  # largest number of a block of versus
         self._rows: dict[tuple[str, int], list[EarlierRow]] = {}

@@ -90,13 +90,13 @@ def _changed(
             f"20260301T{copy:08d}.{replicate:03d}-{place:06d}" for copy, replicate, place in numbers
         ],
         "started_at": [
-            f"2026-{1 + copy // 86400 % 12:02d}-{1 + copy // 7200 % 28:02d}T{copy // 3600 % 24:02d}:"
-            f"{copy // 60 % 60:02d}:{copy % 60:02d}.{replicate:03d}{place:03d}Z"
+            f"2026-{1 + copy // 86400 % 12:02d}-{1 + copy // 7200 % 28:02d}T"
+            f"{copy // 3600 % 24:02d}:{copy // 60 % 60:02d}:{copy % 60:02d}.{replicate:03d}{place:03d}Z"
             for copy, replicate, place in numbers
         ],
     }
 
 
-def loose_runs(folder: Path) -> Iterator[Path]:
+def loose_files(folder: Path) -> Iterator[Path]:
     """The files of single runs in a study."""
     yield from (folder / "runs").glob("*.parquet")

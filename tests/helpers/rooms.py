@@ -40,10 +40,13 @@ ROOMS = {
     "analysis.metrics": "bench.records bench.stats format changes rows load causes",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
-    "analysis.cli": "bench.records filters rows load metrics",
-    "analysis.why": "format rows causes cli",
+    "analysis.works": "bench.records filters rows load metrics",
+    "analysis.cli": "bench.records filters load works",
+    "analysis.compact": "bench.records format load cli",
+    "analysis.why": "format rows causes cli works",
     "analysis.report": (
-        "bench.records bench.stats bench.text format rows causes metrics recommend figures cli"
+        "bench.records bench.stats bench.text format rows load causes metrics recommend figures "
+        "cli works"
     ),
     "analysis.trend": "bench.records bench.stats changes compare cli figures format",
     "analysis.compare": (

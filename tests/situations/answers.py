@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from modescope.analysis import cli, works
+from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.why.command import text
+from modescope.analysis.works import derived as works
 from modescope.bench.records.errors import UsageError
 from tests.situations.table import Complaint, Measured, Other
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from modescope.analysis import works
 from modescope.analysis.format import phrases
+from modescope.analysis.works import derived as works
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
 from tests.situations.answers import Answer

@@ -1,7 +1,7 @@
 """Whether many results are read within their limits: `python -m tests.trials.many_results`.
 
-Writes studies of 100,000 and 1,000,000 runs as parts (copies of the reference runs as works of their
-own), and 5,000 files that are compacted and killed. Prints CPU seconds and memory of each command
+Writes studies of 100,000 and 1,000,000 runs as parts (copies of the reference runs as other works),
+and 5,000 files that are compacted and killed. Prints CPU seconds and memory of each command
 beside its limit; exits with 1 beyond one. Takes ten minutes and 1 GB of disk; `--fast` leaves out
 the million.
 """
