@@ -108,7 +108,7 @@ def _merge(folder: Path, inputs: Sequence[Path]) -> None:
 def _keys(path: Path, number: int) -> pd.DataFrame:
     with parts.opened(path) as file:
         here = [name for name in SORTED_BY if name in file.schema_arrow.names]
-        keys = file.read(columns=here, use_threads=False).to_pandas()
+        keys: pd.DataFrame = file.read(columns=here, use_threads=False).to_pandas()
     return keys.assign(_input=number, _row=np.arange(len(keys)))
 
 

@@ -19,6 +19,7 @@ from modescope.analysis import cli
 from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
 from modescope.analysis.compare.rules import differences, gate
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
+from modescope.analysis.load.remote import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -58,10 +59,10 @@ def _parser() -> _Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "old", metavar="OLD", type=cli.located, help="folder or address of the earlier study"
+        "old", metavar="OLD", type=located, help="folder or address of the earlier study"
     )
     parser.add_argument(
-        "new", metavar="NEW", type=cli.located, help="folder or address of the later study"
+        "new", metavar="NEW", type=located, help="folder or address of the later study"
     )
     parser.add_argument(
         "--gate", metavar="NAMES", action="append",

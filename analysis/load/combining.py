@@ -31,7 +31,7 @@ class Cases:
         found = []
         for size in np.unique(sizes):
             of_size = np.flatnonzero(sizes == size)
-            rows = np.array([self.places[place] for place in of_size], np.int64)
+            rows = np.array([self.places[place] for place in of_size.tolist()], np.int64)
             found.append((of_size, rows))
         return found
 

@@ -101,7 +101,8 @@ def frame(table: pa.Table) -> pd.DataFrame:
     hidden = [name for name in table.column_names if name.startswith("_")]
     kept = {name for name in hidden if name.partition(".")[0] in ESTIMATES} | {"_rounds", "_flags"}
     whole = table.drop_columns([name for name in hidden if name not in kept | _OF_STUDY])
-    return whole.to_pandas()
+    runs: pd.DataFrame = whole.to_pandas()
+    return runs
 
 
 _OF_STUDY = {"_environment_pace_s"}

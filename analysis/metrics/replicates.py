@@ -113,10 +113,10 @@ def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> dict[str, 
     rounds = [None if pd.isna(count) else count for count in table["_rounds"].tolist()]
     values = {name: values_of(table, name) for name in SPREADS}
     known = {
-        name: [[of[place] for place in case if of[place] is not None] for case in cases]
+        name: [[one for place in case if (one := of[place]) is not None] for case in cases]
         for name, of in values.items()
     }
-    counts = ([rounds[place] for place in case if rounds[place] is not None] for case in cases)
+    counts = ([of for place in case if (of := rounds[place]) is not None] for case in cases)
     good = [sum(ok[place] for place in case) for case in cases]
     return {
         **{name: combining.combined(table, name, Cases(cases)) for name in ESTIMATES},

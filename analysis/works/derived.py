@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from modescope.analysis.filters.pushdown import Pushed, pushed
 from modescope.analysis.filters.selection import Selection, select
 from modescope.analysis.filters.values import Meaningless
+from modescope.analysis.format import phrases
 from modescope.analysis.load import chosen, keys
 from modescope.analysis.load.keys import CLOSED, Keys
 from modescope.analysis.load.remote import Folder
 from modescope.analysis.load.study import read
 from modescope.analysis.metrics.registry import of_runs
-from modescope.analysis.rows.select import natural
+from modescope.analysis.rows.select import natural, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
 
@@ -104,8 +105,8 @@ def _first(found: Keys) -> NDArray[np.bool_]:
     values, places = found.distinct(CLOSED)
     rows = pd.DataFrame({"work": places, "case": found.cases}).drop_duplicates()
     counts = rows["work"].value_counts()
-    each = values.to_numpy(dtype=object, na_value=None).tolist()
-    order = sorted(range(len(values)), key=lambda place: natural(CLOSED, tuple(each[place])))
+    each = [values_of(row, CLOSED) for row in phrases.as_rows(values)]
+    order = sorted(range(len(values)), key=lambda place: natural(CLOSED, each[place]))
     wanted = np.zeros(len(values), dtype=bool)
     total = 0
     for place in order:

@@ -19,7 +19,7 @@ from modescope.analysis import table as table_command
 from modescope.analysis.compact.compaction import compact
 from modescope.analysis.filters.pushdown import pushed
 from modescope.analysis.filters.selection import select
-from modescope.analysis.load import chosen, keys, parts
+from modescope.analysis.load import cache, chosen, keys, parts
 from modescope.analysis.load.listing import RunFile
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.works import derived as works
@@ -142,7 +142,7 @@ def test_works_that_cannot_match_are_not_read(large: Path, monkeypatch: pytest.M
     stored = parts.stored
 
     def seen(file: object, groups: list[int]) -> object:
-        table = stored(file, groups)  # type: ignore[arg-type]
+        table = stored(file, groups)
         models.extend(table["model"].to_pylist())
         return table
 
@@ -202,7 +202,7 @@ def test_a_run_that_is_there_twice_makes_all_be_read(large: Path, whole: pd.Data
 def test_a_part_with_statistics_of_another_code_is_read_as_well(
     large: Path, whole: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts.cache, "reader", lambda: "another")
+    monkeypatch.setattr(cache, "reader", lambda: "another")
     found = works.table(large, 'model == "sized"')
     expected = whole[whole["model"] == "sized"].reset_index(drop=True)
     pd.testing.assert_frame_equal(found.rows.reset_index(drop=True), expected, check_dtype=False)

@@ -91,7 +91,8 @@ def _changed(
         ],
         "started_at": [
             f"2026-{1 + copy // 86400 % 12:02d}-{1 + copy // 7200 % 28:02d}T"
-            f"{copy // 3600 % 24:02d}:{copy // 60 % 60:02d}:{copy % 60:02d}.{replicate:03d}{place:03d}Z"
+            f"{copy // 3600 % 24:02d}:{copy // 60 % 60:02d}:{copy % 60:02d}."
+            f"{replicate:03d}{place:03d}Z"
             for copy, replicate, place in numbers
         ],
     }

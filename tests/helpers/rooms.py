@@ -40,7 +40,7 @@ ROOMS = {
     "analysis.metrics": "bench.records bench.stats format changes rows load causes",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
-    "analysis.works": "bench.records filters rows load metrics",
+    "analysis.works": "bench.records format filters rows load metrics",
     "analysis.cli": "bench.records filters load works",
     "analysis.compact": "bench.records format load cli",
     "analysis.why": "format rows causes cli works",
@@ -48,7 +48,7 @@ ROOMS = {
         "bench.records bench.stats bench.text format rows load causes metrics recommend figures "
         "cli works"
     ),
-    "analysis.trend": "bench.records bench.stats changes compare cli figures format",
+    "analysis.trend": "bench.records bench.stats changes compare cli figures format load",
     "analysis.compare": (
         "bench.records bench.stats bench.text format rows load metrics figures cli report changes"
     ),

@@ -21,7 +21,7 @@ import pytest
 from modescope.analysis import table
 from modescope.analysis.compact import command, compaction, loose, part_file, small_parts
 from modescope.analysis.compact.compaction import compact
-from modescope.analysis.load import cache, migrations, parts, samples, study
+from modescope.analysis.load import cache, files, migrations, parts, samples, study
 from modescope.bench.records import parquet, sources
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.results import SCHEMA_VERSION
@@ -311,7 +311,8 @@ def test_files_that_a_compaction_removes_while_they_are_read_are_found_in_its_pa
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = samples.load(folder)
-    whole, calls = samples.files.read, []
+    whole = files.read
+    calls: list[Path] = []
 
     def read(path: Path) -> Any:
         if not calls:
@@ -319,7 +320,7 @@ def test_files_that_a_compaction_removes_while_they_are_read_are_found_in_its_pa
             compact(folder)
         return whole(path)
 
-    monkeypatch.setattr(samples.files, "read", read)
+    monkeypatch.setattr(files, "read", read)
     pd.testing.assert_frame_equal(samples.load(folder), expected)
 
 
