@@ -7,7 +7,7 @@ second, as only new and changed files are opened. `analysis.load.samples` reads 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from functools import cached_property, partial
@@ -46,13 +46,21 @@ class Runs:
         """The runs in order of their start, with their statistics (`run_stats.with_statistics`)."""
         return in_order(run_stats.decoded(self.stored))
 
-    @property
-    def encoded(self) -> pd.DataFrame:
-        """The same in no order, with a column for each number of a statistic: of many runs.
+    def encoded(self, is_wanted: Callable[[str], bool]) -> pd.DataFrame:
+        """Columns of the runs in no order, with one for each number of a statistic."""
+        names = [name for name in self.stored.column_names if is_wanted(name)]
+        return run_stats.frame(self.stored.select(names))
 
-        `metrics.registry.derive` takes both.
-        """
-        return run_stats.frame(self.stored)
+    def rows(self, places: Sequence[int]) -> pd.DataFrame:
+        """All such columns of the runs at these positions, of the same types as for all runs."""
+        chosen = run_stats.frame(self.stored.take(pa.array(places, pa.int64())))
+        for name, kind in ((one.name, one.type) for one in self.stored.schema):
+            if name in chosen and self.stored[name].null_count:
+                if pa.types.is_integer(kind):
+                    chosen[name] = chosen[name].astype("float64")
+                elif pa.types.is_boolean(kind):
+                    chosen[name] = chosen[name].astype("object")
+        return chosen
 
 
 def read(study_folder: str | Folder) -> Runs:

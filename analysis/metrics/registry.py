@@ -14,12 +14,12 @@ import pandas as pd
 
 from modescope.analysis.causes import finding
 from modescope.analysis.load.remote import Folder
-from modescope.analysis.load.study import read
+from modescope.analysis.load.study import Runs, read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined, of_newest
+from modescope.analysis.metrics.replicates import combined, is_read, of_newest
 from modescope.analysis.rows import profiler_agreement, roofline
-from modescope.analysis.rows.select import newest
+from modescope.analysis.rows.select import TO_CHOOSE, newest
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ _SHARED: dict[str, tuple[str, Formula]] = {
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
-    return of_runs(read(study_folder).encoded)
+    return of_runs(read(study_folder))
 
 
-def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+def of_runs(runs: Runs) -> pd.DataFrame:
     """One row per case and environment of all runs of a study, or of whole works of it."""
-    return _derived(of_newest(runs, newest(runs)))
+    needed = runs.encoded(lambda name: is_read(name) or name in TO_CHOOSE)
+    return _derived(of_newest(needed, newest(needed), runs.rows))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:

@@ -40,11 +40,11 @@ ADDED = {
     "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
 }
 
-# The columns that `latest` reads.
-_TO_CHOOSE = (
+TO_CHOOSE = (
     "run_id", "started_at", "status", "budget_rank", "replicate", "environment", "environment_id",
     "device", "model", *STEP, "model_source_id", "case_id", "compile_cache",
 )  # fmt: skip
+"""The columns that `latest` reads."""
 
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
@@ -62,7 +62,7 @@ def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
 
 def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """The columns `ADDED` of the rows of `latest`, with the positions of these as the index."""
-    runs = runs[[name for name in _TO_CHOOSE if name in runs]].reset_index(drop=True)
+    runs = runs[[name for name in TO_CHOOSE if name in runs]].reset_index(drop=True)
     runs = runs.sort_values(["started_at", "run_id"])
     if "environment" not in runs:
         runs = runs.assign(environment=environment_letters(runs))

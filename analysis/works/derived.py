@@ -63,7 +63,7 @@ def table(folder: Folder, where: str | None = None, first: bool = False) -> Tabl
         asked = _Asked(condition)
         found = chosen.read(folder, asked.choose, () if condition is None else condition.names)
         if found is not None and len(found.keys):
-            rows = of_runs(found.runs.encoded)
+            rows = of_runs(found.runs)
             return Table(rows, found.runs.left_out, found.keys.rows, asked.notes)
     runs = read(folder)
     if not runs.stored.num_rows:
@@ -71,7 +71,7 @@ def table(folder: Folder, where: str | None = None, first: bool = False) -> Tabl
             f"no run could be read in {folder}/runs or {folder}/compact; measure one with "
             f"`{runner()} study=NAME`"
         )
-    rows = of_runs(runs.encoded)
+    rows = of_runs(runs)
     return Table(rows, runs.left_out, len(rows))
 
 

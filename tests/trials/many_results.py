@@ -97,7 +97,7 @@ def many(folder: Path, runs: int = MANY) -> list[Line]:
         *timed(f"{count}, table", ["-m", "analysis.table", str(distinct)], caches, 5),
         *timed(f"{count}, table of 25 processes a case",
                ["-m", "analysis.table", str(repeated)], caches, 5),
-        *timed(f"{count}, table of one work", ["-m", "analysis.table", str(one)], caches, 5),
+        *timed(f"{count}, table of one work", ["-m", "analysis.table", str(one)], caches, 10),
         *timed(f"{count}, table --where", ["-m", "analysis.table", str(distinct), *where], caches,
                5),
         *timed(f"{count}, report of one work", ["-m", "analysis.report", str(one)], caches, 60),
@@ -151,7 +151,8 @@ def _moment(study: Path, runs: int, draw: random.Random) -> Callable[[], bool]:
     end = time.monotonic() + draw.uniform(0.5, 5)
     if share is None:
         return lambda: time.monotonic() > end
-    return lambda: _left(study) < runs * share
+    limit = min(_left(study), runs) * share
+    return lambda: _left(study) < limit
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
