@@ -114,7 +114,7 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
         )
     if runs.table.empty:
         raise UsageError(
-            f"{label}: {folder} holds no run; measure one with `{runner()} study=NAME`"
+            f"{label}: {folder}/runs holds no run; measure one with `{runner()} study=NAME`"
         )
     return as_measured_last(Side(label, str(folder), latest(runs.table)))
 
