@@ -20,7 +20,7 @@ READ = {
     *PLACES,
     *readings.READ,
 }
-"""Columns of processes that `groups` reads, and statistics (`load.run_stats`)."""
+"""Stored columns of processes that `groups` reads, beside statistics (`load.run_stats`)."""
 
 GPU_DIGITS = len("GPU-") + 8
 """Characters of a GPU's UUID that tell GPUs apart, as in a short hash of git."""

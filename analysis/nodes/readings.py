@@ -20,9 +20,8 @@ _HOW = ("kind", "timed_mode", "timed_dtype")
 READ = {
     *("status", "budget_rank", "environment_id", "node", "gpu_uuid", *_WORK, *PLAIN_EAGER),
     *("mode", "dtype", "baseline_mode", "baseline_dtype"),
-    *("_flags", "_latency", "_baseline_latency"),
 }
-"""Columns that `readings` reads, and statistics (`load.run_stats`)."""
+"""Stored columns that `readings` reads, beside statistics."""
 
 
 def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,8 @@ def of_runs(runs: Runs | None, folder: Folder) -> tuple[Group, ...]:
     if runs is None or all(pc.count_distinct(runs.stored[name]).as_py() < 2 for name in PLACES):
         return ()
     needed = {*TO_CHOOSE, *READ}
-    names = [name for name in runs.stored.column_names if name.partition(".")[0] in needed]
+    columns = runs.stored.column_names
+    names = [name for name in columns if name in needed or name.startswith("_")]
     return of_processes(latest(in_order(run_stats.decoded(runs.stored.select(names)))), folder)
 
 
