@@ -80,6 +80,7 @@ class Driver:
                     self._say_why_pending()
                 pause = POLL_FIRST_S if new else min(POLL_LAST_S, 1.3 * pause)
                 time.sleep(pause)
+        self._folder.clear()
         again = Counter(done.again for done in self._done.values() if done.again)
         for why, count in again.most_common():
             print(f"measured {count} again: {why}")
@@ -172,12 +173,12 @@ class Driver:
 
     def _of_engine(self, member: Member, state: State) -> State:
         """The engine's word; of a process on this machine, the process itself."""
+        if self._engine.detaches:
+            return state
         process = member.process.state()
-        if state.kind == RUNNING and process and process.kind == GONE and not self._engine.detaches:
-            return process
-        if state.kind == RUNNING and not self._engine.detaches and process is None:
+        if process is None:
             return members.state(self._folder, member)
-        return state
+        return process if process.kind == RUNNING or state.kind == RUNNING else state
 
     def _submit(self) -> None:
         """Submits workers, first ones or replacements; Incomplete where that would lead nowhere."""

@@ -105,6 +105,10 @@ class Folder:
         for name in self.names("problems"):
             (self.part("problems") / f"{name}.json").unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Removes what killed processes have left half written."""
+        leftovers.clear(*(self.part(name) for name in PARTS))
+
     def mark_done(self, task: str, done: Done) -> None:
         """Ends a task; of several calls for one task the first counts."""
         self.create("done", task, asdict(done))
@@ -128,6 +132,8 @@ def joined(jobs: Path, name: str, sweep: Sweep) -> Folder:
     for partial in jobs.glob(".*.partial"):
         if leftovers.is_abandoned(partial):
             shutil.rmtree(partial, ignore_errors=True)
+    for number in _generations(jobs, name):
+        Folder(jobs / f"{name}-{number}").clear()
     while True:
         known = sorted(_generations(jobs, name))
         if known:
@@ -152,10 +158,10 @@ def _generations(jobs: Path, name: str) -> Iterator[int]:
 def _made(path: Path, sweep: Sweep) -> Folder | None:
     """A complete new folder; None where another driver was first."""
     partial = leftovers.partial(path)
-    for part in PARTS:
-        (partial / part).mkdir(parents=True)
-    (partial / "requests.json").write_text(json.dumps(asdict(sweep)))
     try:
+        for part in PARTS:
+            (partial / part).mkdir(parents=True)
+        (partial / "requests.json").write_text(json.dumps(asdict(sweep)))
         partial.rename(path)  # fails where `path` is a folder with content
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)

@@ -11,6 +11,7 @@ from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.local_engine import Local, slots
+from modescope.bench.cluster.ray_engine import Ray
 from modescope.bench.cluster.slurm_engine import Slurm, check, parameters
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
@@ -74,6 +75,27 @@ def local(requests: Sequence[Request]) -> Submission | None:
         min(options.get("workers") or len(places), len(places)),
         "{count} on this machine",
         lambda: {"gpus": ", ".join(chosen)} if on_gpu else {},
+        lambda: None,
+    )
+
+
+def ray(requests: Sequence[Request]) -> Submission | None:
+    """Starts workers on the nodes of Ray."""
+    options = requests[0].launcher
+    init, resources = ({**(options["ray"].get(part) or {})} for part in ("init", "remote"))
+    remote = {name: value for name, value in resources.items() if value is not None}
+    pinned, plans = target.checked(requests, bool(remote.get("num_gpus")))
+    needed = target.needs(pinned)
+    _check_time(options, needed.timeout_s)
+    remote.setdefault("num_cpus", needed.threads)
+    given = {name: value for name, value in init.items() if value is not None}
+    return _submitted(
+        pinned,
+        plans,
+        Ray(given, remote, options.get("timeout_min")),
+        options.get("workers") or WORKERS,
+        "{count} of Ray",
+        lambda: {**given, **remote},
         lambda: None,
     )
 

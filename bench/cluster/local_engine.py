@@ -54,6 +54,7 @@ class Local:
     def __init__(self, slots: Sequence[Slot], minutes: float | None = None) -> None:
         self._slots, self._minutes = slots, minutes
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._unknown_since: dict[str, float] = {}
 
     def logs(self, folder: Folder) -> Path:
         """See `Engine`."""
@@ -76,10 +77,15 @@ class Local:
     def _state(self, name: str, process: Any) -> State:
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
-            return State(GONE, f"its process ended {_how(child.returncode)}")
+            return State(GONE, f"its process ended {how(child.returncode)}")
         # without an entry it is the child of another driver, perhaps on another machine
-        found = Process(**process).state() if process else None
-        return found or State(members.RUNNING)
+        if found := Process(**process).state() if process else None:
+            return found
+        # a worker that has joined gives signs of life; this is for one that has not
+        since = self._unknown_since.setdefault(name, time.monotonic())
+        if time.monotonic() - since > members.SILENT_S:
+            return State(GONE, "it has not started on another machine")
+        return State(members.RUNNING)
 
     def end(self, jobs: Jobs) -> None:
         """See `Engine`."""
@@ -106,21 +112,14 @@ def _started(
     folder: Folder, name: str, slot: Slot, minutes: float | None
 ) -> subprocess.Popen[bytes]:
     """A worker, which ends with this process: it reads the other end of a pipe."""
-    spec = {"scheduler": "local", "job": name, "cores": slot.cores, "ends_with_parent": True}
-    root = str(Path(modescope.__file__).absolute().parents[1])
-    variables = {
-        **os.environ,
-        members.VARIABLE: json.dumps(spec),
-        members.SUBMITTED: str(time.time()),
-        "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))),
-    }
+    spec = {"scheduler": Local.name, "job": name, "cores": slot.cores}
+    environment = {**os.environ, **variables(spec)}
     if slot.gpu is not None:
-        variables["CUDA_VISIBLE_DEVICES"] = slot.gpu
-    limit = [] if minutes is None else ["--minutes", str(minutes)]
+        environment["CUDA_VISIBLE_DEVICES"] = slot.gpu
     with (folder.part("logs") / f"{name}.log").open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "modescope.bench.worker", str(folder.path), *limit],
-            env=variables,
+            command(folder, minutes),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -128,7 +127,27 @@ def _started(
         )
 
 
-def _how(code: int) -> str:
+def command(folder: Folder, minutes: float | None) -> list[str]:
+    """Starts a worker."""
+    limit = [] if minutes is None else ["--minutes", str(minutes)]
+    return [sys.executable, "-P", "-m", "modescope.bench.worker", str(folder.path), *limit]
+
+
+def variables(spec: dict[str, Any]) -> dict[str, str]:
+    """Of a worker that ends with the process that starts it, by a pipe as its stdin.
+
+    `spec`: see `members.VARIABLE`.
+    """
+    root = str(Path(modescope.__file__).absolute().parents[1])
+    return {
+        members.VARIABLE: json.dumps({**spec, "ends_with_parent": True}),
+        members.SUBMITTED: str(time.time()),
+        "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))),
+    }
+
+
+def how(code: int) -> str:
+    """How a process ended."""
     if code >= 0:
         return f"with exit status {code}"
     with suppress(ValueError):

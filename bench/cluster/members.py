@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from modescope.bench.cluster.folder import Folder
+from modescope.bench.records import leftovers
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.progress import one_line
 
@@ -167,6 +168,8 @@ class Heartbeat:
         is_orderly = not isinstance(error, Exception) or isinstance(error, OSError)
         stopped, failed = (why, None) if is_orderly else (None, why)
         with suppress(OSError):  # a full disk, or a folder that was removed: the driver finds out
+            if one(self._folder, self._member.name).process != self._member.process:
+                return  # the job was started again while this process was taken for dead
             write(self._folder, replace(self._member, stopped=stopped, failed=failed))
 
     def _go_on(self) -> None:
@@ -185,13 +188,11 @@ def is_silent(folder: Folder, member: Member) -> bool:
 
     Compared with a file that is written now, so clocks that differ between machines do no harm.
     """
-    now = folder.part("workers") / f".{socket.gethostname()}-{os.getpid()}.beat"
-    beat(now)
     try:
-        last = (folder.part("workers") / f"{member.name}.beat").stat().st_mtime
+        age_s = leftovers.age_s(folder.part("workers") / f"{member.name}.beat")
     except FileNotFoundError:  # it is just starting
-        last = (folder.part("workers") / f"{member.name}.json").stat().st_mtime
-    return now.stat().st_mtime - last > SILENT_S
+        age_s = leftovers.age_s(folder.part("workers") / f"{member.name}.json")
+    return age_s > SILENT_S
 
 
 def state(folder: Folder, member: Member) -> State:

@@ -14,7 +14,7 @@ from modescope.bench.sweep import jobs
 from modescope.bench.sweep.settings.request import Request
 from modescope.bench.sweep.settings.request_to_case import resolve
 
-GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "num_gpus", "cpus_per_gpu", "mem_per_gpu")
+GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
 """Options of launchers that ask for GPUs."""
 
 
@@ -77,5 +77,6 @@ def checked(requests: Sequence[Request], has_gpus: bool) -> tuple[list[Request],
 
 
 def _how(options: Mapping[str, Any]) -> str:
-    key = "gpus=all" if "gpus" in options else "gpus_per_node=1"
+    own = {"gpus": "gpus=all", "ray": "ray.remote.num_gpus=1"}
+    key = next((own[name] for name in own if name in options), "gpus_per_node=1")
     return f"no GPU is asked for; add hydra.launcher.{key}"

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,6 +119,7 @@ class Worker:
         self._folder, self._sweep, self._member = folder, sweep, member
         self._work, self._deadline = work, deadline
         self._position = 0
+        self._is_lost = False  # a driver has ended a claim of this worker in its place
         self._order = [name for name in sweep.names if name not in work.problems]
         if sweep.order == "random":
             # differs between workers, so that a difference between nodes becomes none of modes
@@ -131,7 +132,7 @@ class Worker:
         self._continue()
         self._reuse()
         self._calibrate()
-        while self._has_time():
+        while self._has_time() and not self._is_lost:
             numbers = claims.free(self._folder, self._order)
             if not numbers:
                 return
@@ -161,6 +162,7 @@ class Worker:
             elif task in self._order:
                 with self._locked(task):
                     self._measure(task, claim.run_id, claim.again)
+                self._is_lost = False  # the row may be that of its process before the restart
 
     def _reuse(self) -> None:
         """Ends the tasks that have an earlier row, before anything is measured."""
@@ -212,9 +214,11 @@ class Worker:
         )
 
     def _measure(self, task: str, run_id: str, again: str | None) -> None:
-        # a driver that took this worker for lost may have written the row
-        with suppress(FileExistsError):
+        try:
             self._work.measure(task, run_id, self._position)
+        except FileExistsError:  # its row was written by a driver that took this worker for lost
+            print(f"{run_id}  this worker was taken for lost; others take its place", flush=True)
+            self._is_lost = True  # else each further case that it begins would be lost, too
         self._position += 1
         self._folder.mark_done(task, Done(run_id, again=again))
 
@@ -249,6 +253,9 @@ def _leave_checkout() -> None:
 
 
 def _end(signum: int, frame: object) -> NoReturn:
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        if signal.getsignal(number) is _end:
+            signal.signal(number, signal.SIG_IGN)  # it still has to say how it ended
     raise Terminated
 
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from modescope.bench.records import leftovers
+
+WITHOUT_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
+"""How file systems refuse links that have none, as those of many memory cards and network drives.
+
+After any other error, as of a full disk, there must be no file under the final name.
+"""
 
 
 @contextmanager
@@ -42,6 +49,12 @@ def _create(partial: Path, path: Path) -> None:
         # NFS may repeat a request whose answer was lost: the name that is taken is then ours
         if os.stat(partial).st_nlink != 2:
             raise
-    except OSError:  # a file system without links, as on many memory cards and network drives
+    except OSError as error:
+        if error.errno not in WITHOUT_LINKS:
+            raise
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))  # takes the name
-        os.replace(partial, path)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            os.unlink(path)
+            raise

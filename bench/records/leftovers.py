@@ -13,8 +13,12 @@ from pathlib import Path
 
 PREFIX = "modescope-"
 
-HALF_WRITTEN = re.compile(r"\..+?\.(?:parquet|json\.gz|json|pickle)\.(.+)\.partial").fullmatch
-"""Name of a file that is still being written, with its owner."""
+HALF_WRITTEN = re.compile(r"\..+?\.(?:parquet|json\.gz|json|pickle)\..+\.partial").fullmatch
+"""Name of a file that is still being written; it ends with its owner."""
+
+
+OLD_S = 86_400.0
+"""A half-written file of another host is abandoned after so long: writing one takes seconds."""
 
 
 def owner() -> str:
@@ -28,18 +32,38 @@ def partial(path: Path) -> Path:
 
 
 def is_abandoned(partial: Path) -> bool:
-    """Whether the owner of a file or folder that `partial` named is gone from this host."""
+    """Whether the owner of a file or folder that `partial` named is gone.
+
+    Of this host, by its process; of another host, if it is old.
+    """
     name, _, process = partial.name.removesuffix(".partial").rpartition("-")
     host = socket.gethostname()
-    return name.endswith(f".{host}") and _is_abandoned(f"{host}-{process}")
+    if name.endswith(f".{host}"):
+        return _is_abandoned(f"{host}-{process}")
+    try:
+        return age_s(partial) > OLD_S
+    except OSError:  # it has just got its name, or the folder is read-only
+        return False
+
+
+def age_s(path: Path) -> float:
+    """Seconds since a file was written, by the clock of the file system that holds it.
+
+    Clocks of the machines that share it may differ. Raises OSError where nothing can be written.
+    """
+    now = partial(path)
+    try:
+        now.touch()
+        return now.stat().st_mtime - path.stat().st_mtime
+    finally:
+        now.unlink(missing_ok=True)
 
 
 def clear(*folders: Path) -> None:
-    """Removes half-written files and compiler caches whose owners are gone from this host."""
+    """Removes half-written files whose owners are gone, and this host's such compiler caches."""
     for folder in folders:
         for path in folder.glob(".*.partial"):
-            named = HALF_WRITTEN(path.name)
-            if named and _is_abandoned(named[1]):
+            if HALF_WRITTEN(path.name) and is_abandoned(path):
                 path.unlink(missing_ok=True)
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_abandoned(folder.name.removeprefix(PREFIX).rpartition("-")[0]):

@@ -70,6 +70,12 @@ EXECUTORS = {
         launcher=launchers.LOCAL,
         function="modescope.bench.cluster.launch:local",
     ),
+    "ray": Executor(
+        launcher=launchers.RAY,
+        function="modescope.bench.cluster.launch:ray",
+        package="ray",
+        extra="ray",
+    ),
 }
 """Executors by the name of their launcher."""
 

@@ -15,6 +15,8 @@ from hydra.core.plugins import Plugins
 SLURM = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
 LOCAL = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.LocalLauncher"
 
+RAY = "hydra_plugins.hydra_ray_launcher.ray_launcher.RayLauncher"
+
 
 @dataclass
 class _Submitit:
@@ -69,7 +71,24 @@ class SubmititLocal(_Submitit):
     gpus: Any = None  # all, or a list of UUIDs and numbers
 
 
-LAUNCHERS = {"submitit_slurm": SubmititSlurm, "submitit_local": SubmititLocal}
+def _of_ray() -> dict[str, Any]:
+    """As of hydra-ray-launcher: arguments of `ray.init`, and resources of a worker."""
+    remote = dict.fromkeys(("num_cpus", "num_gpus", "memory", "resources", "accelerator_type"))
+    return {"init": {"address": None}, "remote": remote}
+
+
+@dataclass
+class Ray:
+    """hydra/launcher=ray"""
+
+    _target_: str = RAY
+    ray: dict[str, Any] = field(default_factory=_of_ray)
+    timeout_min: int | None = None
+    workers: int | None = None  # None: 8
+    dry_run: bool = False
+
+
+LAUNCHERS = {"submitit_slurm": SubmititSlurm, "submitit_local": SubmititLocal, "ray": Ray}
 
 
 def register() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
+import socket
+import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from modescope.bench.cluster import claims, folder
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Done, Folder
+from modescope.bench.records import leftovers
 from tests.helpers.stub_work import sweep_of
 
 TASKS, PROCESSES = 60, 6
@@ -134,3 +138,33 @@ def test_a_removed_folder_is_not_made_again(jobs: Folder) -> None:
     with pytest.raises(FileNotFoundError):
         jobs.mark_done("0-0", Done("x"))
     assert not jobs.path.exists()
+
+
+def test_half_written_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    sweep, name = sweep_of(tmp_path, [{}]), "a" * 16
+    first = folder.joined(tmp_path / "jobs", name, sweep)
+    half = first.part("claims") / f".1a2b3c4d.0-0.0.json.{socket.gethostname()}-{dead()}.partial"
+    half.touch()
+    ours = leftovers.partial(first.part("done") / "0-0.json")
+    ours.touch()
+    assert folder.joined(tmp_path / "jobs", name, sweep) == first
+    assert not half.exists()
+    assert ours.exists()
+
+
+def dead() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_a_folder_that_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *arguments: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        folder.joined(tmp_path / "jobs", "a" * 16, sweep_of(tmp_path, [{}]))
+    assert list((tmp_path / "jobs").iterdir()) == []

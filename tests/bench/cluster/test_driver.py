@@ -9,12 +9,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import claims, driver, folder, members, submissions
+from modescope.bench.cluster import claims, driver, folder, members, submissions, worker
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.folder import Folder
@@ -341,6 +342,55 @@ def test_a_silent_worker_of_another_machine_is_lost_by_the_clock_of_the_folder(
     ]
 
 
+def test_asking_for_signs_of_life_leaves_no_file(study: Path, engine: FakeScheduler) -> None:
+    jobs = joined(study, [{}])
+    claimed_by(jobs, elsewhere())
+    members.is_silent(jobs, elsewhere())
+    assert not list(jobs.part("workers").glob(".*"))
+
+
+def test_a_process_that_was_replaced_does_not_speak_for_the_restarted_job(study: Path) -> None:
+    jobs = joined(study, [{}])
+    first = Member("spool-1", Process.of(os.getpid()), "spool", "1")
+    second = Member("spool-1", Process("far", "other", 1, "1"), "spool", "1", restart=1)
+    with members.Heartbeat(jobs, first):
+        members.write(jobs, second)
+    assert members.one(jobs, "spool-1") == second
+
+
+def test_a_second_signal_does_not_stop_a_worker_from_saying_how_it_ended() -> None:
+    before = signal.signal(signal.SIGTERM, worker._end)
+    try:
+        with pytest.raises(worker.Terminated):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_workers_of_this_machine_that_never_started_elsewhere_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    jobs = {"x-0": asdict(Process("far", "other", 1, "1"))}
+    engine = local(1)
+    assert engine.states(jobs)["x-0"].kind == members.RUNNING
+    monkeypatch.setattr(members, "SILENT_S", -1.0)
+    assert engine.states(jobs)["x-0"].kind == members.GONE
+
+
+def test_of_a_worker_on_another_machine_its_signs_of_life_count(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = joined(study, [{}])
+    follow = Driver(jobs, local(1), 1)
+    member = replace(elsewhere(), scheduler="local", job="x-0")
+    members.write(jobs, member)
+    gone = members.State(members.GONE, "it has not started on another machine")
+    assert follow._of_engine(member, gone).kind == members.RUNNING
+    monkeypatch.setattr(members, "SILENT_S", -1.0)
+    assert follow._of_engine(member, members.State(members.RUNNING)).kind == members.GONE
+
+
 def test_a_row_that_was_written_before_its_worker_died_is_kept(
     study: Path, engine: FakeScheduler
 ) -> None:
@@ -362,6 +412,17 @@ def test_a_zombie_and_the_driver_write_one_row(study: Path, engine: FakeSchedule
     assert len(list(follow.finished())) == 1
     assert process.wait() == 0
     assert statuses(study) == ["crashed"]
+
+
+def test_a_worker_that_was_taken_for_lost_begins_no_further_task(
+    study: Path, engine: FakeScheduler
+) -> None:
+    jobs = joined(study, [{"seconds": 0.5}] * 8)
+    process = engine.start(jobs, "7_0")
+    await_(lambda: claims.open_claims(jobs))
+    list(Driver(jobs, engine, 1).finished())  # does not know the job: lost
+    assert process.wait() == 0
+    assert statuses(study).count("crashed") == 1
 
 
 # Workers of this machine

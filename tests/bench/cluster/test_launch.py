@@ -26,6 +26,7 @@ from tests.helpers.commands import TINY, Ask, Cli, rows
 from tests.helpers.paths import ROOT
 
 SLURM = [*TINY, "-m", "hydra/launcher=submitit_slurm", "mode=eager,no_grad"]
+RAY = [*TINY, "-m", "hydra/launcher=ray", "mode=eager,no_grad"]
 LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
 
 Refused = Callable[..., str]
@@ -55,6 +56,9 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
          "device=cuda: no GPU is asked for; add hydra.launcher.gpus_per_node=1, or use device=cpu"),
         ([*LOCAL, "device=cuda"],
          "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu"),
+        ([*RAY, "device=cuda"],
+         "device=cuda: no GPU is asked for; add hydra.launcher.ray.remote.num_gpus=1, or use "
+         "device=cpu"),
         ([*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
         ([*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647"),
         ([*SLURM, "threads=4", "hydra.launcher.cpus_per_task=2"],
@@ -88,18 +92,24 @@ def test_all_gpus_of_a_machine_without_any_are_refused(
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (SLURM,
+         "hydra/launcher=submitit_slurm: submitit is not installed; pip install -e '.[slurm]'"),
+        (RAY, "hydra/launcher=ray: ray is not installed; pip install -e '.[ray]'"),
+    ],
+)  # fmt: skip
 def test_without_the_extra_one_sentence_names_the_pip_command(
-    refused: Refused, monkeypatch: pytest.MonkeyPatch
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, arguments: list[str], sentence: str
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         importlib.util,
         "find_spec",
-        lambda name, *rest: None if name == "submitit" else find(name, *rest),
+        lambda name, *rest: None if name in ("submitit", "ray") else find(name, *rest),
     )
-    assert refused(*SLURM) == (
-        "hydra/launcher=submitit_slurm: submitit is not installed; pip install -e '.[slurm]'"
-    )
+    assert refused(*arguments) == sentence
 
 
 @pytest.mark.parametrize("name", [name for name, each in EXECUTORS.items() if each.extra])
@@ -126,6 +136,20 @@ def test_a_dry_run_says_what_would_be_submitted(
     assert "  gpus_per_node: 1" in lines
     assert not any("exclusive" in line for line in lines)
     assert sum("mode=no_grad" in line for line in lines) == 1
+    assert not (results / "main" / "jobs").exists()
+
+
+def test_a_dry_run_on_ray_says_what_a_worker_asks_for(
+    cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+    options = ["hydra.launcher.ray.init.address=auto", "hydra.launcher.ray.remote.num_gpus=1"]
+    answer = cli(*RAY, *options, "+hydra.launcher.ray.remote.runtime_env={}", "--dry-run")
+    assert (answer.status, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("would start 2 workers of Ray, for 2 cases → ")
+    shown = {line.strip() for line in lines if line.startswith("  ")}
+    assert shown >= {"address: auto", "num_gpus: 1", "num_cpus: 1"}
     assert not (results / "main" / "jobs").exists()
 
 

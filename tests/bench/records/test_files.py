@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from pathlib import Path
 from typing import NoReturn
 
@@ -90,3 +92,38 @@ def test_of_two_concurrent_writers_the_last_to_end_wins(tmp_path: Path) -> None:
         assert path.read_text() == "begun second"
     assert path.read_text() == "begun first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.ENOENT])
+def test_a_link_that_fails_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(number, os.strerror(number), str(target))
+
+    monkeypatch.setattr(os, "link", fail)
+    with (
+        pytest.raises(OSError, match=re.escape(os.strerror(number))),
+        atomic_write(tmp_path / "claim", overwrite=False) as partial,
+    ):
+        partial.write_text("complete")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_links_a_rename_that_fails_leaves_no_empty_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(source: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "replace", fail)
+    with (
+        pytest.raises(OSError, match="Input/output error"),
+        atomic_write(tmp_path / "claim", overwrite=False) as partial,
+    ):
+        partial.write_text("complete")
+    assert list(tmp_path.iterdir()) == []

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -118,6 +119,17 @@ def test_files_of_other_hosts_are_kept(runs: Path, temporary: Path, dead: int, h
     kept = [half_written(runs, f"{host}-{dead}"), compiler_cache(temporary, f"{host}-{dead}")]
     leftovers.clear(runs)
     assert all(path.exists() for path in kept)
+
+
+def test_an_old_file_of_another_host_is_deleted_by_the_clock_of_the_file_system(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = half_written(runs, "elsewhere-1"), half_written(runs, "elsewhere-2")
+    monkeypatch.setattr(time, "time", lambda: 4e9)  # this machine's clock is decades ahead
+    modified = new.stat().st_mtime - leftovers.OLD_S - 1
+    os.utime(old, (modified, modified))
+    leftovers.clear(runs)
+    assert list(runs.iterdir()) == [new]
 
 
 @pytest.mark.parametrize("host", ["node-17", "node17.cluster.example.org", "a.parquet.b"])

@@ -249,7 +249,9 @@ def test_two_orders_of_a_sweep_in_a_file_are_refused(
 # Launchers and sweepers
 
 INSTEAD = {
-    "launcher": "no such launcher; hydra/launcher is one of basic, submitit_local, submitit_slurm",
+    "launcher": (
+        "no such launcher; hydra/launcher is one of basic, ray, submitit_local, submitit_slurm"
+    ),
     "sweeper": "cases run in an order of their own; leave hydra/sweeper as it is",
 }
 
