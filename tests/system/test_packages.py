@@ -62,7 +62,7 @@ def test_an_installed_browser_is_used(
 
 def test_only_root_starts_a_slurm(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert str(slurm.missing()).startswith("only root can start a Slurm")
+    assert str(slurm.missing()).startswith("only root can start the daemons of Slurm")
 
 
 def test_a_slurm_that_cannot_be_installed_is_the_reason(
