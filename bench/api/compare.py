@@ -79,6 +79,8 @@ def compare(
             device=device, threads=threads, overrides=overrides,
         )  # fmt: skip
         submission = executors.submit(composed(words))
+        if submission is None:
+            raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
         try:
             run_ids += submission.finished
         except KeyboardInterrupt as stop:
