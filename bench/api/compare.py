@@ -22,6 +22,7 @@ import torch
 
 from modescope.bench.api import arguments, saving
 from modescope.bench.api.comparison import Comparison, comparison
+from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import executors, jobs, progress_bar
 from modescope.bench.sweep.settings.composing import composed
 
