@@ -73,8 +73,10 @@ def study_folder(study: str | Path | None, name: str) -> Path:
             number += 1
             folder = begun.with_name(f"{begun.name}-{number}")
         return folder
-    if not isinstance(study, str | Path) or not Path(study).name:
-        raise UsageError(f"study={study!r}: must be a name, or the path of a study's folder")
+    if not isinstance(study, str | Path) or not Path(study).name or ".." in Path(study).parts:
+        raise UsageError(
+            f"study={str(study)!r}: must be a name, or the path of a study's folder without .."
+        )
     path = Path(study).expanduser()
     return (Path.cwd() / RESULTS / path) if path.name == str(study) else path.absolute()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,12 @@ import torch
 from modescope.bench.api import arguments, saving
 from modescope.bench.api.comparison import Comparison, comparison
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.pickled_models import PICKLE_FOLDER
 from modescope.bench.sweep import executors, jobs, progress_bar
 from modescope.bench.sweep.settings.composing import composed
+
+LOGS = "logs"
+"""Folder of a study to which composing its settings writes."""
 
 
 def compare(
@@ -73,32 +77,41 @@ def compare(
     device_type = jobs.host(device).device.type
     said = io.StringIO()
     run_ids: list[str] = []
-    with _removed_if_unused(folder), redirect_stdout(said), progress_bar.shown(progress):
-        pickle = saving.save(model, inputs, named, folder)
-        words = arguments.settings(
-            pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
-            device=device, threads=threads, overrides=overrides,
-        )  # fmt: skip
-        submission = executors.submit(composed(words))
-        if submission is None:
-            raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
+    with redirect_stdout(said), progress_bar.shown(progress):
+        with _removed_if_refused(folder):
+            pickle = saving.save(model, inputs, named, folder)
+            words = arguments.settings(
+                pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
+                device=device, threads=threads, overrides=overrides,
+            )  # fmt: skip
+            submission = executors.submit(composed(words))
+            if submission is None:
+                raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
         try:
             run_ids += submission.finished
+        except executors.Incomplete as rest:
+            raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:
             stop.add_note(
                 f"{len(run_ids)} of {submission.runs} rows are kept in {folder}; "
-                f"study={folder.name!r} continues"
+                f"study={str(folder)!r} continues"
             )
+            if submission.detaches:
+                stop.add_note(said.getvalue().strip())  # how to end the jobs
             raise
     return comparison(folder, run_ids, said.getvalue().splitlines())
 
 
 @contextmanager
-def _removed_if_unused(folder: Path) -> Iterator[None]:
-    """Removes a new study's folder where nothing was measured."""
+def _removed_if_refused(folder: Path) -> Iterator[None]:
+    """After an error removes what was written to a new study: the model, and empty folders."""
     existed = folder.exists()
     try:
         yield
-    finally:
-        if not existed and not (folder / "runs").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        if not existed:
+            for written in (PICKLE_FOLDER, LOGS):
+                shutil.rmtree(folder / written, ignore_errors=True)
+            with suppress(OSError):  # it has other content, or was never made
+                folder.rmdir()
+        raise

@@ -59,7 +59,7 @@ CASES: dict[str, Any] = {
     "shape_json": '{"batch":8,"seq":64}', "device": "cuda:1", "threads": 2,
     "options": Inference(), "baseline": None,
 }  # fmt: skip
-NOT_SHOWN = {"target", "architecture"}  # both are in the model's name, or follow from it
+NOT_SHOWN = {"target", "architecture", "pickled"}  # in the model's name, or follow from it
 
 
 def _variants() -> Iterator[tuple[str, Case]]:

@@ -218,6 +218,8 @@ DRY = ["hydra/launcher=submitit_local", "hydra.launcher.dry_run=true"]
         (lambda: modescope.compare(Net(), [X["x"], object()]), r"inputs\[1\] is object"),
         (lambda: modescope.compare(Net(), X, name="a b"), "name='a b': must be letters"),
         (lambda: modescope.compare(Net(), X, study=""), "study='': must be a name"),
+        (lambda: modescope.compare(Net(), X, study=".."), r"study='\.\.': must be a name"),
+        (lambda: modescope.compare(Net(), X, study="new/.."), "study='new/..': must be a name"),
         (lambda: modescope.compare(Net(), X, modes=[]), r"modes=\[\]: must be a name"),
         (lambda: modescope.compare(Net(), X, overrides="a=1"), "overrides must be a list"),
         (lambda: modescope.compare(Net(), X, modes="eager", overrides=DRY), "dry_run: compare"),
@@ -231,18 +233,72 @@ def test_a_mistake_is_one_sentence_and_leaves_no_study(
     call: Callable[[], object], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "notes.txt").touch()
     with pytest.raises(UsageError, match=sentence) as raised:
         call()
     assert "\n" not in str(raised.value)
     assert list(tmp_path.glob("results/*")) == []
+    assert (tmp_path / "theirs" / "notes.txt").exists()
+
+
+def test_a_refused_call_keeps_what_others_put_into_its_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study"
+
+    def refused(requests: Any) -> Submission:
+        (study / "theirs.txt").touch()
+        raise UsageError("no")
+
+    monkeypatch.setattr(executors, "submit", refused)
+    with pytest.raises(UsageError):
+        api.compare(Net(), X, study=study)
+    assert [path.name for path in study.iterdir()] == ["theirs.txt"]
+
+
+def test_ctrl_c_keeps_what_was_submitted_to_a_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "study"
+
+    def submitted(requests: Any) -> Submission:
+        (study / "jobs").mkdir()
+        return Submission(study, 2, finished(), detaches=True)
+
+    def finished() -> Iterator[str]:
+        print("the workers go on; scancel 7 ends them")
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(executors, "submit", submitted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        api.compare(Net(), X, study=study)
+    assert (study / "jobs").is_dir()
+    assert list((study / "model").iterdir())
+    assert "scancel 7" in raised.value.__notes__[1]
+
+
+def test_a_sweep_that_could_not_be_finished_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finished() -> Iterator[str]:
+        yield "run"
+        raise executors.Incomplete("1 case was not measured: no GPU here")
+
+    monkeypatch.setattr(executors, "submit", lambda _: Submission(tmp_path, 2, finished()))
+    with pytest.raises(UsageError, match=r"no GPU here; finished rows are kept in .*study$"):
+        api.compare(Net(), X, study=tmp_path / "study")
 
 
 def test_an_interrupted_comparison_says_how_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    study = tmp_path / "study"
+
     def stopped(requests: Any) -> Submission:
-        (tmp_path / "study" / "runs").mkdir()
-        return Submission(tmp_path / "study", 2, finished())
+        (study / "runs").mkdir()
+        return Submission(study, 2, finished())
 
     def finished() -> Iterator[str]:
         yield "run"
@@ -250,7 +306,7 @@ def test_an_interrupted_comparison_says_how_to_continue(
 
     monkeypatch.setattr(executors, "submit", stopped)
     with pytest.raises(KeyboardInterrupt) as raised:
-        api.compare(Net(), X, study=tmp_path / "study")
+        api.compare(Net(), X, study=study)
     (note,) = raised.value.__notes__
-    assert note == f"1 of 2 rows are kept in {tmp_path / 'study'}; study='study' continues"
+    assert note == f"1 of 2 rows are kept in {study}; study={str(study)!r} continues"
     assert (tmp_path / "study").is_dir()
