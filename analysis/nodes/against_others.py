@@ -4,11 +4,15 @@ A reading is a logarithm of one process's time; processes run at different times
 paired. Each reading in a place is compared with the mean of the other places' readings of the same
 work. What these differences scatter by contains everything that differs between processes and
 between works; the error follows from it, never from the rounds within a process.
+
+Processes of one worker share its job and its hour. So a place is judged by the levels of its
+workers, compared in the same way, once it has enough of them. Else what is found holds for the
+jobs that ran there, and not for the place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +20,9 @@ from numpy.typing import NDArray
 from modescope.analysis.changes import power, welch
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.changes.welch import Change
+from modescope.analysis.nodes.levels import Numbers, Readings
 from modescope.bench.stats.estimates import ALPHA, MARGIN
 
-Numbers = NDArray[np.float64]
-Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LIMIT = welch.log_margin(MARGIN)
@@ -43,6 +46,8 @@ class Difference:
     low: float | None = None
     high: float | None = None
     detectable: float | None = None  # a difference that 80 % of such studies would name
+    workers: int = 0  # whose readings these are; a process without a worker is one of its own
+    by_workers: bool = False  # whether it holds for the place, not only for the jobs there
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,31 @@ class _Cells:
     squares: Numbers
 
 
-def differences(places: Codes, works: Codes, logs: Numbers) -> list[Difference]:
-    """A difference for each place 0 ... max(places), from readings of works 0 ... max(works).
+def judged(readings: Readings, workers: Readings) -> list[Difference]:
+    """A difference for each place: by workers where these are enough, else by readings.
+
+    `workers`: what `levels` found.
+    """
+    return [
+        replace(
+            one if by_workers.verdict == TOO_FEW else by_workers,
+            readings=one.readings,
+            workers=by_workers.readings,
+            by_workers=by_workers.verdict != TOO_FEW,
+        )
+        for one, by_workers in zip(differences(readings), differences(workers), strict=True)
+    ]
+
+
+def differences(readings: Readings) -> list[Difference]:
+    """A difference for each place 0 ... max(places).
 
     Places that turn out slower are taken out of what the others are compared with, until no further
     one is found: else one slow place would hide another.
     """
-    if len(logs) == 0:
+    if len(readings.logs) == 0:
         return []
-    cells = _cells(places, works, logs)
+    cells = _cells(readings)
     count = len(cells.counts)
     usual = np.ones(count, dtype=np.bool_)
     while True:
@@ -73,28 +94,37 @@ def differences(places: Codes, works: Codes, logs: Numbers) -> list[Difference]:
         usual = still
 
 
-def spread_within(places: Codes, works: Codes, logs: Numbers) -> float | None:
+def spread_within(readings: Readings) -> float | None:
     """Standard deviation between processes of one work in one place; None without a second one."""
-    if len(logs) == 0:
+    if len(readings.logs) == 0:
         return None
-    squares, freedom = _scatter(_cells(places, works, logs))
+    squares, freedom = _scatter(_cells(readings))
     return float(np.sqrt(squares / freedom)) if freedom > 0 else None
 
 
-def spread_between(places: Codes, works: Codes, logs: Numbers) -> float | None:
-    """Standard deviation of the levels of places with enough processes; None below two of them."""
-    if len(logs) == 0:
+def spread_between(readings: Readings) -> float | None:
+    """Standard deviation of the levels of places with enough readings; None below two of them.
+
+    That of their means, less what these differ by only because the readings in a place do.
+    """
+    if len(readings.logs) == 0:
         return None
-    cells = _cells(places, works, logs)
+    cells = _cells(readings)
     every = np.ones(len(cells.counts), dtype=np.bool_)
-    found = [_difference(cells, place, every, ALPHA).value for place in range(len(every))]
-    known = [value for value in found if value is not None]
-    count = len(known)  # of `count` equal places, one that is off differs from the others' mean,
-    # which lacks it, by count / (count - 1) times what it differs from the mean of all
-    return float(np.std(known, ddof=1)) * (count - 1) / count if count > 1 else None
+    found = [_difference(cells, place, every, ALPHA) for place in range(len(every))]
+    known = [(one.value, one.readings) for one in found if one.value is not None]
+    count, (squares, freedom) = len(known), _scatter(cells)
+    if count < 2 or freedom <= 0:
+        return None
+    # of `count` equal places, one that is off differs from the others' mean, which lacks it, by
+    # count / (count - 1) times what it differs from the mean of all
+    means = float(np.std([value for value, _ in known], ddof=1)) * (count - 1) / count
+    noise = squares / freedom * float(np.mean([1 / own for _, own in known]))
+    return float(np.sqrt(max(0.0, means**2 - noise)))
 
 
-def _cells(places: Codes, works: Codes, logs: Numbers) -> _Cells:
+def _cells(readings: Readings) -> _Cells:
+    places, works, logs = readings.places, readings.works, readings.logs
     shape = (int(places.max()) + 1, int(works.max()) + 1)
     means = np.bincount(works, logs) / np.maximum(np.bincount(works), 1)
     centred = logs - means[works]  # squares of large sums would lose digits

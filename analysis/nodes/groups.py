@@ -10,6 +10,7 @@ import pandas as pd
 from modescope.analysis.format import numbers
 from modescope.analysis.nodes import against_others, readings
 from modescope.analysis.nodes.against_others import TOO_FEW, Difference
+from modescope.analysis.nodes.levels import Readings, levels
 from modescope.analysis.nodes.readings import stem_of
 
 PLACES = ("node", "gpu_uuid")
@@ -27,7 +28,7 @@ GPU_DIGITS = len("GPU-") + 8
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeOrGpu:
     """A node; or a GPU of a node on several of whose GPUs the study ran."""
 
     node: str
@@ -57,12 +58,13 @@ class Group:
 
     environment: str  # its letter
     machine: str  # its device
-    places: tuple[Place, ...]
+    places: tuple[NodeOrGpu, ...]
     within: float | None  # of ln(time) between processes of the same work in one place
-    between: float | None  # of the means of the places that have enough processes
+    between: float | None  # of the levels of places that have enough workers
+    between_jobs: float | None  # of the means of places: contains what differs between their jobs
 
     @property
-    def compared(self) -> tuple[Place, ...]:
+    def compared(self) -> tuple[NodeOrGpu, ...]:
         """The places with an interval."""
         return tuple(place for place in self.places if place.difference.verdict != TOO_FEW)
 
@@ -94,9 +96,13 @@ def _group(letter: str, runs: pd.DataFrame, read: pd.DataFrame) -> Group:
     names = sorted({*runs["place"], *read["place"]}, key=_by_numbers)
     codes = read["place"].map({name: code for code, name in enumerate(names)}).to_numpy("int64")
     kinds, _ = pd.factorize(read["reading"])
-    numbered = codes, kinds.astype("int64"), read["log"].to_numpy("float64")
+    workers = read.groupby(["place", "worker"]).ngroup().to_numpy("int64")
+    logs = read["log"].to_numpy("float64")
+    numbered = Readings(codes, kinds.astype("int64"), logs)
+    of_workers = levels(numbered, workers)
     found = {name: Difference(0, TOO_FEW) for name in names}
-    found |= dict(zip(names, against_others.differences(*numbered), strict=False))
+    judged = against_others.judged(numbered, of_workers)
+    found |= dict(zip(names, judged, strict=False))
     works = read.groupby("place")["work"].nunique()
     return Group(
         environment=letter,
@@ -105,8 +111,9 @@ def _group(letter: str, runs: pd.DataFrame, read: pd.DataFrame) -> Group:
             _of(runs[runs["place"] == name], name, int(works.get(name, 0)), found[name])
             for name in names
         ),
-        within=against_others.spread_within(*numbered),
-        between=against_others.spread_between(*numbered),
+        within=against_others.spread_within(numbered),
+        between=against_others.spread_between(of_workers),
+        between_jobs=against_others.spread_between(numbered),
     )
 
 
@@ -123,11 +130,11 @@ def _by_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _of(runs: pd.DataFrame, name: str, works: int, difference: Difference) -> Place:
+def _of(runs: pd.DataFrame, name: str, works: int, difference: Difference) -> NodeOrGpu:
     node, _, gpu = name.partition(" ")
     jobs = runs.drop_duplicates(["scheduler_job", "worker", "restart"])
     waits, restarts = jobs["queue_wait_s"].dropna(), jobs.groupby("scheduler_job")["restart"].max()
-    return Place(
+    return NodeOrGpu(
         node=node,
         gpu=gpu or None,
         runs=len(runs),

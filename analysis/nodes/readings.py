@@ -19,19 +19,22 @@ _HOW = ("kind", "timed_mode", "timed_dtype")
 
 READ = {
     *("status", "budget_rank", "environment_id", "node", "gpu_uuid", *_WORK, *PLAIN_EAGER),
-    *("mode", "dtype", "baseline_mode", "baseline_dtype"),
+    *("run_id", "worker", "mode", "dtype", "baseline_mode", "baseline_dtype"),
 }
 """Stored columns that `readings` reads, beside statistics."""
 
 
 def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:
-    """One line per process that measured plain eager: environment, node, gpu_uuid, work, log.
+    """One line per process that measured plain eager.
+
+    Its columns are environment, node, gpu_uuid, worker, work, reading and log.
 
     `processes` come from `select.latest`, `sentinels` from `load.sentinels`; both have statistics.
     A process counts once: by its baseline, else by itself where it is plain eager. Smoke runs are
     left out, and so are sentinels of an environment that no process has. `environment` is the
     letter without the number of a model's source, `work` a number per work, and `reading` one for
-    each way in which a work was read: alone, as a baseline, or by a sentinel.
+    each way in which a work was read: alone, as a baseline, or by a sentinel. `worker` is the name
+    of the process's worker, or the process's own where it had none.
     """
     letters = processes.dropna(subset="environment_id").drop_duplicates("environment_id")
     letter_of = letters.set_index("environment_id")["environment"]
@@ -44,7 +47,7 @@ def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:
         "work": table.groupby([*_WORK], dropna=False, sort=False).ngroup(),
     }
     table = table.assign(environment=table["environment"].map(stem_of), **numbered)
-    return table[["environment", "node", "gpu_uuid", "work", "reading", "log"]]
+    return table[["environment", "node", "gpu_uuid", "worker", "work", "reading", "log"]]
 
 
 def stem_of(letter: str) -> str:
@@ -65,6 +68,7 @@ def _eager(runs: pd.DataFrame, kind: str) -> pd.DataFrame:
         kind=np.where(as_baseline, f"{kind} baseline", kind),
         timed_mode=runs["baseline_mode"].where(as_baseline, runs["mode"]),
         timed_dtype=runs["baseline_dtype"].where(as_baseline, runs["dtype"]),
+        worker=runs["worker"].fillna(runs["run_id"]),
         log=np.log(np.where(seconds > 0, seconds, 1.0)),
     )
     return table.loc[counts]

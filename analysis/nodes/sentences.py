@@ -10,7 +10,7 @@ from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import listed
 from modescope.analysis.nodes.against_others import SLOWER, TOO_FEW, Difference
-from modescope.analysis.nodes.groups import Group, Place
+from modescope.analysis.nodes.groups import Group, NodeOrGpu
 
 MOST_NAMED = 6  # places in a sentence; the rest are counted
 
@@ -31,22 +31,35 @@ def warnings(groups: Iterable[Group]) -> list[str]:
 
 
 def slower(group: Group) -> list[str]:
-    """A sentence for each place that is slower than the others."""
-    return [_slower(one, group) for one in group.places if one.difference.verdict == SLOWER]
+    """A sentence for each place that is slower than the others; or that was, in the jobs there."""
+    return [
+        _slower(one, group) if one.difference.by_workers else _slower_job(one, group)
+        for one in group.places
+        if one.difference.verdict == SLOWER
+    ]
 
 
 def spread(group: Group) -> str:
     """How much eager differs between processes and between nodes; empty where neither is known."""
     places = "nodes or GPUs" if _has_gpus(group) else "nodes"
+    between = group.between_jobs if group.between is None else group.between
+    their_jobs = ", which includes differences between their jobs" if group.between is None else ""
     known = [
         f"{numbers.percent(value)} between {what}"
         for value, what in (
             (group.within, "processes of the same work in one place"),
-            (group.between, places),
+            (between, f"{places}{their_jobs}"),
         )
         if value is not None
     ]
     return f"Eager times differ by {' and '.join(known)} (standard deviations)." if known else ""
+
+
+def shown_verdict(one: Difference) -> str:
+    """`slower`; `slower in 1 job` where too few workers tell the place from their jobs."""
+    if one.by_workers or one.verdict == TOO_FEW:
+        return one.verdict
+    return f"{one.verdict} in {numbers.counted(one.workers, 'job', 'jobs')}"
 
 
 def ratio(one: Difference) -> str:
@@ -64,7 +77,7 @@ def _percent(one: Difference) -> str:
     return numbers.share_interval(*map(math.expm1, (one.value, one.low, one.high)))
 
 
-def kind(place: Place) -> str:
+def kind(place: NodeOrGpu) -> str:
     """`node n1`, or `GPU-1a2b3c4d of node n1`."""
     return f"node {place.node}" if place.gpu is None else f"{place.short_gpu} of node {place.node}"
 
@@ -73,15 +86,44 @@ def _has_gpus(group: Group) -> bool:
     return any(one.gpu is not None for one in group.places)
 
 
-def _slower(one: Place, group: Group) -> str:
+def _slower(one: NodeOrGpu, group: Group) -> str:
+    return (
+        f"{kind(one)} is slower than {_others(group)} by {_percent(one.difference)}: plain eager "
+        f"takes that much longer there, in {_measured(one)}"
+    )
+
+
+def _slower_job(one: NodeOrGpu, group: Group) -> str:
+    """What was slower, where the cause may be the job and not the place."""
+    workers, noun = one.difference.workers, "node" if one.gpu is None else "GPU"
+    few = (
+        f"only {numbers.counted(workers, 'worker has', 'workers have')} measured there"
+        if workers < LEAST_PROCESSES
+        else "only 1 worker has measured elsewhere"
+    )
+    return (
+        f"plain eager took {_percent(one.difference)} longer on {kind(one)} than on "
+        f"{_others(group)}, in {_measured(one)}. The cause may be the {noun}, or only the time of "
+        f"the measurement (heat, other users), because {few}. To tell them apart, run the same "
+        "sweep again at other times, each time with more replicates, until "
+        f"{LEAST_PROCESSES} workers have measured on each {noun}"
+    )
+
+
+def _others(group: Group) -> str:
+    """The places that are not slower."""
+    rest = [each.name for each in group.places if each.difference.verdict != SLOWER]
+    return listed(rest) if len(rest) <= MOST_NAMED else f"the {len(rest)} others"
+
+
+def _measured(one: NodeOrGpu) -> str:
+    """`12 processes of 2 works`, and of how many workers where they had any."""
     found = one.difference
     works = numbers.counted(one.works, "work", "works")
-    rest = [each.name for each in group.places if each.difference.verdict != SLOWER]
-    others = listed(rest) if len(rest) <= MOST_NAMED else f"the {len(rest)} others"
-    return (
-        f"{kind(one)} is slower than {others} by {_percent(found)}: plain eager takes that much "
-        f"longer there, in {found.readings} processes of {works}"
-    )
+    text = f"{numbers.counted(found.readings, 'process', 'processes')} of {works}"
+    if found.workers == found.readings:  # each is a unit of its own
+        return text
+    return f"{text} run by {numbers.counted(found.workers, 'worker', 'workers')}"
 
 
 def _none(group: Group) -> str:
@@ -100,11 +142,17 @@ def _none(group: Group) -> str:
         f"{numbers.percent(math.expm1(shown))} slower would be named in "
         f"{numbers.whole_percent(POWER)} of such studies."
     )
+    of_jobs = [one.name for one in judged if not one.difference.by_workers]
+    if of_jobs:
+        text += (
+            f" For {_named(of_jobs)} this holds only for the time of the measurement, as fewer "
+            f"than {LEAST_PROCESSES} workers have measured there, or only 1 elsewhere."
+        )
     few = [one.name for one in group.places if one.difference.verdict == TOO_FEW]
     return f"{text} Too few processes to judge {_named(few)}." if few else text
 
 
-def _ends(one: Place) -> tuple[float, float]:
+def _ends(one: NodeOrGpu) -> tuple[float, float]:
     return one.difference.low or 0.0, one.difference.high or 0.0
 
 

@@ -10,7 +10,7 @@ from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers
 from modescope.analysis.nodes import sentences
 from modescope.analysis.nodes.against_others import SLOWER
-from modescope.analysis.nodes.groups import Group, Place
+from modescope.analysis.nodes.groups import Group, NodeOrGpu
 from modescope.analysis.report.study import Study
 from modescope.bench.stats.estimates import ALPHA, MARGIN
 
@@ -68,12 +68,13 @@ def _nodes_of(group: Group) -> NodesOf:
     )  # fmt: skip
 
 
-def _columns(places: Sequence[Place]) -> dict[str, list[str]]:
+def _columns(places: Sequence[NodeOrGpu]) -> dict[str, list[str]]:
     """The cells of each column; empty where unknown."""
     return {
-        "verdict": [one.difference.verdict for one in places],
+        "verdict": [sentences.shown_verdict(one.difference) for one in places],
         "eager ÷ the others'": [sentences.ratio(one.difference) for one in places],
         "readings": [str(one.difference.readings) for one in places],
+        "workers": [_workers(one) for one in places],
         "works": [str(one.works) for one in places],
         "processes": [_processes(one) for one in places],
         "in the queue": [_wait(one) for one in places],
@@ -82,11 +83,17 @@ def _columns(places: Sequence[Place]) -> dict[str, list[str]]:
     }
 
 
-def _processes(place: Place) -> str:
+def _processes(place: NodeOrGpu) -> str:
     return f"{place.runs} ({place.not_ok} not ok)" if place.not_ok else str(place.runs)
 
 
-def _wait(place: Place) -> str:
+def _workers(place: NodeOrGpu) -> str:
+    """Empty where each process is a unit of its own."""
+    found = place.difference
+    return "" if found.workers == found.readings else str(found.workers)
+
+
+def _wait(place: NodeOrGpu) -> str:
     if place.wait_s is None:
         return ""
     return " to ".join(dict.fromkeys(map(numbers.duration, place.wait_s)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.fault import Fault
 
 AGAINST = "tests/analysis/nodes/test_against_others.py"
+WORKERS = "tests/analysis/nodes/test_workers.py"
 GROUPS = "tests/analysis/nodes/test_groups.py"
 
 NODES = (
@@ -35,6 +36,37 @@ NODES = (
         "centred = logs - means[works]",
         "centred, works = logs, works * 0",
         (f"{AGAINST}::test_nodes_are_compared_in_the_same_work_alone",),
+    ),
+    Fault(
+        "the processes of one worker are enough to name its node",
+        "analysis/nodes/against_others.py",
+        "by_workers=by_workers.verdict != TOO_FEW",
+        "by_workers=True",
+        (
+            f"{WORKERS}::test_processes_of_one_worker_each_would_name_an_equal_node",
+            f"{GROUPS}::test_one_worker_tells_nothing_of_its_node",
+        ),
+    ),
+    Fault(
+        "processes are compared where workers are enough",
+        "analysis/nodes/against_others.py",
+        "one if by_workers.verdict == TOO_FEW else by_workers",
+        "one",
+        (f"{WORKERS}::test_of_equal_nodes_at_most_5_percent_of_studies_name_one",),
+    ),
+    Fault(
+        "workers that measured more of the long works are slower",
+        "analysis/nodes/levels.py",
+        "values - means[works]",
+        "values - values.mean()",
+        (f"{WORKERS}::test_levels_are_exact_where_workers_measured_other_works",),
+    ),
+    Fault(
+        "the spread between nodes contains the noise of their means",
+        "analysis/nodes/against_others.py",
+        "means**2 - noise",
+        "means**2",
+        (f"{AGAINST}::test_the_spread_between_nodes_lacks_the_noise_of_their_means",),
     ),
     Fault(
         "nodes are compared with those of another environment",

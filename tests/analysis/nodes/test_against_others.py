@@ -15,9 +15,11 @@ from modescope.analysis.nodes.against_others import (
     TOO_FEW,
     Difference,
     differences,
+    judged,
     spread_between,
     spread_within,
 )
+from modescope.analysis.nodes.levels import Readings, levels
 
 NODES = 8
 STUDIES = 400
@@ -45,7 +47,7 @@ class Clock:
         spread[-1] *= self.restless
         of_work = source.normal(-9, 2, self.works + 1)
         logs = of_work[work] + level[node] + source.normal(0, spread[node])
-        return differences(node, work, logs)
+        return differences(Readings(node, work, logs))
 
     def named(self) -> list[list[int]]:
         """The nodes that are called slower, for each of STUDIES."""
@@ -104,7 +106,7 @@ JITTER = np.tile([-0.002, -0.001, 0.0, 0.0, 0.001, 0.002], 2)
 
 
 def test_of_two_nodes_one_is_slower_and_the_other_faster() -> None:
-    slow, fast = differences(TWO, SAME_WORK, JITTER + np.where(TWO == 0, np.log(1.05), 0))
+    slow, fast = differences(Readings(TWO, SAME_WORK, JITTER + np.where(TWO == 0, np.log(1.05), 0)))
     assert (slow.verdict, fast.verdict) == (SLOWER, FASTER)
     assert np.exp(slow.value) == pytest.approx(1.05)
     assert fast.value == pytest.approx(-slow.value)
@@ -112,30 +114,31 @@ def test_of_two_nodes_one_is_slower_and_the_other_faster() -> None:
 
 
 def test_less_than_1_percent_is_no_difference() -> None:
-    found = differences(TWO, SAME_WORK, JITTER / 10 + np.where(TWO == 0, 0.005, 0))
+    found = differences(Readings(TWO, SAME_WORK, JITTER / 10 + np.where(TWO == 0, 0.005, 0)))
     assert [one.verdict for one in found] == [ALIKE, ALIKE]
 
 
 def test_nodes_are_compared_in_the_same_work_alone() -> None:
     """The second node measured short works, which says nothing about its speed."""
-    apart = differences(TWO, TWO, JITTER - 3 * TWO)
+    apart = differences(Readings(TWO, TWO, JITTER - 3 * TWO))
     assert [(one.verdict, one.readings) for one in apart] == [(TOO_FEW, 0)] * 2
     work = np.tile([0, 0, 1], 4)
-    mixed = differences(TWO, work, JITTER + np.where(work == 1, 3.0, 0))
+    mixed = differences(Readings(TWO, work, JITTER + np.where(work == 1, 3.0, 0)))
     assert [one.verdict for one in mixed] == [ALIKE, ALIKE]
 
 
 def test_two_processes_are_too_few() -> None:
     place = np.array([0] * 9 + [1] * 2)
     logs = np.append(np.tile(JITTER[:3], 3), [0.1, 0.1])
-    found = differences(place, np.zeros(11, dtype=np.int64), logs)
+    found = differences(Readings(place, np.zeros(11, dtype=np.int64), logs))
     assert found[1] == Difference(2, TOO_FEW)
     assert found[0].readings == 9
 
 
 def test_no_readings_are_no_differences() -> None:
     nothing = np.array([], dtype=np.int64)
-    assert differences(nothing, nothing, nothing.astype("float64")) == []
+    readings = Readings(nothing, nothing, nothing.astype("float64"))
+    assert judged(readings, levels(readings, nothing)) == []
 
 
 def test_spreads_within_and_between_nodes() -> None:
@@ -144,6 +147,39 @@ def test_spreads_within_and_between_nodes() -> None:
     work = np.tile(np.arange(5), 80)
     level = source.normal(0, 0.02, NODES)
     logs = 3.0 * work + level[place] + source.normal(0, 0.005, len(place))
-    assert spread_within(place, work, logs) == pytest.approx(0.005, rel=0.1)
-    assert spread_between(place, work, logs) == pytest.approx(level.std(ddof=1), rel=0.1)
-    assert spread_within(np.arange(3), np.arange(3), np.zeros(3)) is None
+    readings = Readings(place, work, logs)
+    assert spread_within(readings) == pytest.approx(0.005, rel=0.1)
+    assert spread_between(readings) == pytest.approx(level.std(ddof=1), rel=0.1)
+    assert spread_within(Readings(np.arange(3), np.arange(3), np.zeros(3))) is None
+
+
+@pytest.mark.parametrize("readings", [3, 6, 12])
+@pytest.mark.parametrize("between", [0.0, 0.02])
+def test_the_spread_between_nodes_lacks_the_noise_of_their_means(
+    readings: int, between: float
+) -> None:
+    """In the mean over studies; of equal nodes, half of the studies show none at all."""
+    source = np.random.default_rng(8)
+    place = np.repeat(np.arange(NODES), readings)
+    work = np.zeros(len(place), dtype=np.int64)
+    found = [
+        spread_between(
+            Readings(
+                place,
+                work,
+                source.normal(0, between, NODES)[place] + source.normal(0, 0.03, len(place)),
+            )
+        )
+        for _ in range(STUDIES)
+    ]
+    squares = np.array(found, dtype="float64") ** 2
+    if between:
+        assert np.sqrt(squares.mean()) == pytest.approx(between, rel=0.15)
+    else:
+        assert np.median(squares) <= 0.005**2
+        assert (squares == 0).mean() >= 0.4
+
+
+def test_between_nodes_is_unknown_without_a_spread_within_one() -> None:
+    one_each = Readings(np.arange(3), np.zeros(3, dtype=np.int64), np.arange(3.0))
+    assert spread_between(one_each) is None

@@ -84,6 +84,56 @@ def test_a_slow_node_is_named_in_report_and_table(
     assert re.search(r"\| \*\*n3\*\* \| slower \| 1\.0[45]", markdown)
 
 
+def by_workers(count: int, slow: str | None = None) -> list[Record]:
+    """Every node measured by so many workers, each of which runs every mode once."""
+    return [
+        one
+        for number in range(count)
+        for node in NODES
+        for one in processes(
+            nodes=[node], slow=slow, worker=f"slurm-{node}-{number}",
+            replicate=NODES.index(node) + number * len(NODES),
+        )
+    ]  # fmt: skip
+
+
+def test_one_worker_tells_nothing_of_its_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = save(by_workers(1, slow="n3"), tmp_path)
+    page = report.write(study)
+    text = Page(page.read_text(encoding="utf-8")).text
+    assert "Plain eager took 5" in text
+    processes_of = f"{2 * len(MODES)} processes of 2 works run by 1 worker. "
+    assert f"longer on node n3 than on n1, n2 and n10, in {processes_of}" in text
+    assert "or only the time of the measurement (heat, other users), because only 1 worker" in text
+    assert "n3 is slower" not in text
+    assert "which includes differences between their jobs" in text
+    assert "| **n3** | slower in 1 job |" in page.with_name("report.md").read_text(encoding="utf-8")
+    table.main([str(study)])
+    shown = capsys.readouterr().out
+    assert "\nplain eager took" in shown
+    assert "n3 is slower" not in shown
+
+
+def test_three_workers_tell_a_slow_node(tmp_path: Path) -> None:
+    study = save(by_workers(3, slow="n3"), tmp_path)
+    (group,) = of_study(study)
+    assert {(one.difference.workers, one.difference.by_workers) for one in group.places} == {
+        (3, True)
+    }
+    text = Page(report.write(study).read_text(encoding="utf-8")).text
+    assert "Node n3 is slower than n1, n2 and n10 by" in text
+    assert f"in {3 * 2 * len(MODES)} processes of 2 works run by 3 workers" in text
+    assert "their jobs" not in text
+
+
+def test_equal_nodes_of_one_worker_each_are_alike_at_that_time_only(tmp_path: Path) -> None:
+    text = Page(report.write(save(by_workers(1), tmp_path)).read_text(encoding="utf-8")).text
+    assert "No node is slower than the others beyond noise" in text
+    assert "For n1, n2, n3 and n10 this holds only for the time of the measurement" in text
+
+
 def test_without_a_slow_node_it_is_said_what_would_have_been_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
