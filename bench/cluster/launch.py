@@ -13,7 +13,13 @@ from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.local_engine import Local, Slot, slots
 from modescope.bench.cluster.ray_engine import Ray
-from modescope.bench.cluster.slurm_engine import Slurm, check, parameters, signal_delay_s, tasks_per_job
+from modescope.bench.cluster.slurm_engine import (
+    Slurm,
+    check,
+    parameters,
+    signal_delay_s,
+    tasks_per_job,
+)
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import Submission
@@ -204,7 +210,7 @@ def _check_time(options: dict[str, Any], timeout_s: float, delay_s: float = 0.0)
     if minutes is not None and minutes < least:
         delay = f", a signal comes signal_delay_s={delay_s:g} before the end" if delay_s else ""
         raise UsageError(
-            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}{delay}, "
-            f"and a worker needs up to 5 minutes beside that; set hydra.launcher.timeout_min="
+            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}{delay}"
+            ", and a worker needs up to 5 minutes beside that; set hydra.launcher.timeout_min="
             f"{least} or more, or a smaller timeout_s"
         )

@@ -17,8 +17,8 @@ from modescope.bench.cluster.broken import BrokenMachine
 from modescope.bench.cluster.deadline import RESERVE_S, Deadline
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import Member, Process
-from modescope.bench.cluster.worker import Worker
 from modescope.bench.cluster.work import work_of
+from modescope.bench.cluster.worker import Worker
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import soon
 from tests.helpers.stub_work import rows, sweep_of, texts
@@ -46,8 +46,9 @@ def joined(study: Path, requests: Requests) -> Folder:
     return folder.joined(study / "jobs", folder.sweep_id(sweep, "fake"), sweep)
 
 
-def worker_of(jobs: Folder, deadline: Deadline = Deadline(None)) -> Worker:
-    """A worker in this process."""
+def worker_of(jobs: Folder, seconds: float | None = None) -> Worker:
+    """A worker in this process, which has so much time."""
+    deadline = Deadline(None if seconds is None else time.time() + seconds)
     member, work = members.this(), work_of(jobs.sweep())
     members.write(jobs, member)
     work.prepare(member)
@@ -112,7 +113,7 @@ def has_sentinel(study: Path) -> bool:
 def test_the_sentinel_is_left_out_where_a_task_needs_the_time(
     seconds: float, measured: int, calibrated: bool, study: Path
 ) -> None:
-    worker_of(joined(study, [{}] * 2), Deadline(time.time() + seconds)).run()
+    worker_of(joined(study, [{}] * 2), seconds).run()
     assert len(rows(study)) == measured
     assert has_sentinel(study) == calibrated
 
