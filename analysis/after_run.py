@@ -15,17 +15,17 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     row; those of them that went wrong are listed below the table.
     """
     from modescope.analysis import table
-    from modescope.analysis.cli import nodes_of
     from modescope.analysis.load.study import read
     from modescope.analysis.metrics import registry
     from modescope.analysis.rows import select
+    from modescope.analysis.works import nodes
 
     runs = read(study).table
     mine = runs[runs["run_id"].isin(run_ids)]
     latest = select.latest(runs, among=run_ids)
     derived = registry.derive(latest)
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
-    for text in (table.of_nodes(nodes_of(latest, study)), table.why(derived, study)):
+    for text in (table.of_nodes(nodes.of_processes(latest, study)), table.why(derived, study)):
         if text:
             print(text)
     if is_sweep:

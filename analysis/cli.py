@@ -7,21 +7,17 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import pandas as pd
 
-from modescope.analysis.filters.selection import Selection, select
+from modescope.analysis.filters.selection import Selection
 from modescope.analysis.filters.syntax import EXAMPLE
-from modescope.analysis.load.sentinels import sentinels
-from modescope.analysis.load.study import read
-from modescope.analysis.metrics.registry import derive
-from modescope.analysis.nodes.groups import Group, groups, several_places
-from modescope.analysis.rows.select import latest
+from modescope.analysis.load.remote import Folder, located
+from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program, runner
+from modescope.bench.records.paths import program
 
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
@@ -44,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         return known
 
     def check_surplus(
-        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Folder]
     ) -> None:
         """UsageError if any argument was not understood, beside these that were."""
         options = [one for one in surplus if one.startswith("-")]
@@ -68,50 +64,11 @@ def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
     """A parser of the class `kind` with the argument for the study's folder."""
     result = kind(prog=program(module), description=doc)
     result.add_argument(
-        "study", nargs="?", type=Path, default=Path("results/main"),
-        help="folder of a study (default: %(default)s)",
+        "study", nargs="?", type=located, default=Path("results/main"),
+        help="folder of a study, or an address of one such as s3://bucket/results/main (default: "
+        "%(default)s)",
     )  # fmt: skip
     return result
-
-
-@dataclass(frozen=True)
-class Contents:
-    """A study: its folder, the derived rows, and the reason for each file that was left out."""
-
-    folder: Path
-    processes: pd.DataFrame  # the newest of each, with statistics
-    rows: pd.DataFrame
-    left_out: dict[str, str]
-
-    @property
-    def nodes(self) -> tuple[Group, ...]:
-        """The nodes of each environment; empty unless there are several."""
-        return nodes_of(self.processes, self.folder)
-
-
-def nodes_of(processes: pd.DataFrame, folder: Path) -> tuple[Group, ...]:
-    """The nodes of these processes of a study, compared by them and its sentinels."""
-    return groups(processes, sentinels(folder)) if several_places(processes) else ()
-
-
-def study(folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The derived rows of a study, and the reason for each file that was left out.
-
-    UsageError if no run could be read.
-    """
-    found = contents(folder)
-    return found.rows, found.left_out
-
-
-def contents(folder: Path) -> Contents:
-    """Reads a study; UsageError if no run could be read."""
-    runs = read(folder)
-    if runs.table.empty:
-        raise UsageError(
-            f"no run could be read in {folder}/runs; measure one with `{runner()} study=NAME`"
-        )
-    processes = latest(runs.table)
-    return Contents(folder, processes, derive(processes), runs.left_out)
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
@@ -125,12 +82,13 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def where(rows: pd.DataFrame, expression: str) -> Selection:
-    """The rows that match `expression` (`filters.selection.select`).
+def where(table: pd.DataFrame | Table, expression: str) -> Selection:
+    """The rows of `table` that match `expression` (`filters.selection.select`).
 
     Prints notes on its names and values to stderr.
     """
-    selection = select(rows, expression)
+    found = table if isinstance(table, Table) else Table(table, {}, len(table))
+    selection = found.where(expression)
     for note in selection.notes:
         print(f"note: {note}", file=sys.stderr)
     return selection

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 import pandas as pd
 
@@ -15,6 +15,8 @@ from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.load import chosen
+from modescope.analysis.load.remote import Folder
 from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
 from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.metrics.registry import CONTRACT, METRICS
@@ -26,6 +28,9 @@ from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.analysis.rows.select import ordered
+from modescope.analysis.works import derived as works
+from modescope.analysis.works import nodes
+from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -40,7 +45,7 @@ class _Parser(cli.Parser):
     """Reads the options of a table."""
 
     def check_surplus(
-        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Path]
+        self, known: argparse.Namespace, surplus: Sequence[str], studies: Sequence[Folder]
     ) -> None:
         """Recognises the precision of --against, which the shell has split from its mode."""
         split = [one for one in (*surplus, *map(str, studies)) if _PRECISION.fullmatch(one)]
@@ -67,7 +72,7 @@ def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     return "\n".join(lines)
 
 
-def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
+def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     """The causes that matter most, at most MOST_CAUSES; empty if there is none."""
     every = phrases.as_rows(rows)
     several = len({phrases.work(row) for row in every}) > 1
@@ -82,6 +87,17 @@ def why(rows: pd.DataFrame, folder: str | Path | None = None) -> str:
 def of_nodes(groups: Iterable[Group]) -> str:
     """A line for each node that is slower than the others; empty if there is none."""
     return "\n".join(line for text in warnings(groups) for line in paragraph(text))
+
+
+def not_all(found: Table) -> str:
+    """That only the first works are shown, and how to see others."""
+    return "\n".join(
+        paragraph(
+            f"the first {len(found.rows):,} of {found.total:,} rows, and what follows is about "
+            "these alone: choose others with --where, such as --where 'model == \"mlp\"', or see "
+            "all with --all or --csv"
+        )
+    )
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -116,7 +132,7 @@ def _how_compared(shown: pd.DataFrame, wanted: str) -> str:
     )
 
 
-def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Path | None = None) -> str:
+def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Folder | None = None) -> str:
     """`text` of the most important derived rows: at most MOST_ROWS rows and `limit` lines.
 
     Failures come first, then the fastest, then skipped rows; the last line says how to see the
@@ -189,6 +205,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compare with this mode instead of the baseline: inference_mode, or with a precision "
         "'compile bf16'; --csv adds its columns (against_...)",
     )  # fmt: skip
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"all rows of a study with more than {chosen.LARGE:,} runs, of which otherwise the "
+        f"first works are shown, {works.MOST_ROWS:,} rows or a few more",
+    )
     cli.add_where(parser)
     constraints.add_options(parser)
 
@@ -201,9 +223,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"--calls and --memory-limit change only the recommendation, which {silent} does "
                 f"not print; leave out either {silent} or them"
             )
-        read = cli.contents(options.study)
-        rows = read.rows if options.against is None else against(read.rows, options.against)
-        selection = None if options.where is None else cli.where(rows, options.where)
+        shows_all = options.csv or options.all or options.where or options.against
+        found = works.table(options.study, options.where, first=not shows_all)
+        if options.against is not None:
+            found = replace(found, rows=against(found.rows, options.against))
+        rows = found.rows
+        selection = None if options.where is None else cli.where(found, options.where)
         rows = rows if selection is None else selection.rows
         if options.csv:
             sys.stdout.write(csv(rows))
@@ -212,9 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            above = "\n".join(
-                filter(None, (text(rows), of_nodes(read.nodes), why(rows, options.study)))
-            )
+            rest = "" if found.is_whole or options.where else not_all(found)
+            slow = of_nodes(nodes.of_runs(found.runs, options.study))
+            above = "\n".join(filter(None, (text(rows), rest, slow, why(rows, options.study))))
             print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

@@ -43,6 +43,9 @@ COMMANDS = {
         "modescope.bench.versus.__main__:main", "measure two states in turns, and compare them"
     ),
     "trend": Command("modescope.analysis.trend.__main__:main", "find steps over several studies"),
+    "compact": Command(
+        "modescope.analysis.compact.command:main", "join the files of many runs, to read them fast"
+    ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
     "peers": Command("modescope.bench.peers:main", "compare modescope with other harnesses here"),

@@ -19,6 +19,7 @@ from modescope.analysis import cli
 from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
 from modescope.analysis.compare.rules import differences, gate
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
+from modescope.analysis.load.remote import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -57,8 +58,12 @@ def _parser() -> _Parser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("old", metavar="OLD", type=Path, help="folder of the earlier study")
-    parser.add_argument("new", metavar="NEW", type=Path, help="folder of the later study")
+    parser.add_argument(
+        "old", metavar="OLD", type=located, help="folder or address of the earlier study"
+    )
+    parser.add_argument(
+        "new", metavar="NEW", type=located, help="folder or address of the later study"
+    )
     parser.add_argument(
         "--gate", metavar="NAMES", action="append",
         help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "

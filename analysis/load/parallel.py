@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
-from typing import TypeVar
+from typing import NoReturn, TypeVar
+
+from tqdm import tqdm
 
 from modescope.bench.records.child_processes import deaf_to_interrupts, without_main
 from modescope.bench.records.cores import usable_cores
@@ -44,6 +46,11 @@ def spread(
         yield from map(function, pieces[done:])
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def progress(runs: int, what: str) -> tqdm[NoReturn]:
+    """A bar over so many runs in a terminal, for what takes longer than two seconds."""
+    return tqdm(total=runs, desc=what, unit="run", delay=2, leave=False, disable=None)
 
 
 def _end_with_parent() -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.load.combining import PARTS
 from modescope.analysis.rows import flags, profiler_agreement, round_ratios, step_parts
 from modescope.analysis.rows.select import per_row
 from modescope.bench.records.parquet import SCHEMA
@@ -60,8 +61,6 @@ SHARES = profiler_agreement.SHARES  # computed from those above
 ESTIMATES = (*STATISTICS, *SHARES)
 COLUMNS = (*ESTIMATES, "_rounds", "_flags")
 
-_PARTS = ("value", "low", "high")  # columns of an encoded estimate
-
 
 def with_statistics(runs: pd.DataFrame) -> pd.DataFrame:
     """`runs` with COLUMNS in place of SAMPLES: estimates or None, `_rounds` and `_flags`."""
@@ -89,12 +88,25 @@ def encoded(runs: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
     """COLUMNS of runs as columns of the cache file: `_latency.value`, `_latency.low`, ..."""
     columns = {}
     for name in ESTIMATES:
-        for part in _PARTS:
+        for part in PARTS:
             values = [None if run[name] is None else getattr(run[name], part) for run in runs]
             columns[f"{name}.{part}"] = pa.array(values, pa.float64())
     columns["_rounds"] = pa.array([run["_rounds"] for run in runs], pa.int64())
     columns["_flags"] = pa.array([run["_flags"] for run in runs], pa.list_(pa.string()))
     return columns
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """A table with encoded statistics as it is; null numbers are NaN."""
+    hidden = [name for name in table.column_names if name.startswith("_")]
+    kept = {name for name in hidden if name.partition(".")[0] in ESTIMATES} | {"_rounds", "_flags"}
+    whole = table.drop_columns([name for name in hidden if name not in kept | _OF_STUDY])
+    runs: pd.DataFrame = whole.to_pandas()
+    return runs
+
+
+_OF_STUDY = {"_environment_pace_s"}
+"""Columns that `load.chosen` adds."""
 
 
 def decoded(table: pa.Table) -> pd.DataFrame:
@@ -107,7 +119,7 @@ def decoded(table: pa.Table) -> pd.DataFrame:
 
 
 def _estimates(table: pa.Table, name: str) -> list[Estimate | None]:
-    parts = (table[f"{name}.{part}"].to_pylist() for part in _PARTS)
+    parts = (table[f"{name}.{part}"].to_pylist() for part in PARTS)
     return [
         None if value is None else Estimate(value, low, high)
         for value, low, high in zip(*parts, strict=True)

@@ -9,17 +9,17 @@ and a line of `analysis.load.run_stats.STATISTICS`, and here a line with `part("
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis.causes import finding
-from modescope.analysis.load.study import read
+from modescope.analysis.load.remote import Folder
+from modescope.analysis.load.study import Runs, read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined
+from modescope.analysis.metrics.replicates import combined, is_read, of_newest
 from modescope.analysis.rows import profiler_agreement, roofline
-from modescope.analysis.rows.select import latest
+from modescope.analysis.rows.select import TO_CHOOSE, newest
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,15 @@ _SHARED: dict[str, tuple[str, Formula]] = {
 }
 
 
-def derived(study_folder: str | Path) -> pd.DataFrame:
+def derived(study_folder: str | Folder) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
-    return derive(latest(read(study_folder).table))
+    return of_runs(read(study_folder))
+
+
+def of_runs(runs: Runs) -> pd.DataFrame:
+    """One row per case and environment of all runs of a study, or of whole works of it."""
+    needed = runs.encoded(lambda name: is_read(name) or name in TO_CHOOSE)
+    return _derived(of_newest(needed, newest(needed), runs.rows))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
@@ -55,7 +61,11 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     `processes` come from `load.study.read`, so they have the statistics of `load.run_stats`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
-    table = combined(processes)
+    return _derived(combined(processes))
+
+
+def _derived(table: pd.DataFrame) -> pd.DataFrame:
+    """The table of cases with every metric."""
     for number, metric in enumerate(METRICS):
         if number % _MANY == 0:
             table = table.copy()  # defragmented, or pandas warns when many columns are added

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import pandas as pd
 
+from modescope.analysis.load import combining
+from modescope.analysis.load.combining import Cases, values_of
 from modescope.analysis.load.run_stats import ESTIMATES
 from modescope.analysis.rows import identity, select
 from modescope.bench.stats import estimates as stats
@@ -42,24 +44,50 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
     `_latency_spread`, `_ratio_spread`.
     """
-    table = processes.assign(_ok=processes["status"] == "ok").reset_index(drop=True)
+    newest = processes[[*select.ADDED]].reset_index(drop=True)
+    return of_newest(processes, newest, lambda places: processes.iloc[places])
+
+
+def of_newest(
+    runs: pd.DataFrame, newest: pd.DataFrame, rows: Callable[[list[int]], pd.DataFrame]
+) -> pd.DataFrame:
+    """`combined` of all runs of a study and `select.newest` of them.
+
+    `runs` need only have columns for which `is_read` is true; `rows` gives all columns of the runs
+    at some positions. Of a hundred thousand runs that saves seconds.
+    """
+    places = newest.index.to_numpy()
+    needed = [name for name in runs if is_read(str(name))]
+    table = runs[needed].iloc[places].reset_index(drop=True)
+    table = table.assign(**{name: newest[name].to_numpy() for name in select.ADDED})
+    table = table.assign(_ok=table["status"] == "ok")
     case = list(select.CASE)
-    shown = table.iloc[_least_trusted_first(table)].drop_duplicates(case).sort_index()
+    first = table.iloc[_least_trusted_first(table)].drop_duplicates(case).index.sort_values()
     members = table.groupby(case, sort=False, dropna=False).ngroup()
-    places: dict[int, list[int]] = {}
-    for place, group in enumerate(members):
-        places.setdefault(group, []).append(place)
-    needed = (*ESTIMATES, "_rounds", "_flags", "_ok", "run_id", "node")
-    columns_of_all = {name: table[name].tolist() for name in needed}
-    cases = [_combined(columns_of_all, places[members[place]]) for place in shown.index]
+    of_group: dict[int, list[int]] = {}
+    for place, group in enumerate(members.tolist()):
+        of_group.setdefault(group, []).append(place)
+    cases = [of_group[group] for group in members.to_numpy()[first].tolist()]
+    shown = rows(places[first].tolist()).reset_index(drop=True)
+    shown = shown.assign(**{name: table[name].iloc[first].to_numpy() for name in select.ADDED})
     columns = {
-        name: select.per_row(shown, (one[name] for one in cases), dtype)
-        for name, dtype in _COMBINED.items()
+        name: select.per_row(shown, values, _COMBINED[name])
+        for name, values in _combined(table, cases).items()
     }
-    stored = shown.drop(columns=["_ok", *columns], errors="ignore")
+    encoded = [name for name in shown if str(name).startswith("_") and "." in str(name)]
+    stored = shown.drop(columns=[*encoded, *columns], errors="ignore")
     table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
     return table.assign(apart=identity.apart(table))
 
+
+def is_read(name: str) -> bool:
+    """Whether a column is read of each process, and not only of those that are shown."""
+    return name.partition(".")[0] in {*ESTIMATES, "_rounds", "_flags"} or name in _READ
+
+
+_READ = (
+    *select.CASE, "status", "run_id", "budget_rank", "replicate", "in_effect", "checked", "node",
+)  # fmt: skip
 
 _COMBINED = {
     **dict.fromkeys((*ESTIMATES, "_flags"), "object"),
@@ -68,6 +96,11 @@ _COMBINED = {
     **dict.fromkeys(_COUNTS, "int64"),
     **dict.fromkeys(_IDS, "str"),
 }
+
+
+def _nodes(of_processes: Iterable[str | None]) -> str | None:
+    """Nodes joined by ;, each once; None where none is known."""
+    return ";".join(dict.fromkeys(node for node in of_processes if pd.notna(node))) or None
 
 
 def _least_trusted_first(table: pd.DataFrame) -> list[int]:
@@ -86,20 +119,29 @@ def _least_trusted_first(table: pd.DataFrame) -> list[int]:
     return order.sort_values(keys, ascending=ascending, kind="stable")["_place"].tolist()
 
 
-def _combined(columns: dict[str, list[Any]], case: Sequence[int]) -> dict[str, Any]:
-    """The combined statistics of the processes of one case; null if none is ok."""
-    of_case = {name: [values[place] for place in case] for name, values in columns.items()}
-    values = {name: [one.value for one in of_case[name] if one is not None] for name in SPREADS}
-    counts = [count for count in of_case["_rounds"] if count is not None]
-    ok = sum(of_case["_ok"])
+def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+    """The columns of _COMBINED for cases, given as the positions of their processes."""
+    flags, ids, nodes = (table[name].tolist() for name in ("_flags", "run_id", "node"))
+    ok = table["_ok"].tolist()
+    rounds = [None if pd.isna(count) else count for count in table["_rounds"].tolist()]
+    values = {name: values_of(table, name) for name in SPREADS}
+    known = {
+        name: [[one for place in case if (one := of[place]) is not None] for case in cases]
+        for name, of in values.items()
+    }
+    counts = ([of for place in case if (of := rounds[place]) is not None] for case in cases)
+    good = [sum(ok[place] for place in case) for case in cases]
     return {
-        **{name: stats.combine(of_case[name]) for name in ESTIMATES},
-        "_flags": list(dict.fromkeys(chain.from_iterable(of_case["_flags"]))),
-        **{f"{name}_spread": stats.relative_spread(values[name]) for name in SPREADS},
-        "_rounds": min(counts, default=None),
-        "replicates": ok,
-        "speedup_processes": len(values["_ratio"]),
-        "replicates_not_ok": len(case) - ok,
-        "process_run_ids": ";".join(of_case["run_id"]),
-        "process_nodes": ";".join(dict.fromkeys(filter(pd.notna, of_case["node"]))) or None,
+        **{name: combining.combined(table, name, Cases(cases)) for name in ESTIMATES},
+        "_flags": [
+            list(dict.fromkeys(chain.from_iterable(flags[place] for place in case)))
+            for case in cases
+        ],
+        **{f"{name}_spread": list(map(stats.relative_spread, known[name])) for name in SPREADS},
+        "_rounds": [min(each, default=None) for each in counts],
+        "replicates": good,
+        "speedup_processes": list(map(len, known["_ratio"])),
+        "replicates_not_ok": [len(case) - of for case, of in zip(cases, good, strict=True)],
+        "process_run_ids": [";".join(ids[place] for place in case) for case in cases],
+        "process_nodes": [_nodes(nodes[place] for place in case) for case in cases],
     }

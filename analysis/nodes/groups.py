@@ -8,9 +8,19 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.format import numbers
-from modescope.analysis.nodes import against_others
+from modescope.analysis.nodes import against_others, readings
 from modescope.analysis.nodes.against_others import TOO_FEW, Difference
-from modescope.analysis.nodes.readings import readings, stem_of
+from modescope.analysis.nodes.readings import stem_of
+
+PLACES = ("node", "gpu_uuid")
+"""Columns by which several places are told apart."""
+
+READ = {
+    *("status", "device_name", "queue_wait_s", "restart", "scheduler_job", "worker"),
+    *PLACES,
+    *readings.READ,
+}
+"""Stored columns of processes that `groups` reads, beside statistics (`load.run_stats`)."""
 
 GPU_DIGITS = len("GPU-") + 8
 """Characters of a GPU's UUID that tell GPUs apart, as in a short hash of git."""
@@ -59,7 +69,7 @@ class Group:
 
 def several_places(processes: pd.DataFrame) -> bool:
     """Whether processes ran on several nodes, or on several GPUs of one."""
-    return bool(max(processes["node"].nunique(), processes["gpu_uuid"].nunique()) > 1)
+    return any(processes[name].nunique() > 1 for name in PLACES)
 
 
 def groups(processes: pd.DataFrame, sentinels: pd.DataFrame) -> tuple[Group, ...]:
@@ -69,7 +79,7 @@ def groups(processes: pd.DataFrame, sentinels: pd.DataFrame) -> tuple[Group, ...
     """
     known = processes[processes["node"].notna()]
     known = known.assign(environment=known["environment"].map(stem_of))
-    read = readings(processes, sentinels)
+    read = readings.readings(processes, sentinels)
     found = tuple(
         _group(str(letter), runs, read[read["environment"] == letter])
         for letter, runs in known.groupby("environment")

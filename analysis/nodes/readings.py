@@ -17,6 +17,12 @@ _WRONG = {"baseline_wrong", "baseline_not_in_effect"}  # flags
 _WORK = select.SECTION  # with the environment's letter, whose number stands for the model's source
 _HOW = ("kind", "timed_mode", "timed_dtype")
 
+READ = {
+    *("status", "budget_rank", "environment_id", "node", "gpu_uuid", *_WORK, *PLAIN_EAGER),
+    *("mode", "dtype", "baseline_mode", "baseline_dtype"),
+}
+"""Stored columns that `readings` reads, beside statistics."""
+
 
 def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:
     """One line per process that measured plain eager: environment, node, gpu_uuid, work, log.

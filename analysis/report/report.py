@@ -12,6 +12,8 @@ from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.figures.registry import FIGURES
 from modescope.analysis.format import numbers
+from modescope.analysis.load.parts import holders
+from modescope.analysis.load.remote import Folder, RemotePath
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -19,14 +21,19 @@ from modescope.analysis.report import figures, render, sections
 from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import LARGE, Study, period, places
 from modescope.analysis.rows.select import ordered
+from modescope.analysis.works import derived as works
+from modescope.analysis.works import nodes
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
+RESULTS = Path("results")  # run.py's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
 
 
-def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
+def write(study: Folder, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
+
+    The report of a remote study, such as s3://bucket/main, is written to results/s3-main/report/.
 
     `wanted` limits what it recommends. `where` selects its rows (an expression of
     `filters.selection`; None: all rows).
@@ -34,24 +41,31 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
     `where` is invalid or keeps no row, or if the report cannot be written.
     """
-    read = cli.contents(study)
-    rows = read.rows
+    table = works.table(study, where)
+    rows = table.rows
     causes = finding.of_table(rows)  # of the whole study, which rows are compared with
     if where is not None:
-        selection = cli.where(rows, where)
+        selection = cli.where(table, where)
         rows = selection.rows
         if rows.empty:
             raise UsageError(f"{selection.count}, so no report of {study} is written")
     answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
     shown = Study(
-        study.resolve().name, _typed(study), ordered(rows), answers, read.left_out, causes,
-        read.nodes,
-    )  # fmt: skip
+        name=study.resolve().name,
+        folder=_typed(study),
+        rows=ordered(rows),
+        answers=answers,
+        unread=table.left_out,
+        causes=causes,
+        nodes=nodes.of_runs(table.runs, study),
+        parts=holders(study),
+        has_files=isinstance(study, Path),
+    )
     context = _context(study, shown) | {"where": where}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}
-    folder = study / "report"
+    folder = _folder(study)
     try:
         _put(folder, texts)
     except OSError as error:
@@ -65,7 +79,7 @@ def write(study: Path, wanted: Wishes = ANYTHING, where: str | None = None) -> P
 
 def _put(folder: Path, texts: Mapping[str, str]) -> None:
     """Writes the files of a report and removes the figures of an earlier one."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for kind in FIGURES:
         for old in folder.glob(f"{kind.name}-*.svg"):  # it may no longer be part of the report
             old.unlink()
@@ -73,7 +87,7 @@ def _put(folder: Path, texts: Mapping[str, str]) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _context(study: Path, shown: Study) -> dict[str, Any]:
+def _context(study: Folder, shown: Study) -> dict[str, Any]:
     """The variables of the templates."""
     rows, unread = shown.rows, shown.unread
     counts = rows["status"].value_counts()
@@ -93,15 +107,24 @@ def _context(study: Path, shown: Study) -> dict[str, Any]:
     }
 
 
-def _typed(study: Path) -> str:
+def _folder(study: Folder) -> Path:
+    """Where the report is written."""
+    if isinstance(study, RemotePath):
+        return RESULTS / f"{study.scheme}-{study.name}" / "report"
+    return study / "report"
+
+
+def _typed(study: Folder) -> str:
     """The study as an argument of a command started here, without paths outside this folder."""
+    if isinstance(study, RemotePath):
+        return str(study)
     path = os.path.relpath(study)
     return study.resolve().name if path.startswith("..") else path
 
 
-def _guide(study: Path) -> str | None:
+def _guide(study: Folder) -> str | None:
     """The path from the report to the guide; None unless both are in this checkout."""
-    report = study.resolve() / "report"
+    report = _folder(study).resolve()
     inside = report.is_relative_to(ROOT) and GUIDE.exists()
     return os.path.relpath(GUIDE, report) if inside else None
 

@@ -11,6 +11,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.names import Name, name
 from modescope.analysis.report.study import Study
+from modescope.bench.records.sources import COMPACT
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def _group(study: Study, rows: Sequence[Row]) -> Group:
 
 
 def _run(study: Study, row: Row) -> Run:
-    return Run(name(study, row), row["command"], tuple(_files(row)), _causes(study, row))
+    return Run(name(study, row), row["command"], tuple(_files(study, row)), _causes(study, row))
 
 
 def _causes(study: Study, row: Row) -> tuple[str, ...]:
@@ -53,13 +54,18 @@ def _causes(study: Study, row: Row) -> tuple[str, ...]:
     return (*(one.text for one in found[:1]), *(finding.alone(one) for one in found[1:]))
 
 
-def _files(row: Row) -> Sequence[tuple[str, str]]:
+def _files(study: Study, row: Row) -> Sequence[tuple[str, str]]:
+    if not study.has_files:
+        return ()
     processes = str(row["process_run_ids"]).split(";")
     several = len(processes) > 1
     files = [
         (f"process {number}" if several else "raw data", f"../runs/{run_id}.parquet")
         for number, run_id in enumerate(processes, start=1)
+        if run_id not in study.parts
     ]
+    holding = dict.fromkeys(study.parts[one] for one in processes if one in study.parts)
+    files += [("raw data, among other runs", f"../{COMPACT}/{part}") for part in holding]
     files += [("trace", f"../traces/{row['trace']}")] if row["trace"] else []
     files += [("memory snapshot", f"../traces/{row['snapshot']}")] if row["snapshot"] else []
     return files

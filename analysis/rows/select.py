@@ -40,33 +40,53 @@ ADDED = {
     "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
 }
 
+TO_CHOOSE = (
+    "run_id", "started_at", "status", "budget_rank", "replicate", "environment", "environment_id",
+    "device", "model", *STEP, "model_source_id", "case_id", "compile_cache",
+)  # fmt: skip
+"""The columns that `latest` reads."""
+
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
 
+    The column environment is kept where `runs` are only a part of a study and have it.
+
     The newest run is used even if it failed and an older one did not; a smoke run never replaces
     one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
     """
-    runs = runs.sort_values(["started_at", "run_id"], ignore_index=True)
-    runs = runs.assign(environment=_environment_letter(runs))
+    kept = newest(runs, among)
+    added = {name: kept[name].to_numpy() for name in ADDED}
+    return runs.iloc[kept.index.to_numpy()].reset_index(drop=True).assign(**added)
+
+
+def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
+    """The columns `ADDED` of the rows of `latest`, with the positions of these as the index."""
+    runs = runs[[name for name in TO_CHOOSE if name in runs]].reset_index(drop=True)
+    runs = runs.sort_values(["started_at", "run_id"])
+    if "environment" not in runs:
+        runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
     process = [*CASE, "replicate"]
     for preferred in (runs["status"] != "skipped", runs["budget_rank"] != 0):
         wanted = preferred[runs.index]
         keys = [runs[name] for name in process]
-        runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
+        if not wanted.all():
+            runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
     times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
-    runs = runs.assign(measured_times=times)
-    return runs.drop_duplicates(process, keep="last").reset_index(drop=True)
+    kept = runs.assign(measured_times=times).drop_duplicates(process, keep="last")
+    return kept[[*ADDED]]
 
 
-def _environment_letter(runs: pd.DataFrame) -> pd.Series:
-    """Environments in order of appearance as A, B, ..., Z, E27, E28, ...
+def environment_letters(runs: pd.DataFrame) -> pd.Series:
+    """The environment of each of `runs`, which are in the order of their start.
 
-    A number follows if the source of a row's model is not the first one in that environment.
+    They are named in order of appearance: A, B, ..., Z, E27, E28, ... A number follows if the
+    source of a row's model is not the first one in that environment.
     """
     codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
-    letters = pd.Series([_letter(int(code)) for code in codes], index=runs.index, dtype="str")
+    names = {code: letter(code) for code in set(codes.tolist())}
+    letters = pd.Series(codes, index=runs.index).map(names).astype("str")
     work = [letters, *(runs[name] for name in ("model", *STEP))]  # a loss also has a source
     sources = _filled(runs["model_source_id"], work).groupby(work, dropna=False)
     version = sources.transform(lambda ids: pd.factorize(ids)[0]).astype("int64") + 1
@@ -78,7 +98,7 @@ def _filled(ids: pd.Series, by: list[pd.Series]) -> pd.Series:
     return ids.groupby(by, dropna=False).transform(lambda among: among.ffill().bfill())
 
 
-def _letter(code: int) -> str:
+def letter(code: int) -> str:
     """The letter of an environment; `?` if it was never read."""
     return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
 
@@ -86,13 +106,13 @@ def _letter(code: int) -> str:
 def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
     """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
     groups = rows.groupby(list(by), dropna=False, sort=False)
-    yield from (part for _, part in sorted(groups, key=lambda item: _natural(by, item[0])))
+    yield from (part for _, part in sorted(groups, key=lambda item: natural(by, item[0])))
 
 
 def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
     """`parts` for a list of rows; faster for many parts."""
     groups = grouped((values_of(row, by), row) for row in rows)
-    return [groups[values] for values in sorted(groups, key=lambda values: _natural(by, values))]
+    return [groups[values] for values in sorted(groups, key=lambda values: natural(by, values))]
 
 
 def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
@@ -106,10 +126,11 @@ def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -
     return column
 
 
-def _natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
-    """A sorting key: shapes by their numbers (batch 8 before batch 64), nulls last.
+def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key of the values of the columns `by`.
 
-    Training with fewer options comes first.
+    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
+    fewer options comes first.
     """
     named = zip(by, values, strict=True)
     return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)

@@ -20,6 +20,7 @@ from modescope.analysis.compare.rules import differences, sides
 from modescope.analysis.figures.draw.canvas import on_paper, svg
 from modescope.analysis.format import numbers
 from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.load.remote import located
 from modescope.analysis.trend import figure, series
 from modescope.analysis.trend.series import Step, Trend
 from modescope.bench.records.errors import UsageError
@@ -47,7 +48,7 @@ def _parser() -> _Parser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("sets", metavar="SET", nargs="*", type=Path, help="folder of a study")
+    parser.add_argument("sets", metavar="SET", nargs="*", type=located, help="folder of a study")
     parser.add_argument(
         "--margin", metavar="P", default="1%",
         help="step that nobody minds (default: 1%%)",

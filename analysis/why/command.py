@@ -17,6 +17,7 @@ from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.paragraphs import beneath
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
+from modescope.analysis.works import derived as works
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
@@ -56,10 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def body() -> None:
         options = parser.read(arguments)
-        rows, _ = cli.study(options.study)
+        table = works.table(options.study, options.where)
+        rows = table.rows
         found = finding.of_table(rows)  # of the whole study, which rows are compared with
         if options.where is not None:
-            selection = cli.where(rows, options.where)
+            selection = cli.where(table, options.where)
             rows = selection.rows
             if rows.empty:
                 print(selection.count)

@@ -22,6 +22,7 @@ import torch
 
 from modescope.bench.api import arguments, saving
 from modescope.bench.api.comparison import Comparison, comparison
+from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import executors, jobs, progress_bar
 from modescope.bench.sweep.settings.composing import composed
 
@@ -79,6 +80,8 @@ def compare(
             device=device, threads=threads, overrides=overrides,
         )  # fmt: skip
         submission = executors.submit(composed(words))
+        if submission is None:
+            raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
         try:
             run_ids += submission.finished
         except KeyboardInterrupt as stop:

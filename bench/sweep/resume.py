@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.results import SCHEMA_VERSION
+from modescope.bench.records.sources import RUNS, each_part
+from modescope.bench.sweep import earlier_parts
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.settings.request import Request
 
@@ -56,19 +59,27 @@ class Reuse:
 class Earlier:
     """The rows of a study, read once."""
 
-    def __init__(self, runs: Path) -> None:
+    def __init__(self, runs: Path, cases: Collection[str] | None = None) -> None:
+        """`runs`: the study's folder of that name; `cases`: the only case ids asked for."""
         self.outdated = 0  # rows of an older schema, which are never reused
         self.last_block: int | None = None  # largest number of a block of versus
         self._rows: dict[tuple[str, int], list[EarlierRow]] = {}
-        for path in sorted(runs.glob("[!.]*.parquet")):
+        self._known: set[str] = set()  # run ids: a run may be in a file and in a part
+        for path in sorted(runs.glob("[!.]*.parquet")):  # before the parts, see records.sources
             rows = _readable(path)
             self.outdated += sum(row["schema_version"] < SCHEMA_VERSION for row in rows)
-            for row in filter(_is_ours, rows):
-                self._note_block(row.get("versus_block"))
-                self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
+            self._note(rows)
+        read = partial(earlier_parts.read, columns=COLUMNS, added=ADDED, cases=cases)
+        self._parts = each_part(runs.parent, read)
+        self._loaded: set[str] = set()  # cases whose rows in parts are in `_rows`
+        for part in self._parts:
+            self.outdated += len(part.outdated - self._known)
+            self._known |= part.outdated
+            self._note_block(part.last_block)
 
     def find(self, job: Job, retry: bool) -> Reuse:
         """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
+        self._load(job.case.case_id)
         rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
         # others were skipped beside another case of their sweep
         skipped_too = bool(job.refusal or job.plan.untuned)
@@ -82,6 +93,20 @@ class Earlier:
             return Reuse(None, f"status was {row['status']}")
         rows.remove(row)
         return Reuse(row["run_id"], None, row.get("versus_block"), row.get("versus_state"))
+
+    def _load(self, case_id: str) -> None:
+        """Adds the rows of a case that are in parts."""
+        if case_id not in self._loaded:
+            self._loaded.add(case_id)
+            for part in self._parts:
+                rows = part.of_case(case_id)
+                self._note([row for row in rows if row["run_id"] not in self._known])
+
+    def _note(self, rows: Sequence[EarlierRow]) -> None:
+        self._known |= {row["run_id"] for row in rows if isinstance(row.get("run_id"), str)}
+        for row in filter(_is_ours, rows):
+            self._note_block(row.get("versus_block"))
+            self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
     def _note_block(self, block: int | None) -> None:
         if block is not None:
@@ -99,7 +124,8 @@ class Found:
 
 def found(todo: Sequence[Job], request: Request) -> Found:
     """The rows of the study that `todo` can reuse, with resume and retry of `request`."""
-    earlier = Earlier(todo[0].plan.study_folder / "runs")
+    cases = {job.case.case_id for job in todo}
+    earlier = Earlier(todo[0].plan.study_folder / RUNS, cases)
     if not request.resume:
         return Found((Reuse(None),) * len(todo), 0, earlier.last_block)
     retry = request.config["retry"]

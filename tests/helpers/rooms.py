@@ -46,13 +46,15 @@ ROOMS = {
     "analysis.nodes": "bench.records bench.stats format changes rows",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
     "analysis.figures": "bench.stats format rows metrics",
-    "analysis.cli": "bench.records filters rows load metrics nodes",
-    "analysis.why": "format rows causes cli",
+    "analysis.works": "bench.records format filters rows load metrics nodes",
+    "analysis.cli": "bench.records filters load works",
+    "analysis.compact": "bench.records format load cli",
+    "analysis.why": "format rows causes cli works",
     "analysis.report": (
-        "bench.records bench.stats bench.text format rows causes changes metrics nodes recommend "
-        "figures cli"
+        "bench.records bench.stats bench.text format rows load causes changes metrics nodes "
+        "recommend figures cli works"
     ),
-    "analysis.trend": "bench.records bench.stats changes compare cli figures format",
+    "analysis.trend": "bench.records bench.stats changes compare cli figures format load",
     "analysis.compare": (
         "bench.records bench.stats bench.text format rows load metrics figures cli report changes"
     ),

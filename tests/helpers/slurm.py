@@ -178,7 +178,7 @@ class Slurm:
 def missing() -> str | None:
     """Why there can be no Slurm, after an attempt to install it; None once it can be started."""
     if os.geteuid() != 0:
-        return "only root can start a Slurm that changes to its users"
+        return "only root can start the daemons of Slurm"
     if not _has_all() and (failure := install(*PACKAGES)):
         return f"needs Slurm and munge, and {failure}"
     return None if _has_all() else "Slurm was installed and still is not there"

@@ -6,6 +6,7 @@ from tests.mutants.fault import Fault
 
 DECISIONS = "tests/analysis/recommend/test_decide.py"
 MERGING = "tests/analysis/recommend/test_merge_sizes.py"
+COMPACTING = "tests/analysis/compact/test_compaction.py"
 CACHE = "tests/analysis/load/test_cache.py"
 LOADING = "tests/analysis/load/test_files.py"
 RECOMMENDING = "analysis/recommend"
@@ -34,8 +35,8 @@ READ = (
     Fault(
         "processes without a speedup count",
         "analysis/metrics/replicates.py",
-        'len(values["_ratio"])',
-        "ok",
+        'list(map(len, known["_ratio"]))',
+        "good",
         (f"{MODE_RATIOS}::test_processes_without_a_speedup_do_not_count",),
     ),
     Fault(
@@ -194,9 +195,44 @@ READ = (
     ),
     Fault(
         "a copy of a run counts as another run",
-        "analysis/load/samples.py",
+        "analysis/load/merge.py",
         "if len(names) > 1:",
         "if not names:",
         (f"{LOADING}::test_of_copies_the_file_named_after_the_run_is_read",),
+    ),
+    Fault(
+        "a run in a file and in a part counts twice",
+        "analysis/load/merge.py",
+        "if again.any():",
+        "if not len(again):",
+        (f"{COMPACTING}::test_a_run_in_a_file_and_in_a_part_counts_once",),
+    ),
+    Fault(
+        "a file is removed although the part holds another row of its run",
+        "analysis/compact/compaction.py",
+        "for name in same]",
+        "for name in same | differing]",
+        (f"{COMPACTING}::test_a_copy_is_removed_only_if_it_is_equal",),
+    ),
+    Fault(
+        "rows of two schema versions in one part",
+        "analysis/compact/loose.py",
+        " and _footer(table) == footer",
+        "",
+        (f"{COMPACTING}::test_rows_of_other_schemas_are_kept_as_they_were_written",),
+    ),
+    Fault(
+        "--where reads rows without those that they are compared with",
+        "analysis/load/keys.py",
+        "for groups in (family, case):",
+        "for groups in (case,):",
+        ("tests/analysis/test_works.py::test_the_rows_are_those_of_the_whole_study",),
+    ),
+    Fault(
+        "the fastest pace of the rows that --where reads",
+        "analysis/metrics/formulas.py",
+        'if "_environment_pace_s" in rows:',
+        'if "_environment_pace_s" in rows and rows.empty:',
+        ("tests/analysis/test_works.py::test_the_rows_are_those_of_the_whole_study",),
     ),
 )

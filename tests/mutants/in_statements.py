@@ -87,8 +87,8 @@ STATED = (
     Fault(
         "only the first of several processes counts",
         "analysis/metrics/replicates.py",
-        "stats.combine(of_case[name])",
-        "stats.combine(of_case[name][:1])",
+        "Cases(cases)",
+        "Cases([case[:1] for case in cases])",
         (f"{PROCESSES}::test_three_processes_combine_to_the_interval_of_their_means",),
     ),
     Fault(
@@ -108,8 +108,8 @@ STATED = (
     Fault(
         "a failed run hidden by an older successful one",
         "analysis/rows/select.py",
-        'runs.drop_duplicates(process, keep="last")',
-        'runs.drop_duplicates(process, keep="first")',
+        'drop_duplicates(process, keep="last")',
+        'drop_duplicates(process, keep="first")',
         (f"{ROWS}::test_the_newest_run_is_selected_even_if_it_failed",),
     ),
     Fault(

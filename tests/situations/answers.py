@@ -11,6 +11,7 @@ from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.why.command import text
+from modescope.analysis.works import derived as works
 from modescope.bench.records.errors import UsageError
 from tests.situations.table import Complaint, Measured, Other
 
@@ -27,7 +28,7 @@ class Answer:
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
-    rows, _ = cli.study(study)
+    rows = works.table(study).rows
     causes = finding.of_table(rows)
     for situation in situations:
         selection = cli.where(rows, situation.row)

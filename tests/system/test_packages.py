@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import system_packages
+from tests.helpers import slurm, system_packages
 
 Bin = Callable[[str, str], None]
 
@@ -58,3 +58,27 @@ def test_an_installed_browser_is_used(
     put("apt-get", place)
     found = system_packages.chromium()
     assert found == system_packages.Chromium(f"{tmp_path}/chromium", f"{tmp_path}/chromedriver")
+
+
+def test_only_root_starts_a_slurm(put: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert str(slurm.missing()).startswith("only root can start the daemons of Slurm")
+
+
+def test_a_slurm_that_cannot_be_installed_is_the_reason(
+    put: Bin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "needs Slurm and munge, and there is no apt-get" in str(slurm.missing())
+    put("apt-get", "exit 0")
+    assert slurm.missing() == "Slurm was installed and still is not there"
+
+
+def test_a_slurm_that_is_there_is_not_installed_again(
+    put: Bin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    put("apt-get", "exit 1")
+    for name in slurm.PROGRAMS:
+        put(name, "exit 1")
+    assert slurm.missing() is None

@@ -6,7 +6,6 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from modescope.analysis.changes import verdicts, welch
 from modescope.analysis.changes.verdicts import Margins
@@ -21,6 +20,7 @@ from modescope.analysis.compare.rules.timing import (
     timings,
 )
 from modescope.analysis.format import numbers
+from modescope.analysis.load.remote import Folder
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -38,8 +38,8 @@ GATES = (EXACT, *TIMED, *exact.ON_REQUEST)
 class Request:
     """What was typed; `gates` None: the default."""
 
-    old: Path
-    new: Path
+    old: Folder
+    new: Folder
     gates: tuple[str, ...] | None = None
     margin: float = 0.01
     latency_margin: float = 0.02

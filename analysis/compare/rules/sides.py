@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis import cli
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.load import study
+from modescope.analysis.load.remote import Folder
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
@@ -35,7 +35,9 @@ class Side:
     notes: tuple[str, ...] = ()
 
 
-def read(old: Path, new: Path, where: str | None, allowed: Collection[str]) -> tuple[Side, Side]:
+def read(
+    old: Folder, new: Folder, where: str | None, allowed: Collection[str]
+) -> tuple[Side, Side]:
     """Both sides; `where` selects rows that match on either.
 
     Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
@@ -77,7 +79,7 @@ def _in_turns(side: Side, kept: Sequence[bool]) -> Side:
 
 
 def read_all(
-    folders: Mapping[str, Path], where: str | None, allowed: Collection[str]
+    folders: Mapping[str, Folder], where: str | None, allowed: Collection[str]
 ) -> list[Side]:
     """The same for any number of studies, each with its label."""
     for (label, folder), (other, same) in combinations(folders.items(), 2):
@@ -98,7 +100,7 @@ def read_all(
     return sides if where is None else _matching(sides, where)
 
 
-def _read(label: str, folder: Path, allowed: Collection[str]) -> Side:
+def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
     try:
         runs = study.read(folder)
     except UsageError as error:

@@ -197,7 +197,7 @@ def test_the_reader_id_depends_on_its_source_and_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def with_source(name: str, analysis: str, bench: str = "") -> str:
-        for package, text in (("analysis", analysis), ("bench/deeper", bench)):
+        for package, text in (("analysis/load", analysis), ("bench/stats/deeper", bench)):
             (tmp_path / name / package).mkdir(parents=True)
             (tmp_path / name / package / "module.py").write_text(text)
         return cache.reader(tmp_path / name)

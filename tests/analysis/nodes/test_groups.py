@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modescope.analysis import cli, table
+from modescope.analysis import table
 from modescope.analysis.nodes.groups import Group
 from modescope.analysis.report import report
+from modescope.analysis.works import derived
+from modescope.analysis.works import nodes as works_nodes
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record
 from tests.helpers.pages import Page
@@ -47,7 +49,11 @@ def sentinel(node: str, latency_s: float, **columns: Any) -> Record:
 
 
 def groups(folder: Path, *records: Record) -> tuple[Group, ...]:
-    return cli.contents(save(records, folder)).nodes
+    return of_study(save(records, folder))
+
+
+def of_study(folder: Path) -> tuple[Group, ...]:
+    return works_nodes.of_runs(derived.table(folder).runs, folder)
 
 
 def verdicts(group: Group) -> dict[str, str]:
@@ -66,7 +72,7 @@ def test_a_slow_node_is_named_in_report_and_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = save(processes(slow="n3"), tmp_path)
-    (group,) = cli.contents(study).nodes
+    (group,) = of_study(study)
     assert verdicts(group) == {"n1": "alike", "n2": "alike", "n3": "slower", "n10": "alike"}
     sentence = "ode n3 is slower than n1, n2 and n10 by "
     assert table.main([str(study)]) == 0
@@ -109,7 +115,7 @@ def test_gpus_of_one_node_are_places_of_their_own(tmp_path: Path) -> None:
         for number, gpu in enumerate(gpus)
     ]  # fmt: skip
     study = save([one for part in parts for one in part], tmp_path)
-    (group,) = cli.contents(study).nodes
+    (group,) = of_study(study)
     assert verdicts(group)["n1 GPU-1a2b3c4d"] == "slower"
     text = Page(report.write(study).read_text(encoding="utf-8")).text
     assert "GPU-1a2b3c4d of node n1 is slower than n1 GPU-0a2b3c4d and n1 GPU-2a2b3c4d" in text
@@ -134,7 +140,7 @@ def test_sentinels_are_compared_and_are_no_rows(tmp_path: Path) -> None:
     """Each node measured works of its own; only the sentinels are common."""
     rows = [one for node in NODES for one in processes(nodes=[node], models=[node])]
     study = save(rows, tmp_path)
-    (group,) = cli.contents(study).nodes
+    (group,) = of_study(study)
     assert set(verdicts(group).values()) == {"too few processes"}
     text = Page(report.write(study).read_text(encoding="utf-8")).text
     assert "Nothing can be compared: each node needs 3 processes that measured eager" in text
@@ -143,9 +149,8 @@ def test_sentinels_are_compared_and_are_no_rows(tmp_path: Path) -> None:
         factor = np.exp(source.normal(0, SPREAD)) * (1.05 if node == "n2" else 1.0)
         parquet.write(sentinel(node, 200e-6 * factor), study / "sentinels")
     parquet.write(sentinel("n2", 9e-6, environment_id="env-9"), study / "sentinels")
-    found = cli.contents(study)
-    assert len(found.rows) == len(rows)
-    (group,) = found.nodes
+    assert len(derived.table(study).rows) == len(rows)
+    (group,) = of_study(study)
     assert {one.name: one.difference.readings for one in group.places} == dict.fromkeys(NODES, 3)
     assert verdicts(group)["n2"] == "slower"
 
@@ -171,7 +176,9 @@ def test_processes_of_a_case_on_several_nodes_are_its_replicates(tmp_path: Path)
     same = [record(node=node, replicate=n, latency_s=1e-4 * (1 + 0.01 * n)) for n, node in
             enumerate(NODES)]  # fmt: skip
     other = record(node="x1", environment_id="env-2", latency_s=3e-4, replicate=9)
-    first, second = (row for _, row in cli.contents(save([*same, other], tmp_path)).rows.iterrows())
+    first, second = (
+        row for _, row in derived.table(save([*same, other], tmp_path)).rows.iterrows()
+    )
     assert (first["environment"], first["replicates"]) == ("A", 4)
     assert first["process_nodes"] == "n1;n2;n3;n10"
     assert first["latency_ci_low_s"] < 1.0e-4

@@ -268,3 +268,35 @@ def test_a_file_from_before_versus_is_reused(tmp_path: Path) -> None:
     path = measured(tmp_path, "20260301")
     pq.write_table(pq.ParquetFile(path).read().drop_columns([*ADDED]), path)
     assert Earlier(tmp_path).find(JOB, retry=True) == Reuse("20260301")
+
+
+def test_rows_in_parts_are_reused_as_rows_in_files_are(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    kept = measured(runs, "20260301", versus_block=4).read_bytes()
+    measured(runs, "20260302", case_id="another")
+    whole = pa.concat_tables([pq.read_table(path) for path in sorted(runs.iterdir())])
+    (tmp_path / "compact").mkdir()
+    pq.write_table(whole, tmp_path / "compact" / "part-1.parquet", row_group_size=1)
+    for path in runs.iterdir():
+        path.unlink()
+    assert found(runs).run_id == "20260301"
+    assert Earlier(runs, {"case"}).last_block == 4
+    assert Earlier(runs, {"case"}).find(JOB, retry=True).run_id == "20260301"
+    assert Earlier(runs, {"another"}).find(JOB, retry=True).run_id is None
+    (runs / "20260301.parquet").write_bytes(kept)  # as a killed compaction leaves it
+    earlier = Earlier(runs)
+    assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == ["20260301", None]
+
+
+def test_older_and_damaged_parts_have_no_rows_to_reuse(tmp_path: Path) -> None:
+    runs, parts = tmp_path / "runs", tmp_path / "compact"
+    rows = pq.read_table(measured(runs))
+    at = rows.column_names.index("schema_version")
+    parts.mkdir()
+    old = rows.set_column(at, "schema_version", [[1]])
+    pq.write_table(old, parts / "part-1.parquet")
+    (parts / "part-2.parquet").write_bytes(b"PAR1 and no more")
+    pq.write_table(pa.table({"x": [1]}), parts / "part-3.parquet")
+    (runs / "20260301.parquet").unlink()
+    assert Earlier(runs).outdated == 1
+    assert found(runs) == Reuse(None)
