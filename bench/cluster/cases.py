@@ -68,9 +68,11 @@ class Cases:
         leftovers.clear(self._study / "runs", self._study / "traces", Path(results_dir))
         self._find_earlier(requests)
 
-    def calibrate(self) -> None:
+    def calibrate(self) -> bool:
         """See `Work`."""
-        sentinel.run(from_json(self._sweep.requests[0]), self._scheduling, _say_nothing)
+        request = from_json(self._sweep.requests[0])
+        found = sentinel.run(request, self._scheduling, _say_nothing)
+        return found is not None and found.status == "ok"
 
     def _find_earlier(self, requests: Sequence[Request]) -> None:
         earlier = resume.found(list(self._jobs.values()), requests[0])
@@ -98,12 +100,14 @@ class Cases:
         place = self._place(position)
         return asdict(record_attempt.unfinished(job, run_id, place, self._scheduling))
 
-    def measure(self, task: str, run_id: str, position: int) -> None:
+    def measure(self, task: str, run_id: str, position: int) -> str:
         """See `Work`."""
         job = self._jobs[task]
         print(f"{run_id}  {job.label}", flush=True)
         place = self._place(position)
-        record_attempt.measure(job, _say_nothing, place, self._scheduling, run_id=run_id)
+        return record_attempt.attempted(
+            job, _say_nothing, place, self._scheduling, run_id=run_id
+        ).status
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""

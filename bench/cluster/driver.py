@@ -38,6 +38,8 @@ class Driver:
         self._earlier: set[str] = set()  # workers before the last submission
         self._asked = -1e9
         self._submissions = Submissions(folder)
+        known = members.every(folder)
+        self._failed = {name for name, member in known.items() if member.failed}  # earlier
 
     def finished(self) -> Iterator[str]:
         """Run ids, each once its row is on disk; raises Incomplete where tasks are left."""
@@ -120,6 +122,13 @@ class Driver:
                 print(f"{workers} in the queue, {reason}; {how} ends them", flush=True)
                 self._said.add(reason)
 
+    def _say_failed(self, known: dict[str, Member]) -> None:
+        """Once for each worker that has ended by an error; others may go on in its place."""
+        for name, member in known.items():
+            if member.failed and name not in self._failed:
+                print(f"worker {name} ended: {member.failed}", flush=True)
+                self._failed.add(name)
+
     def _jobs(self) -> dict[str, Any]:
         return submissions.jobs(self._folder)
 
@@ -127,6 +136,7 @@ class Driver:
         """Learns the states of all workers, and ends the claims of those that are gone."""
         known = members.every(self._folder)
         self._learn(known)
+        self._say_failed(known)
         for task, number in claims.open_claims(self._folder):
             claim = claims.read(self._folder, task, number)
             state = self._states.get(claim.worker)

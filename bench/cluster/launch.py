@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster import cases, folder, gpus, target
+from modescope.bench.cluster.deadline import least_min
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Sweep
-from modescope.bench.cluster.local_engine import Local, slots
+from modescope.bench.cluster.local_engine import Local, Slot, slots
 from modescope.bench.cluster.ray_engine import Ray
-from modescope.bench.cluster.slurm_engine import Slurm, check, parameters
+from modescope.bench.cluster.slurm_engine import (
+    Slurm,
+    check,
+    parameters,
+    signal_delay_s,
+    tasks_per_job,
+)
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import Submission
@@ -36,16 +43,19 @@ def slurm(requests: Sequence[Request]) -> Submission | None:
     given = {key: value for key, value in options.items() if key not in OWN}
     if not options.get("cpus_per_gpu"):
         given["cpus_per_task"] = _cores(options, needed.threads)
-    _check_time(options, needed.timeout_s)
+    _check_time(options, needed.timeout_s, signal_delay_s(options))
+    if needed.gpu_is_any and given.get("tasks_per_node", 1) == 1:
+        given["tasks_per_node"] = target.gpus_per_node(options)  # each worker takes one
     if needed.on_cpu and given.get("exclusive") is None:
         given["exclusive"] = True  # cases on the CPU take a node alone
     partition = f" (partition {options['partition']})" if options.get("partition") else ""
+    parallel = (options.get("array_parallelism") or 0) * tasks_per_job(given)
     engine = Slurm(given, options.get("max_num_timeout") or 0)
     return _submitted(
         pinned,
         plans,
         engine,
-        options.get("workers") or options.get("array_parallelism") or WORKERS,
+        options.get("workers") or parallel or WORKERS,
         f"{{count}} of Slurm{partition}",
         lambda: parameters(given),
         check,
@@ -65,14 +75,16 @@ def local(requests: Sequence[Request]) -> Submission | None:
     chosen = gpus.chosen(wanted if wanted is not None or not count else gpus.ALL)
     chosen = chosen[:count] if count else chosen
     pinned, plans = target.checked(requests, bool(chosen))
-    _check_time(options, target.needs(pinned).timeout_s)
+    needed = target.needs(pinned)
+    _check_time(options, needed.timeout_s)
     on_gpu = not all(request.config["device"] == "cpu" for request in pinned)
-    places = slots(chosen if on_gpu else [])
+    places = slots(chosen[: options.get("workers") or None] if on_gpu else [])
+    _check_slots(places, needed.threads)
     return _submitted(
         pinned,
         plans,
         Local(places, options.get("timeout_min")),
-        min(options.get("workers") or len(places), len(places)),
+        len(places),
         "{count} on this machine",
         lambda: {"gpus": ", ".join(chosen)} if on_gpu else {},
         lambda: None,
@@ -173,13 +185,32 @@ def _cores(options: dict[str, Any], threads: int) -> int:
     return int(given or threads)
 
 
-def _check_time(options: dict[str, Any], timeout_s: float) -> None:
-    """Raises UsageError for a time limit in which no case may begin."""
-    minutes = options.get("timeout_min")
-    least = int(timeout_s // 60) + 2
-    if minutes is not None and minutes < least:
+def _check_slots(places: Sequence[Slot], threads: int) -> None:
+    """Raises UsageError where a worker of this machine gets fewer cores than a case has threads."""
+    least = min(len(place.cores) for place in places)
+    if threads <= least:
+        return
+    cores = len({core for place in places for core in place.cores})
+    if len(places) == 1:
         raise UsageError(
-            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}, and a "
-            f"worker begins one only if a minute more is left; set hydra.launcher.timeout_min="
+            f"threads={threads}: this process may use {cores} cores; set threads={cores} or less"
+        )
+    fewer = max(1, cores // threads)
+    or_fewer = f", or hydra.launcher.workers={fewer}" if threads <= cores else ""
+    raise UsageError(
+        f"threads={threads}: {len(places)} GPUs share {cores} cores, so the worker of each gets "
+        f"{least}; set threads={least} or less{or_fewer}"
+    )
+
+
+def _check_time(options: dict[str, Any], timeout_s: float, delay_s: float = 0.0) -> None:
+    """Raises UsageError for a time limit in which a worker may measure nothing."""
+    minutes = options.get("timeout_min")
+    least = least_min(timeout_s, delay_s)
+    if minutes is not None and minutes < least:
+        delay = f", a signal comes signal_delay_s={delay_s:g} before the end" if delay_s else ""
+        raise UsageError(
+            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}{delay}"
+            ", and a worker needs up to 5 minutes beside that; set hydra.launcher.timeout_min="
             f"{least} or more, or a smaller timeout_s"
         )

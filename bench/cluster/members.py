@@ -19,6 +19,7 @@ from modescope.bench.cluster.folder import Folder
 from modescope.bench.records import leftovers
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.progress import one_line
+from modescope.bench.sweep.host import scheduler
 
 VARIABLE = "MODESCOPE_WORKER"
 """Set by an engine for the workers that it starts, JSON: scheduler and job of `Member`."""
@@ -82,24 +83,26 @@ class Member:
     job: str | None = None  # as the scheduler names it
     restart: int = 0
     since: str = ""  # ISO 8601, UTC
-    queue_wait_s: float | None = None  # from its submission until it started
+    queue_wait_s: float | None = None  # from its submission until it started; None once restarted
+    sentinel: bool | None = None  # whether it could be measured; None before that
     stopped: str | None = None  # why it ended in an orderly way; it writes no row after that
     failed: str | None = None  # the error by which it ended
 
 
 def this() -> Member:
     """This process as a worker."""
-    scheduler, job, restart = _scheduled()
-    rank = int(os.environ.get("SLURM_PROCID", 0)) if scheduler == "slurm" else 0
-    name = f"{scheduler}-{job}" if job else f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    name_of_scheduler, job, restart = _scheduled()
+    is_by_slurm = name_of_scheduler == scheduler.SLURM
+    rank = int(os.environ.get("SLURM_PROCID", 0)) if is_by_slurm else 0
+    name = f"{name_of_scheduler}-{job}" if job else f"{socket.gethostname()}-{secrets.token_hex(4)}"
     return Member(
         name if rank == 0 else f"{name}.{rank}",
         Process.of(os.getpid()),
-        scheduler,
+        name_of_scheduler,
         job,
         restart,
         datetime.now(UTC).isoformat(timespec="seconds"),
-        _queue_wait_s(),
+        None if restart else _queue_wait_s(),  # else it would include the earlier run
     )
 
 
@@ -109,16 +112,17 @@ def _queue_wait_s() -> float | None:
 
 
 def _scheduled() -> tuple[str | None, str | None, int]:
-    """Scheduler, job and restarts of this process."""
+    """Scheduler, job and restarts of this process; no scheduler if it was started by hand.
+
+    That may have been within a job of Slurm, which goes on when the worker is killed.
+    """
     if VARIABLE in os.environ:
         given = json.loads(os.environ[VARIABLE])
         return given["scheduler"], given["job"], given.get("restart", 0)
-    variables = os.environ
-    if "SLURM_JOB_ID" in variables:
-        array, task = variables.get("SLURM_ARRAY_JOB_ID"), variables.get("SLURM_ARRAY_TASK_ID")
-        job = f"{array}_{task}" if array and task else variables["SLURM_JOB_ID"]
-        return "slurm", job, int(variables.get("SLURM_RESTART_COUNT", 0))
-    return None, None, 0
+    if SUBMITTED not in os.environ:
+        return None, None, 0
+    found = scheduler.read()
+    return found.scheduler, found.scheduler_job, found.restart or 0
 
 
 def write(folder: Folder, member: Member) -> None:
@@ -126,6 +130,14 @@ def write(folder: Folder, member: Member) -> None:
     if folder.path.is_dir():
         with atomic_write(folder.part("workers") / f"{member.name}.json") as partial:
             partial.write_text(json.dumps(asdict(member)))
+
+
+def update(folder: Folder, member: Member, **changes: Any) -> None:
+    """Changes what is published of a worker; OSError where the folder or the disk fails."""
+    known = one(folder, member.name)
+    # else the job was started again while this process was taken for dead
+    if known.process == member.process:
+        write(folder, replace(known, **changes))
 
 
 def every(folder: Folder) -> dict[str, Member]:
@@ -168,9 +180,7 @@ class Heartbeat:
         is_orderly = not isinstance(error, Exception) or isinstance(error, OSError)
         stopped, failed = (why, None) if is_orderly else (None, why)
         with suppress(OSError):  # a full disk, or a folder that was removed: the driver finds out
-            if one(self._folder, self._member.name).process != self._member.process:
-                return  # the job was started again while this process was taken for dead
-            write(self._folder, replace(self._member, stopped=stopped, failed=failed))
+            update(self._folder, self._member, stopped=stopped, failed=failed)
 
     def _go_on(self) -> None:
         while not self._ended.wait(BEAT_S):

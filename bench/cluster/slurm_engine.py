@@ -6,6 +6,7 @@ Slurm keeps no accounts.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -42,6 +43,9 @@ OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_")
 MAX_ARRAY_SIZE = 1001
 """Slurm's default."""
 
+SIGNAL_DELAY_S = 90
+"""Default of submitit."""
+
 REQUEUES_MAX = 3
 """How often submitit starts a job again that its time limit has ended; at least."""
 
@@ -75,8 +79,9 @@ class Slurm:
         executor = AutoExecutor(
             folder=self.logs(folder), cluster="slurm", slurm_max_num_timeout=self._requeues
         )
-        count = min(count, _max_array_size())
-        worker = Submitted(str(folder.path), self._options.get("timeout_min"))
+        count = min(math.ceil(count / tasks_per_job(self._options)), _max_array_size())
+        minutes = self._options.get("timeout_min")
+        worker = Submitted(str(folder.path), minutes, signal_delay_s(self._options))
         try:
             executor.update_parameters(**parameters(self._options))
             with _outside_of_jobs(), _without_ctrl_c():
@@ -98,7 +103,7 @@ class Slurm:
         lines = [line.split() for line in squeue.stdout.splitlines()]
         known = {words[0]: _state(words[1], words[2:]) for words in lines if len(words) > 1}
         missing = [name for name in jobs if name not in known]
-        known |= {name: _state(state) for name, state in _accounted(missing).items()}
+        known |= {name: _state(state) for name, state in _ended(missing).items()}
         unknown = State(GONE, "Slurm does not know its job any more")
         return {name: known.get(name, unknown) for name in jobs}
 
@@ -124,8 +129,12 @@ def check() -> None:
 
 def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options as submitit names them, with what workers need."""
-    unset: tuple[Any, ...] = (None, False, {}, [])  # sbatch knows no --exclusive=False
-    given = {key: value for key, value in options.items() if value not in unset}
+    # sbatch knows no --exclusive=False; 0 is a value
+    given = {
+        key: value
+        for key, value in options.items()
+        if value is not None and value is not False and value not in ({}, [])
+    }
     further = given.pop("additional_parameters", {})
     if not any("requeue" in key for key in further):
         further = {**further, "requeue": True}  # some sites have set the opposite
@@ -133,13 +142,24 @@ def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
         *given.pop("setup", []),
         f"export {members.SUBMITTED}={time.time():.3f}",
         # since Slurm 22.05 srun does not take over the cores per task of sbatch
-        'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK:-1}"',
+        '[ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
         f'export PYTHONPATH="{Path(modescope.__file__).absolute().parents[1]}'
         '${PYTHONPATH:+:$PYTHONPATH}"',
     ]
     shared = (*GENERAL, "tasks_per_node", "stderr_to_stdout")
     named = {key if key in shared else f"slurm_{key}": value for key, value in given.items()}
     return {**named, "slurm_setup": setup, "slurm_additional_parameters": further}
+
+
+def tasks_per_job(options: Mapping[str, Any]) -> int:
+    """How many workers a job has."""
+    return (options.get("nodes") or 1) * (options.get("tasks_per_node") or 1)
+
+
+def signal_delay_s(options: Mapping[str, Any]) -> float:
+    """How long before the end of a job Slurm signals that."""
+    given = options.get("signal_delay_s")
+    return float(SIGNAL_DELAY_S if given is None else given)
 
 
 @contextmanager
@@ -170,15 +190,19 @@ def _max_array_size() -> int:
     return max(1, int(match[1]) if match else MAX_ARRAY_SIZE)
 
 
-def _accounted(jobs: list[str]) -> dict[str, str]:
-    """States of jobs that squeue does not list any more, where Slurm keeps accounts."""
+def _ended(jobs: list[str]) -> dict[str, str]:
+    """How jobs ended that squeue does not list any more, where Slurm keeps accounts.
+
+    Jobs whose end its accounts have missed are said to be running there for ever.
+    """
     if not jobs or shutil.which("sacct") is None:
         return {}
     sacct = _run("sacct", "-n", "-P", "-X", "-o", "JobID,State", "-j", ",".join(jobs))
     if sacct is None or sacct.returncode:
         return {}
     lines = [line.split("|") for line in sacct.stdout.splitlines()]
-    return {words[0]: words[1].split()[0] for words in lines if len(words) > 1 and words[1]}
+    states = {words[0]: words[1].split()[0] for words in lines if len(words) > 1 and words[1]}
+    return {name: state for name, state in states.items() if state in ENDED}
 
 
 def _state(name: str, reason: Sequence[str] = ()) -> State:

@@ -14,13 +14,13 @@ from modescope.bench.cluster.folder import Folder
 class Submitted:
     """A worker; submitit submits it again when its time is up, and it continues."""
 
-    def __init__(self, folder: str, minutes: float | None) -> None:
-        self._folder, self._minutes = folder, minutes
+    def __init__(self, folder: str, minutes: float | None, signal_delay_s: float) -> None:
+        self._folder, self._minutes, self._signal_delay_s = folder, minutes, signal_delay_s
 
     def __call__(self, number: int) -> None:
         """Measures tasks until none is left."""
         _own_gpu()
-        worker.run(Folder(Path(self._folder)), self._minutes)
+        worker.run(Folder(Path(self._folder)), self._minutes, self._signal_delay_s)
 
     def checkpoint(self, number: int) -> DelayedSubmission:
         """What submitit submits again."""

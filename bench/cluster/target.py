@@ -25,6 +25,7 @@ class Needs:
     threads: int
     timeout_s: float
     on_cpu: bool  # at least one case
+    gpu_is_any: bool  # cases on a GPU, none of which says by its number on which one
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
@@ -34,6 +35,12 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
     return any(options.get(name) for name in GPU_OPTIONS) or any("gpu" in text for text in texts)
 
 
+def gpus_per_node(options: Mapping[str, Any]) -> int:
+    """How many GPUs of a node a job of Slurm asks for, by gpus_per_node or gres; at least 1."""
+    match = re.search(r"\bgpu(?::[^:,(]+)?:([0-9]+)", str(options.get("gres") or ""))
+    return max(1, options.get("gpus_per_node") or 1, int(match[1]) if match else 1)
+
+
 def needs(requests: Sequence[Request]) -> Needs:
     """What requests with a device need."""
     configs = [request.config for request in requests]
@@ -41,6 +48,7 @@ def needs(requests: Sequence[Request]) -> Needs:
         max(config["threads"] for config in configs),
         max(config["timeout_s"] for config in configs),
         any(config["device"] == "cpu" for config in configs),
+        {config["device"] for config in configs} - {"cpu"} == {"cuda"},
     )
 
 

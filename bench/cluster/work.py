@@ -29,8 +29,11 @@ class Work(Protocol):
     def prepare(self, member: Member) -> None:
         """Finds out what this machine can measure; before any of the following."""
 
-    def calibrate(self) -> None:
-        """Measures what nodes are compared by; the locks of the sweep's first task are held."""
+    def calibrate(self) -> bool:
+        """Measures what nodes are compared by; the locks of the sweep's first task are held.
+
+        Whether that could be measured.
+        """
 
     def locks(self, task: str) -> Locks:
         """What has to be held while the task is measured."""
@@ -41,9 +44,10 @@ class Work(Protocol):
     def row(self, task: str, run_id: str, position: int) -> Any:
         """JSON from which `write_lost` makes the row if the worker is lost."""
 
-    def measure(self, task: str, run_id: str, position: int) -> None:
-        """Measures a task and writes its row; FileExistsError where there is one already.
+    def measure(self, task: str, run_id: str, position: int) -> str:
+        """Measures a task, writes its row and returns its status, such as ok.
 
+        Raises FileExistsError where there is a row already.
         `position`: how many tasks this worker has measured before.
         """
 

@@ -18,27 +18,27 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
 import modescope
-from modescope.bench.cluster import claims, locks, members
+from modescope.bench.cluster import broken, claims, locks, members
 from modescope.bench.cluster.claims import Claim
+from modescope.bench.cluster.deadline import Deadline
 from modescope.bench.cluster.folder import Done, Folder, Sweep, in_order
 from modescope.bench.cluster.members import Member
 from modescope.bench.cluster.work import Work, work_of
 from modescope.bench.records.errors import UsageError
-
-RESERVE_S = 60.0
-"""Kept of a job's time beside the longest time of a task."""
 
 LOCKED_S = 0.2
 """Between two attempts to get a lock that another process on the machine holds."""
 
 RESTARTS_MAX = 3
 """A task during which the worker was restarted more often is given up."""
+
+SENTINEL_WAIT_S = 60.0
+"""Longest wait for the locks of the sentinel; beside other workers they may never be free."""
 
 
 class Terminated(SystemExit):
@@ -48,26 +48,11 @@ class Terminated(SystemExit):
         super().__init__(128 + signal.SIGTERM)
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """The end of a worker's time."""
-
-    ends: float | None  # seconds since the epoch
-
-    @staticmethod
-    def of(minutes: float | None) -> Deadline:
-        """As Slurm says, else so many minutes after now."""
-        if end := os.environ.get("SLURM_JOB_END_TIME"):
-            return Deadline(float(end))
-        return Deadline(None if minutes is None else time.time() + 60 * minutes)
-
-    def leaves(self, seconds: float) -> bool:
-        """Whether so much time is left."""
-        return self.ends is None or time.time() + seconds <= self.ends
-
-
 def main(words: Sequence[str]) -> int:
-    """The command line; exit status 0, 1 by an error of the system, 2 for a wrong folder."""
+    """The command line; exit status 0, 1 by an error of the system, 2 for a wrong folder.
+
+    130 by Ctrl-C.
+    """
     given = parse(words)
     _follow_engine()
     try:
@@ -75,6 +60,11 @@ def main(words: Sequence[str]) -> int:
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
+    except broken.BrokenMachine as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         print(f"error: {error}; finished runs are kept", file=sys.stderr)
         return 1
@@ -93,14 +83,14 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def run(folder: Folder, minutes: float | None = None) -> None:
+def run(folder: Folder, minutes: float | None = None, signal_delay_s: float = 0.0) -> None:
     """Measures tasks of the folder until none is left for this worker."""
     try:
         sweep = folder.sweep()
     except OSError as error:
         raise UsageError(f"{folder.path}: no folder of a sweep, as under <study>/jobs/") from error
     _enter(sweep)
-    deadline = Deadline.of(minutes)
+    deadline = Deadline.of(minutes, signal_delay_s)
     member = members.this()
     if not in_order(sweep.names, folder.names("done")):
         return  # it waited in the queue until all was done
@@ -119,6 +109,7 @@ class Worker:
         self._folder, self._sweep, self._member = folder, sweep, member
         self._work, self._deadline = work, deadline
         self._position = 0
+        self._statuses: list[str] = []  # of the tasks that it has measured
         self._is_lost = False  # a driver has ended a claim of this worker in its place
         self._order = [name for name in sweep.names if name not in work.problems]
         if sweep.order == "random":
@@ -131,7 +122,7 @@ class Worker:
             self._folder.create("problems", task, {"worker": self._member.name, "text": problem})
         self._continue()
         self._reuse()
-        self._calibrate()
+        has_sentinel = self._calibrate()
         while self._has_time() and not self._is_lost:
             numbers = claims.free(self._folder, self._order)
             if not numbers:
@@ -144,6 +135,8 @@ class Worker:
                 run_id = self._work.new_run_id()
                 if claims.publish(self._folder, self._claim(task, numbers[task], run_id)):
                     self._measure(task, run_id, self._work.again.get(task))
+            if has_sentinel is False:
+                broken.check(self._folder, self._member, self._statuses)
             if locks.is_awaited(self._work.locks(task)):
                 time.sleep(2 * LOCKED_S)
 
@@ -175,15 +168,29 @@ class Worker:
             if run_id not in taken and claims.publish(self._folder, claim):
                 self._folder.mark_done(task, Done(run_id, reused=True))
 
-    def _calibrate(self) -> None:
-        """Before the first task, on the device of the sweep's first one."""
-        first = self._sweep.names[0]
-        if first in self._order and claims.free(self._folder, self._order) and self._has_time():
-            with self._locked(first):
-                self._work.calibrate()
+    def _calibrate(self) -> bool | None:
+        """Before the first task, on the device of the sweep's first one.
 
-    def _has_time(self) -> bool:
-        return self._deadline.leaves(self._sweep.timeout_s + RESERVE_S)
+        Whether the sentinel could be measured; None where it was left out, as a task needs the time
+        that is left, or others hold its locks.
+        """
+        first = self._sweep.names[0]
+        if first not in self._order or not claims.free(self._folder, self._order):
+            return None
+        if not self._has_time(tasks=2):
+            return None
+        waited_from = time.monotonic()
+        while (found := self._lockable([first])) is None:
+            if time.monotonic() - waited_from > SENTINEL_WAIT_S or not self._has_time(tasks=2):
+                return None
+            locks.wait(self._work.locks(first), LOCKED_S)
+        with found[1]:
+            measured = self._work.calibrate()
+        members.update(self._folder, self._member, sentinel=measured)
+        return measured
+
+    def _has_time(self, tasks: int = 1) -> bool:
+        return self._deadline.leaves(tasks * self._sweep.timeout_s)
 
     def _locked(self, task: str) -> ExitStack:
         """Waits for the locks of a task."""
@@ -215,7 +222,7 @@ class Worker:
 
     def _measure(self, task: str, run_id: str, again: str | None) -> None:
         try:
-            self._work.measure(task, run_id, self._position)
+            self._statuses.append(self._work.measure(task, run_id, self._position))
         except FileExistsError:  # its row was written by a driver that took this worker for lost
             print(f"{run_id}  this worker was taken for lost; others take its place", flush=True)
             self._is_lost = True  # else each further case that it begins would be lost, too

@@ -29,6 +29,7 @@ class Scheduling:
         "how often the scheduler had restarted that job; null without a scheduler that counts it"
     )
     queue_wait_s: float | None = nullable(
-        "time from the job's submission until its worker started; null without a scheduler"
+        "time from the job's submission until its worker started; null without a scheduler, and "
+        "after a restart"
     )
     worker: str | None = nullable("name of the worker within its sweep; null without workers")

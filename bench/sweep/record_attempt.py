@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 from modescope.bench.records import parquet, results
-from modescope.bench.records.results import Findings, Result
+from modescope.bench.records.results import Attempt, Findings, Result
 from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.steps import backends
 from modescope.bench.sweep.host import scheduler
@@ -54,7 +54,19 @@ def measure(
     folder: str = RUNS,
     run_id: str | None = None,
 ) -> str:
-    """Runs one job in its own process, writes a row whatever its status, returns the run id.
+    """As `attempted`; returns the run id."""
+    return attempted(job, on_phase, place, scheduling, folder, run_id).run_id
+
+
+def attempted(
+    job: Job,
+    on_phase: OnPhase,
+    place: Place = ALONE,
+    scheduling: Scheduling | None = None,
+    folder: str = RUNS,
+    run_id: str | None = None,
+) -> Attempt:
+    """Runs one job in its own process, and writes a row whatever its status.
 
     `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
     `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
@@ -73,7 +85,7 @@ def measure(
     environment = replace(record.environment, load_1min=load)
     record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
     parquet.write(record, job.plan.study_folder / folder)
-    return run_id
+    return attempt
 
 
 def unfinished(

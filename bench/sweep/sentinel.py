@@ -16,9 +16,10 @@ from modescope.bench.records import leftovers
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
+from modescope.bench.records.results import Attempt
 from modescope.bench.records.scheduling import SENTINELS, Scheduling
 from modescope.bench.sweep import jobs
-from modescope.bench.sweep.record_attempt import OnPhase, measure
+from modescope.bench.sweep.record_attempt import OnPhase, attempted
 from modescope.bench.sweep.settings.request import Request
 
 MODE, BUDGET = "eager", "quick"
@@ -70,8 +71,8 @@ def request_of(first: Request) -> Request:
     )
 
 
-def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> str | None:
-    """Measures the sentinel; its run id, or None where this machine cannot prepare the case.
+def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | None:
+    """Measures the sentinel; None where this machine cannot prepare the case.
 
     To be called once the worker has prepared its own cases: the first preparation decides what
     all processes import at their start.
@@ -82,7 +83,7 @@ def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> str | None
         return None
     folder: Path = job.plan.study_folder / SENTINELS
     leftovers.clear(folder)
-    return measure(job, on_phase, scheduling=scheduling, folder=SENTINELS)
+    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS)
 
 
 def _preset(group: str, name: str) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class Stub:
     """See `bench.cluster.work.Work`. A request may have these keys:
 
     seconds: how long it takes; gpu: the key of its GPU; problem: why no machine can measure it;
-    kill: a signal for the worker that measures it, once; raises: the text of an error.
+    kill: a signal for the worker that measures it, once; raises: the text of an error; status: of
+    its row; sentinel: whether this machine can measure it.
     """
 
     def __init__(self, sweep: Sweep) -> None:
@@ -45,8 +46,10 @@ class Stub:
         earlier = {path.read_text().split()[0]: path.stem for path in rows(self._study)}
         self.reusable = {task: earlier[task] for task in self._requests if task in earlier}
 
-    def calibrate(self) -> None:
-        pass
+    def calibrate(self) -> bool:
+        (self._study / "sentinels").mkdir(parents=True, exist_ok=True)
+        (self._study / "sentinels" / self._worker).touch()
+        return bool(next(iter(self._requests.values())).get("sentinel", True))
 
     def locks(self, task: str) -> Locks:
         gpu = self._requests[task].get("gpu")
@@ -58,7 +61,7 @@ class Stub:
     def row(self, task: str, run_id: str, position: int) -> Any:
         return task
 
-    def measure(self, task: str, run_id: str, position: int) -> None:
+    def measure(self, task: str, run_id: str, position: int) -> str:
         request = self._requests[task]
         begin = time.monotonic()
         time.sleep(request.get("seconds", 0))
@@ -71,7 +74,9 @@ class Stub:
                 os.kill(os.getpid(), signal.Signals[request["kill"]])
                 time.sleep(30)
         times = f"{begin} {time.monotonic()}"
-        self._write(task, run_id, f"{task} ok {self._worker} {times} {visible_gpu()}")
+        status = str(request.get("status", "ok"))
+        self._write(task, run_id, f"{task} {status} {self._worker} {times} {visible_gpu()}")
+        return status
 
     def exists(self, run_id: str) -> bool:
         return (self._study / "runs" / f"{run_id}.row").exists()

@@ -100,7 +100,8 @@ def test_a_worker_that_is_told_to_make_room_continues_its_case_after_a_restart(
     assert {row["restart"] for row in found.values()} == {0, 1}
     assert claim.run_id in found
     waits = {row["restart"]: row["queue_wait_s"] for row in found.values()}
-    assert waits[1] > waits[0]
+    assert waits[0] > 0
+    assert waits[1] is None
 
 
 def test_ctrl_c_detaches_and_the_same_command_attaches(slurm: Slurm, results: Path) -> None:

@@ -161,6 +161,16 @@ def test_a_scheduler_that_does_not_answer_loses_no_worker(
     assert claims.open_claims(jobs) == []
 
 
+def test_a_broken_machine_is_said_and_other_workers_take_its_place(
+    study: Path, engine: FakeScheduler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = joined(study, [{"status": "failed", "sentinel": False}] * 5)
+    assert len(list(Driver(jobs, engine, 1).finished())) == 5
+    assert engine.submissions == [1, 1]
+    said = "worker fake-1_0 ended: BrokenMachine: on "
+    assert capsys.readouterr().out.count(said) == 1
+
+
 def test_without_progress_the_sweep_ends_with_one_sentence(
     study: Path, engine: FakeScheduler
 ) -> None:

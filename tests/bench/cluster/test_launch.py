@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import signal
-import subprocess
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +15,6 @@ from modescope.bench.cluster import cases, gpus, launch, target
 from modescope.bench.cluster import local_engine as local
 from modescope.bench.cluster import slurm_engine as slurm
 from modescope.bench.cluster.local_engine import Local, slots
-from modescope.bench.cluster.members import GONE, PENDING, RUNNING
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import EXECUTORS
 from tests.helpers.commands import TINY, Ask, Cli, rows
@@ -65,9 +60,16 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
          "threads=4: a worker gets hydra.launcher.cpus_per_task=2 cores; leave that out, or set it "
          "to 4 or more"),
         ([*SLURM, "hydra.launcher.timeout_min=10"],
-         "hydra.launcher.timeout_min=10: a case may take timeout_s=600, and a worker begins one "
-         "only if a minute more is left; set hydra.launcher.timeout_min=12 or more, or a smaller "
-         "timeout_s"),
+         "hydra.launcher.timeout_min=10: a case may take timeout_s=600, a signal comes "
+         "signal_delay_s=120 before the end, and a worker needs up to 5 minutes beside that; set "
+         "hydra.launcher.timeout_min=17 or more, or a smaller timeout_s"),
+        ([*SLURM, "hydra.launcher.timeout_min=15", "hydra.launcher.signal_delay_s=30"],
+         "hydra.launcher.timeout_min=15: a case may take timeout_s=600, a signal comes "
+         "signal_delay_s=30 before the end, and a worker needs up to 5 minutes beside that; set "
+         "hydra.launcher.timeout_min=16 or more"),
+        ([*LOCAL, "hydra.launcher.timeout_min=14"],
+         "hydra.launcher.timeout_min=14: a case may take timeout_s=600, and a worker needs up to 5 "
+         "minutes beside that; set hydra.launcher.timeout_min=15 or more"),
         ([*LOCAL, "hydra.launcher.mem_gb=4"],
          "hydra.launcher.mem_gb=4: no effect on this machine; leave it out"),
         ([*TINY, "-m", "mode=eager", "--dry-run"],
@@ -90,6 +92,38 @@ def test_all_gpus_of_a_machine_without_any_are_refused(
     assert refused(*LOCAL, "hydra.launcher.gpus=all").startswith(
         "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["threads=4", "hydra.launcher.gpus=all"],
+         "threads=4: 8 GPUs share 16 cores, so the worker of each gets 2; set threads=2 or less, "
+         "or hydra.launcher.workers=4"),
+        (["threads=32", "hydra.launcher.gpus=all"],
+         "threads=32: 8 GPUs share 16 cores, so the worker of each gets 2; set threads=2 or less"),
+        (["threads=32", "hydra.launcher.gpus=[0]"],
+         "threads=32: this process may use 16 cores; set threads=16 or less"),
+        (["threads=32"], "threads=32: this process may use 16 cores; set threads=16 or less"),
+    ],
+)  # fmt: skip
+def test_more_threads_than_a_gpus_share_of_the_cores_are_refused(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch, options: list[str], sentence: str
+) -> None:
+    monkeypatch.setattr(gpus, "_visible", lambda: [f"GPU-{number}" for number in range(8)])
+    monkeypatch.setattr(local, "which_cores", lambda: list(range(16)))
+    assert refused(*LOCAL, *options) == sentence
+
+
+def test_fewer_workers_have_larger_shares_of_the_cores(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "_visible", lambda: [f"GPU-{number}" for number in range(8)])
+    monkeypatch.setattr(local, "which_cores", lambda: list(range(16)))
+    options = ["threads=4", "hydra.launcher.gpus=all", "hydra.launcher.workers=4", "replicates=4"]
+    answer = cli(*LOCAL, *options, "--dry-run")
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.startswith("would start 4 workers on this machine, for 8 cases")
 
 
 @pytest.mark.parametrize(
@@ -178,98 +212,24 @@ def test_a_request_survives_its_journey(ask: Ask) -> None:
         assert asdict(cases.from_json(sent)) == {**asdict(request), "launcher": {}}
 
 
-def test_options_of_slurm_reach_submitit() -> None:
-    named = slurm.parameters({"partition": "gpu", "timeout_min": 5, "setup": ["module load x"]})
-    assert named["slurm_partition"] == "gpu"
-    assert named["timeout_min"] == 5
-    assert named["slurm_setup"][0] == "module load x"
-    assert any("SRUN_CPUS_PER_TASK" in line for line in named["slurm_setup"])
-
-
 @pytest.mark.parametrize(
-    ("options", "further"),
+    ("options", "tasks"),
     [
-        ({}, {"requeue": True}),
-        ({"reservation": "r1"}, {"reservation": "r1", "requeue": True}),
-        ({"no-requeue": True}, {"no-requeue": True}),
+        (["hydra.launcher.gpus_per_node=1"], "1"),
+        (["hydra.launcher.gpus_per_node=4"], "4"),
+        (["hydra.launcher.gres='gpu:a100:2'"], "2"),
+        (["hydra.launcher.gres='gpu'"], "1"),
+        (["hydra.launcher.gpus_per_node=4", "hydra.launcher.tasks_per_node=2"], "2"),
+        (["hydra.launcher.gpus_per_node=2", "device=cuda:1"], "1"),
     ],
 )
-def test_jobs_may_be_requeued_unless_the_user_says_no(
-    options: dict[str, Any], further: dict[str, Any]
+def test_each_gpu_of_a_node_has_a_worker(
+    options: list[str], tasks: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = slurm.parameters({"additional_parameters": options})
-    assert named["slurm_additional_parameters"] == further
-
-
-def test_an_option_that_is_false_is_left_out() -> None:
-    assert "slurm_exclusive" not in slurm.parameters({"exclusive": False})
-    assert slurm.parameters({"exclusive": True})["slurm_exclusive"] is True
-
-
-def test_ctrl_c_does_not_end_sbatch() -> None:
-    with slurm._without_ctrl_c():
-        subprocess.run(["sh", "-c", "kill -INT $$"], check=True)
-    ended = subprocess.run(["sh", "-c", "kill -INT $$"])
-    assert ended.returncode == -signal.SIGINT
-
-
-def test_within_a_job_workers_are_submitted_without_its_variables(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    monkeypatch.setenv("SLURM_CPU_BIND", "mask_cpu:0x1")
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    with slurm._outside_of_jobs():
-        assert "SLURM_CPU_BIND" in os.environ  # the user has set it
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    with slurm._outside_of_jobs():
-        assert {name for name in os.environ if name.startswith("SLURM")} == {"SLURM_CONF"}
-    assert os.environ["SLURM_CPU_BIND"] == "mask_cpu:0x1"
-
-
-SQUEUE = """
-12_0 RUNNING None
-12_1 PENDING Priority
-12_2 NODE_FAIL NonZeroExitCode
-12_4 PENDING PartitionTimeLimit
-12_5 PENDING (launch failed requeued held)
-"""
-
-
-def test_states_are_those_of_squeue(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-    answer = subprocess.CompletedProcess((), 0, SQUEUE, "")
-
-    def run(*command: str) -> Any:
-        asked.append(command)
-        return answer if command[0] == "squeue" else None
-
-    monkeypatch.setattr(slurm, "_run", run)
-    found = slurm.Slurm({}).states(dict.fromkeys(f"12_{number}" for number in range(6)))
-    kinds = [RUNNING, PENDING, GONE, GONE, PENDING, PENDING]
-    assert [state.kind for state in found.values()] == kinds
-    assert found["12_1"].reason is None
-    assert found["12_4"].reason == "Slurm: PartitionTimeLimit"
-    assert found["12_5"].reason == "Slurm: (launch failed requeued held)"
-    assert found["12_2"].reason == "Slurm: NODE_FAIL"
-    assert found["12_3"].reason == "Slurm does not know its job any more"
-    assert asked[0][-1] == "12"
-
-
-@pytest.mark.parametrize(
-    ("code", "error", "known"),
-    [
-        (1, "slurm_load_jobs error: Invalid job id specified", True),
-        (1, "slurm_load_jobs error: Unable to contact slurm controller", False),
-    ],
-)
-def test_a_controller_that_does_not_answer_is_no_lost_job(
-    code: int, error: str, known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = subprocess.CompletedProcess((), code, "", error)
-    monkeypatch.setattr(slurm, "_run", lambda *command: answer)
-    found = slurm.Slurm({}).states({"12_0": None})
-    assert (found is not None) == known
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+    answer = cli(*SLURM, *options, "replicates=6", "--dry-run")
+    assert answer.out.startswith("would start 8 workers of Slurm, for 12 cases")
+    assert f"  tasks_per_node: {tasks}" in answer.out.splitlines()
 
 
 def test_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

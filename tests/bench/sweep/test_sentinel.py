@@ -79,9 +79,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_its_row_names_the_node_and_is_no_result(ask: Ask, world: World, tmp_path: Path) -> None:
     first, *_ = ask(*TINY, "-m", "mode=compile,eager", f"results_dir={tmp_path}")
-    run_id = sentinel.run(first, ON_N1, lambda phase: None)
+    attempt = sentinel.run(first, ON_N1, lambda phase: None)
+    assert attempt is not None
     (path,) = tmp_path.rglob("*.parquet")
-    assert path == tmp_path / "main" / "sentinels" / f"{run_id}.parquet"
+    assert path == tmp_path / "main" / "sentinels" / f"{attempt.run_id}.parquet"
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert (row["node"], row["worker"], row["mode"], row["budget"]) == (
         "n1", "w3", "eager", "quick",
