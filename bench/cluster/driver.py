@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
@@ -166,7 +166,8 @@ class Driver:
             for name, state in self._states.items()
             if name not in self._earlier and state.kind == GONE
         }
-        problems = self._problems(left, gone.keys() & known.keys())
+        found = self._folder.problems()
+        problems = _of_all(found, left, gone.keys() & known.keys())
         said_by_engine = [state.reason for state in gone.values() if state.reason]
         cancelled = [reason for reason in said_by_engine if "CANCELLED" in reason]
         progress = len(self._done) > (self._done_at_submission or 0)
@@ -174,7 +175,8 @@ class Driver:
             return None
         if problems and len(problems) == len(left):
             return Incomplete("\n".join(dict.fromkeys(problems.values())), not self._done)
-        whys = [lost.why_gone(known.get(name), state) for name, state in gone.items()]
+        lacks = {name: why for task in left for name, why in found.get(task, {}).items()}
+        whys = [lacks.get(n) or lost.why_gone(known.get(n), state) for n, state in gone.items()]
         reasons = Counter(cancelled or filter(None, whys))
         said = [*problems.values(), *(reason for reason, _ in reasons.most_common(1))]
         why = said[0] if said else "their workers have ended"
@@ -184,11 +186,13 @@ class Driver:
             f"{cases} not measured: {why}; output is in {logs}; the same command continues"
         )
 
-    def _problems(self, left: list[str], workers: Set[str]) -> dict[str, str]:
-        """Why none of the workers can measure a task, for those of which all of them say so."""
-        found = self._folder.problems()
-        return {
-            task: next(iter(found[task].values()))
-            for task in left
-            if workers and task in found and found[task].keys() >= workers
-        }
+
+def _of_all(
+    problems: Mapping[str, Mapping[str, str]], left: Iterable[str], workers: Set[str]
+) -> dict[str, str]:
+    """Why none of the workers can measure a task, for those tasks of which all of them say so."""
+    return {
+        task: next(iter(problems[task].values()))
+        for task in left
+        if workers and task in problems and problems[task].keys() >= workers
+    }

@@ -87,5 +87,5 @@ def deferred() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number in came[:1]:
-            signal.raise_signal(number)
+        for signum in came[:1]:
+            signal.raise_signal(signum)

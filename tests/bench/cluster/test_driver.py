@@ -268,7 +268,7 @@ def test_jobs_that_are_cancelled_after_a_second_command_attached_are_not_replace
     follow = Driver(joined(study, requests, engine, order="given"), engine, 1).finished()
     assert next(follow)
     process = engine.processes["1_0"]
-    threading.Timer(0.3, process.terminate).start()  # type: ignore[union-attr]
+    threading.Timer(0.3, process.terminate).start()
     with pytest.raises(Incomplete, match=r"^1 case was not measured: FAKE: CANCELLED"):
         list(follow)
     assert engine.submissions == [1]
