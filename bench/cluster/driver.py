@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
-from modescope.bench.cluster import claims, members, submissions
+from modescope.bench.cluster import lost, members, states, submissions
 from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Done, Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Member, State
 from modescope.bench.cluster.submissions import Submissions
 from modescope.bench.cluster.work import Work, work_of
+from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import Incomplete
 from modescope.bench.sweep.progress_bar import progress_bar
 
@@ -134,88 +135,59 @@ class Driver:
 
     def _end_claims(self) -> None:
         """Learns the states of all workers, and ends the claims of those that are gone."""
-        known = members.every(self._folder)
-        self._learn(known)
-        self._say_failed(known)
-        for task, number in claims.open_claims(self._folder):
-            claim = claims.read(self._folder, task, number)
-            state = self._states.get(claim.worker)
-            if state and state.kind == GONE:
-                # read now: it may have written how it ended after `known` was read
-                self._end_claim(claim, members.one(self._folder, claim.worker), state)
+        self._learn()
+        self._say_failed(members.every(self._folder))
+        self._lost += lost.end_claims(self._folder, self._work, self._states)
 
-    def _end_claim(self, claim: claims.Claim, member: Member, state: State) -> None:
-        if self._work.exists(claim.run_id):
-            reused = claim.row is None
-            self._folder.mark_done(claim.task, Done(claim.run_id, reused, claim.again))
-        elif claim.row is None or (member.stopped and member.restart >= claim.restart):
-            claims.release(self._folder, claim)
-        else:
-            reason = (
-                f"its worker on {member.process.host} was lost: {member.failed or state.reason}"
-            )
-            self._work.write_lost(claim, reason)
-            self._folder.mark_done(claim.task, Done(claim.run_id, again=claim.again))
-            self._lost += 1
-
-    def _learn(self, known: dict[str, Member]) -> None:
+    def _learn(self) -> None:
         """Brings the states of workers and of submitted jobs up to date."""
         if time.monotonic() - self._asked < self._engine.pause_s:
             return
         self._asked = time.monotonic()
-        name = self._engine.name
-        states: dict[str, State] = {}
-        if self._submissions.look():
-            states["submitted now"] = State(PENDING)
-        jobs = {m.job: None for m in known.values() if m.scheduler == name and m.job} | self._jobs()
-        answer = self._engine.states(jobs)
-        for member in known.values():
-            if member.scheduler != name or member.job is None:
-                states[member.name] = members.state(self._folder, member)
-            elif answer is None:
-                states[member.name] = State(RUNNING)
-            else:
-                states[member.name] = self._of_engine(member, answer[member.job])
-        joined = {member.job for member in known.values() if member.scheduler == name}
-        for job in jobs.keys() - joined:
-            states[f"{name}-{job}"] = answer[job] if answer else State(PENDING)
-        self._states = states
+        self._states = states.learn(self._folder, self._engine, self._submissions)
+        living = {*states.living(self._states)} - {states.SUBMITTING}
+        # workers that end with another command say nothing of those that this one would start
+        if self._done_at_submission is None and living and self._engine.detaches:
+            self._begin(self._states.keys() - living)
 
-    def _of_engine(self, member: Member, state: State) -> State:
-        """The engine's word; of a process on this machine, the process itself."""
-        if self._engine.detaches:
-            return state
-        process = member.process.state()
-        if process is None:
-            return members.state(self._folder, member)
-        return process if process.kind == RUNNING or state.kind == RUNNING else state
+    def _begin(self, earlier: Iterable[str]) -> None:
+        """Notes what is done, and which workers are gone, as others begin."""
+        self._done_at_submission, self._earlier = len(self._done), set(earlier)
 
     def _submit(self) -> None:
         """Submits workers, first ones or replacements; Incomplete where that would lead nowhere."""
+        if self._folder.is_closed():
+            raise Incomplete("another command has taken this sweep over; the same command attaches")
         left = [task for task in self._sweep.names if task not in self._done]
         if self._done_at_submission is not None and (ended := self._why_not(left)):
             raise ended
-        if self._done_at_submission is None:
-            self._folder.forget_problems()  # of workers that an earlier command has started
-        if self._submissions.submit(self._engine, min(self._workers, len(left))):
-            self._done_at_submission = len(self._done)
-            self._earlier = set(self._states)
+        try:
+            if self._submissions.submit(self._engine, min(self._workers, len(left))):
+                self._begin(self._states)
+        except UsageError as error:
+            raise Incomplete(str(error), refused=not self._done) from error
         self._asked = -1e9
 
     def _why_not(self, left: list[str]) -> Incomplete | None:
         """Why workers that have all ended are not replaced; None where they are."""
-        problems = self._problems(left)
-        reasons = Counter(
-            state.reason
+        known = members.every(self._folder)
+        gone = {
+            name: state
             for name, state in self._states.items()
-            if name not in self._earlier and state.kind == GONE and state.reason
-        )
-        cancelled = any("CANCELLED" in reason for reason in reasons)
+            if name not in self._earlier and state.kind == GONE
+        }
+        found = self._folder.problems()
+        problems = _of_all(found, left, gone.keys() & known.keys())
+        said_by_engine = [state.reason for state in gone.values() if state.reason]
+        cancelled = [reason for reason in said_by_engine if "CANCELLED" in reason]
         progress = len(self._done) > (self._done_at_submission or 0)
         if progress and not cancelled and len(problems) < len(left):
             return None
         if problems and len(problems) == len(left):
             return Incomplete("\n".join(dict.fromkeys(problems.values())), not self._done)
+        lacks = {name: why for task in left for name, why in found.get(task, {}).items()}
+        whys = [lacks.get(n) or lost.why_gone(known.get(n), state) for n, state in gone.items()]
+        reasons = Counter(cancelled or filter(None, whys))
         said = [*problems.values(), *(reason for reason, _ in reasons.most_common(1))]
         why = said[0] if said else "their workers have ended"
         cases = "1 case was" if len(left) == 1 else f"{len(left)} cases were"
@@ -224,6 +196,13 @@ class Driver:
             f"{cases} not measured: {why}; output is in {logs}; the same command continues"
         )
 
-    def _problems(self, left: list[str]) -> dict[str, str]:
-        found = self._folder.names("problems")
-        return {t: self._folder.read("problems", t)["text"] for t in left if t in found}
+
+def _of_all(
+    problems: Mapping[str, Mapping[str, str]], left: Iterable[str], workers: Set[str]
+) -> dict[str, str]:
+    """Why none of the workers can measure a task, for those tasks of which all of them say so."""
+    return {
+        task: next(iter(problems[task].values()))
+        for task in left
+        if workers and task in problems and problems[task].keys() >= workers
+    }

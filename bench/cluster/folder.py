@@ -3,10 +3,11 @@
     requests.json          what is measured (`Sweep`)
     claims/<task>.<n>.json a worker measures the task, as its n-th attempt (`bench.cluster.claims`)
     done/<task>.json       the run id of the task's row
-    problems/<task>.json   why a worker's machine cannot measure the task
+    problems/<task>.<worker>.json  why the worker's machine cannot measure the task
     workers/<name>.json    a worker (`bench.cluster.members`); <name>.beat is written while it lives
     submissions/<n>.json   what a driver has handed to its engine
     logs/                  output of workers
+    closed.json            another generation continues the sweep (`bench.cluster.generations`)
 
 Files appear complete and are never changed, except those under workers/, which have one writer.
 Only file operations that are atomic on network drives are used: link, rename and mkdir.
@@ -14,12 +15,8 @@ Only file operations that are atomic on network drives are used: link, rename an
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
-import shutil
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +26,6 @@ from modescope.bench.records.files import atomic_write
 from modescope.bench.records.ids import short_hash
 
 PARTS = ("claims", "done", "problems", "workers", "submissions", "logs")
-
-GENERATION = re.compile(r"([0-9a-f]{16})-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -100,14 +95,31 @@ class Folder:
         """The content of a file; raises OSError where there is none."""
         return json.loads((self.part(part) / f"{name}.json").read_text())
 
-    def forget_problems(self) -> None:
-        """Removes what workers have said that their machines cannot measure."""
+    def problems(self) -> dict[str, dict[str, str]]:
+        """Why workers cannot measure a task, by task and worker."""
+        found: dict[str, dict[str, str]] = {}
         for name in self.names("problems"):
-            (self.part("problems") / f"{name}.json").unlink(missing_ok=True)
+            task, _, worker = name.partition(".")
+            found.setdefault(task, {})[worker] = self.read("problems", name)["text"]
+        return found
+
+    def forget_problems(self, worker: str) -> None:
+        """Removes what a worker has said of the machine on which it was before."""
+        for name in self.names("problems"):
+            if name.partition(".")[2] == worker:
+                (self.part("problems") / f"{name}.json").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Says that another generation continues the sweep."""
+        self.create("", "closed", {})
+
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return (self.path / "closed.json").exists()
 
     def clear(self) -> None:
         """Removes what killed processes have left half written."""
-        leftovers.clear(*(self.part(name) for name in PARTS))
+        leftovers.clear(self.path, *(self.part(name) for name in PARTS))
 
     def mark_done(self, task: str, done: Done) -> None:
         """Ends a task; of several calls for one task the first counts."""
@@ -117,60 +129,11 @@ class Folder:
         """How a task ended that is among `names("done")`."""
         return Done(**self.read("done", task))
 
+    def is_finished(self, sweep: Sweep) -> bool:
+        """Whether all tasks are done."""
+        return self.names("done").issuperset(sweep.names)
+
 
 def sweep_id(sweep: Sweep, launcher: str) -> str:
     """The same for the same requests to the same kind of launcher."""
     return short_hash([sweep.work, sweep.requests, sweep.study_folder, launcher])
-
-
-def joined(jobs: Path, name: str, sweep: Sweep) -> Folder:
-    """The latest unfinished generation of the sweep `name` in `jobs`, or a new one.
-
-    Generations before the previous one are removed: a driver that has not noticed yet that its
-    sweep is finished still reads that one.
-    """
-    for partial in jobs.glob(".*.partial"):
-        if leftovers.is_abandoned(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-    for number in _generations(jobs, name):
-        Folder(jobs / f"{name}-{number}").clear()
-    while True:
-        known = sorted(_generations(jobs, name))
-        if known:
-            latest = Folder(jobs / f"{name}-{known[-1]}")
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                if not latest.names("done").issuperset(sweep.names):
-                    return latest
-        number = known[-1] + 1 if known else 0
-        if made := _made(jobs / f"{name}-{number}", sweep):
-            for old in known[:-1]:
-                shutil.rmtree(jobs / f"{name}-{old}", ignore_errors=True)
-            return made
-
-
-def _generations(jobs: Path, name: str) -> Iterator[int]:
-    for entry in os.listdir(jobs) if jobs.is_dir() else ():
-        match = GENERATION.fullmatch(entry)
-        if match and match[1] == name:
-            yield int(match[2])
-
-
-def _made(path: Path, sweep: Sweep) -> Folder | None:
-    """A complete new folder; None where another driver was first."""
-    partial = leftovers.partial(path)
-    try:
-        for part in PARTS:
-            (partial / part).mkdir(parents=True)
-        (partial / "requests.json").write_text(json.dumps(asdict(sweep)))
-        partial.rename(path)  # fails where `path` is a folder with content
-    except OSError:
-        shutil.rmtree(partial, ignore_errors=True)
-        if path.is_dir():
-            return None
-        raise
-    return Folder(path)
-
-
-def in_order(names: Sequence[str], taken: set[str]) -> list[str]:
-    """The names that are not taken, in their order."""
-    return [name for name in names if name not in taken]

@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from modescope.bench.cluster import cases, folder, gpus, target
+from modescope.bench.cluster import (
+    cases,
+    folder,
+    generations,
+    gpus,
+    states,
+    submissions,
+    target,
+)
 from modescope.bench.cluster.deadline import least_min
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Sweep
+from modescope.bench.cluster.generations import Joined
 from modescope.bench.cluster.local_engine import Local, Slot, slots
 from modescope.bench.cluster.ray_engine import Ray
 from modescope.bench.cluster.slurm_engine import (
@@ -130,11 +139,28 @@ def _submitted(
         return None
     check()
     name = folder.sweep_id(sweep, requests[0].launcher["_target_"])
-    joined = folder.joined(study.absolute() / "jobs", name, sweep)
-    print(f"{_cases(len(sweep.tasks))} on {counted} → {study}")
-    print(f"output of workers → {engine.logs(joined)}", flush=True)
-    driver = Driver(joined, engine, workers)
+    joined = generations.joined(study.absolute() / "jobs", name, sweep, engine)
+    where = f" on {counted}" if not joined.living else ""
+    print(f"{_cases(len(sweep.tasks))}{where} → {study}")
+    if joined.living:
+        print(attached(engine, joined))
+    print(f"output of workers → {engine.logs(joined.folder)}", flush=True)
+    driver = Driver(joined.folder, engine, workers)
     return Submission(study, len(sweep.tasks), driver.finished(), engine.detaches)
+
+
+def attached(engine: Engine, joined: Joined) -> str:
+    """What the user has to know of workers that were there before."""
+    count, jobs = len(joined.living), submissions.jobs(joined.folder)
+    workers = "1 worker" if count == 1 else f"{count} workers"
+    if states.SUBMITTING in joined.living:
+        return "attached to the workers that another command is submitting; their options stay"
+    if not engine.detaches or not jobs:
+        return f"attached to {workers} of another command"
+    return (
+        f"attached to {workers} submitted earlier; their options stay; `{engine.how_to_end(jobs)}` "
+        "and the same command submits with these"
+    )
 
 
 def sweep_of(requests: Sequence[Request], plans: Sequence[Plan]) -> Sweep:

@@ -33,6 +33,9 @@ SILENT_S = 300.0
 
 RUNNING, PENDING, GONE = "running", "pending", "gone"
 
+FINISHED, SIGNALLED = "finished", "ended by a signal"
+"""Values of `Member.stopped` that say less than the scheduler does."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -159,14 +162,16 @@ class Heartbeat:
 
     def __init__(self, folder: Folder, member: Member) -> None:
         self._folder, self._member = folder, member
+        self.why = FINISHED  # the worker leaves, unless an error ends it
         self._beat = folder.part("workers") / f"{member.name}.beat"
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Heartbeat:
         write(self._folder, self._member)
         beat(self._beat)
         self._thread.start()
+        return self
 
     def __exit__(
         self,
@@ -176,7 +181,8 @@ class Heartbeat:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        why = "finished" if error is None else one_line(error)
+        is_signal = isinstance(error, (SystemExit, KeyboardInterrupt))
+        why = self.why if error is None else SIGNALLED if is_signal else one_line(error)
         is_orderly = not isinstance(error, Exception) or isinstance(error, OSError)
         stopped, failed = (why, None) if is_orderly else (None, why)
         with suppress(OSError):  # a full disk, or a folder that was removed: the driver finds out

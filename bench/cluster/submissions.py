@@ -55,12 +55,19 @@ class Submissions:
         return not is_late and not (state and state.kind == GONE)
 
     def submit(self, engine: Engine, count: int) -> bool:
-        """Submits workers; False where another driver has done so since `look`."""
+        """Submits workers; False where another driver has done so since `look`.
+
+        Raises UsageError where the engine refuses them.
+        """
         name = f"{self._count:04d}"
         if not self._folder.create("submissions", name, asdict(Process.of(os.getpid()))):
             return False
         with deferred():  # else nobody knew of the jobs
-            self._folder.create("submissions", f"{name}{JOBS}", engine.submit(self._folder, count))
+            submitted: dict[str, Any] = {}
+            try:
+                submitted = engine.submit(self._folder, count)
+            finally:  # a submission that was refused has ended, too
+                self._folder.create("submissions", f"{name}{JOBS}", submitted)
         return True
 
 

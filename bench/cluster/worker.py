@@ -26,7 +26,7 @@ import modescope
 from modescope.bench.cluster import broken, claims, locks, members
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.deadline import Deadline
-from modescope.bench.cluster.folder import Done, Folder, Sweep, in_order
+from modescope.bench.cluster.folder import Done, Folder, Sweep
 from modescope.bench.cluster.members import Member
 from modescope.bench.cluster.work import Work, work_of
 from modescope.bench.records.errors import UsageError
@@ -41,7 +41,11 @@ SENTINEL_WAIT_S = 60.0
 """Longest wait for the locks of the sentinel; beside other workers they may never be free."""
 
 
-class Terminated(SystemExit):
+NO_TIME, TAKEN_FOR_LOST = "no time left for another case", "a command took it for lost"
+"""Why a worker leaves while tasks are left."""
+
+
+class EndedBySignal(SystemExit):
     """By SIGTERM or SIGUSR2."""
 
     def __init__(self) -> None:
@@ -92,12 +96,12 @@ def run(folder: Folder, minutes: float | None = None, signal_delay_s: float = 0.
     _enter(sweep)
     deadline = Deadline.of(minutes, signal_delay_s)
     member = members.this()
-    if not in_order(sweep.names, folder.names("done")):
+    if folder.is_finished(sweep):
         return  # it waited in the queue until all was done
-    with members.Heartbeat(folder, member):
+    with members.Heartbeat(folder, member) as heartbeat:
         work = work_of(sweep)
         work.prepare(member)
-        Worker(folder, sweep, member, work, deadline).run()
+        heartbeat.why = Worker(folder, sweep, member, work, deadline).run()
 
 
 class Worker:
@@ -116,17 +120,21 @@ class Worker:
             # differs between workers, so that a difference between nodes becomes none of modes
             random.Random(f"{sweep.seed} {folder.path.name} {member.name}").shuffle(self._order)
 
-    def run(self) -> None:
-        """Continues what it had begun, takes over earlier rows, then measures what is left."""
+    def run(self) -> str:
+        """Continues what it had begun, takes over earlier rows, then measures what is left.
+
+        Returns why it leaves.
+        """
+        self._folder.forget_problems(self._member.name)
         for task, problem in self._work.problems.items():
-            self._folder.create("problems", task, {"worker": self._member.name, "text": problem})
+            self._folder.create("problems", f"{task}.{self._member.name}", {"text": problem})
         self._continue()
         self._reuse()
         has_sentinel = self._calibrate()
         while self._has_time() and not self._is_lost:
             numbers = claims.free(self._folder, self._order)
             if not numbers:
-                return
+                return members.FINISHED
             if (found := self._lockable(list(numbers))) is None:
                 locks.wait(self._work.locks(next(iter(numbers))), LOCKED_S)
                 continue
@@ -139,6 +147,7 @@ class Worker:
                 broken.check(self._folder, self._member, self._statuses)
             if locks.is_awaited(self._work.locks(task)):
                 time.sleep(2 * LOCKED_S)
+        return TAKEN_FOR_LOST if self._is_lost else NO_TIME
 
     def _continue(self) -> None:
         """Measures what this job was measuring when it was restarted, under the same run id."""
@@ -263,7 +272,7 @@ def _end(signum: int, frame: object) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGUSR2):
         if signal.getsignal(number) is _end:
             signal.signal(number, signal.SIG_IGN)  # it still has to say how it ended
-    raise Terminated
+    raise EndedBySignal
 
 
 def _follow_engine() -> None:

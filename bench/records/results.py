@@ -47,7 +47,10 @@ class Attempt:
     duration_s: float | None = column("wall time of the whole attempt")
     command: str = column("command that measures this case again")
     order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
-    position: int | None = nullable("place in that order, from 0; null for a single case")
+    position: int | None = nullable(
+        "place in that order, from 0; with several workers among the cases of this one; "
+        "null for a single case"
+    )
     versus_block: int | None = nullable(
         "number of the block of a versus: the processes of a case with equal numbers on both sides "
         "took turns; null outside of a versus"

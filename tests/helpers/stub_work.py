@@ -23,6 +23,7 @@ class Stub:
     """See `bench.cluster.work.Work`. A request may have these keys:
 
     seconds: how long it takes; gpu: the key of its GPU; problem: why no machine can measure it;
+    sick: the worker whose machine cannot; error: what ends a worker before its first task;
     kill: a signal for the worker that measures it, once; raises: the text of an error; status: of
     its row; sentinel: whether this machine can measure it.
     """
@@ -41,8 +42,10 @@ class Stub:
     def prepare(self, member: Member) -> None:
         self._worker = member.name
         for task, request in self._requests.items():
-            if "problem" in request:
-                self.problems[task] = request["problem"]
+            if "error" in request:
+                raise ModuleNotFoundError(request["error"])
+            if "problem" in request or request.get("sick") == member.name:
+                self.problems[task] = request.get("problem", "no such device")
         earlier = {path.read_text().split()[0]: path.stem for path in rows(self._study)}
         self.reusable = {task: earlier[task] for task in self._requests if task in earlier}
 

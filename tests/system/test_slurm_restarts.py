@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import folder
+from modescope.bench.cluster import folder, generations
 from modescope.bench.cluster import slurm_engine as engine
 from modescope.bench.cluster.driver import Driver
 from tests.helpers.paths import ROOT
@@ -30,8 +30,9 @@ def driven(
 ) -> Iterator[Any]:
     """The folder of a sweep, and the run ids to come of a driver beside this thread."""
     sweep = sweep_of(study, requests)
-    jobs = folder.joined(study / "jobs", folder.sweep_id(sweep, "slurm"), sweep)
     given = engine.Slurm({"partition": "main", "timeout_min": 10, "cpus_per_task": 1, **options})
+    name = folder.sweep_id(sweep, "slurm")
+    jobs = generations.joined(study / "jobs", name, sweep, given).folder
     with ThreadPoolExecutor(1) as pool:
         yield jobs, pool.submit(lambda: list(Driver(jobs, given, workers).finished()))
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from modescope.bench.cluster import claims, driver, members, worker
+from modescope.bench.cluster import claims, lost, members, worker
+from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Folder
-from modescope.bench.cluster.members import Member
+from modescope.bench.cluster.members import Member, State
+from modescope.bench.cluster.work import Work
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,12 @@ def _wall_clock() -> None:
 
 def _freed() -> None:
     """The task of a lost worker is given to another one, though the lost one may live."""
-    driver.Driver._end_claim = (  # type: ignore[method-assign]
-        lambda self, claim, *state: claims.release(self._folder, claim)
-    )
+
+    def released(folder: Folder, work: Work, claim: Claim, member: Member, state: State) -> bool:
+        claims.release(folder, claim)
+        return False
+
+    lost.end_claim = released
 
 
 PLANTS = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from modescope.bench.cluster import driver, folder, members, submissions, worker
+from modescope.bench.cluster import driver, folder, generations, members, submissions, worker
 from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.records import leftovers
 from modescope.bench.sweep import executors, main
@@ -91,8 +91,9 @@ def drive(place: Path) -> int:
         slots = [Slot(f"GPU-{number}", (0,)) for number in range(known.workers)]
         engine = Spool(place) if known.engine == "spool" else Local(slots)
         study = scene.study(place)
-        joined = folder.joined(study / "jobs", folder.sweep_id(sweep, known.engine), sweep)
-        follow = driver.Driver(joined, engine, known.workers)
+        name = folder.sweep_id(sweep, known.engine)
+        joined = generations.joined(study / "jobs", name, sweep, engine)
+        follow = driver.Driver(joined.folder, engine, known.workers)
         return executors.Submission(study, len(sweep.tasks), follow.finished(), engine.detaches)
 
     def composed(words: Sequence[str] | None = None) -> list[Any]:

@@ -15,9 +15,20 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import claims, driver, folder, members, submissions, worker
+from modescope.bench.cluster import (
+    claims,
+    driver,
+    folder,
+    generations,
+    members,
+    states,
+    submissions,
+    work,
+    worker,
+)
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.driver import Driver
+from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.cluster.members import Member, Process
@@ -48,9 +59,11 @@ def engine() -> Iterator[FakeScheduler]:
     made.kill_all()
 
 
-def joined(study: Path, requests: Requests, **changes: Any) -> Folder:
+def joined(study: Path, requests: Requests, by: Engine | None = None, **changes: Any) -> Folder:
+    """The generation that a command attaches to, or begins; by default no old job is known."""
     sweep = sweep_of(study, requests, **changes)
-    return folder.joined(study / "jobs", folder.sweep_id(sweep, "fake"), sweep)
+    name = folder.sweep_id(sweep, "fake")
+    return generations.joined(study / "jobs", name, sweep, by or FakeScheduler()).folder
 
 
 def await_(condition: Callable[[], object], seconds: float = 20) -> None:
@@ -79,9 +92,22 @@ def test_no_more_workers_than_tasks(study: Path, engine: FakeScheduler) -> None:
     assert engine.submissions == [1]
 
 
-def test_the_order_of_workers_differs_and_order_given_is_kept(
-    study: Path, engine: FakeScheduler
-) -> None:
+def order_of(jobs: Folder, worker_name: str) -> list[str]:
+    sweep = jobs.sweep()
+    member = Member(worker_name, Process.of(os.getpid()))
+    made = worker.Worker(jobs, sweep, member, work.work_of(sweep), worker.Deadline(None))
+    return made._order
+
+
+def test_the_order_of_workers_differs(study: Path) -> None:
+    jobs = joined(study, [{}] * 12)
+    first, second = order_of(jobs, "fake-1_0"), order_of(jobs, "fake-1_1")
+    assert first == order_of(jobs, "fake-1_0")
+    assert len({tuple(order) for order in (first, second, jobs.sweep().names)}) == 3
+    assert sorted(first) == sorted(second) == sorted(jobs.sweep().names)
+
+
+def test_order_given_is_kept(study: Path, engine: FakeScheduler) -> None:
     jobs = joined(study, [{}] * 12, order="given")
     list(Driver(jobs, engine, 1).finished())
     begun = sorted(float(text.split()[3]) for text in texts(study))
@@ -175,7 +201,6 @@ def test_without_progress_the_sweep_ends_with_one_sentence(
     study: Path, engine: FakeScheduler
 ) -> None:
     jobs = joined(study, [{}] * 3)
-    jobs.path.joinpath("requests.json").chmod(0o600)
     engine.start = lambda *arguments: _ended()  # type: ignore[method-assign]
     with pytest.raises(Incomplete) as stop:
         list(Driver(jobs, engine, 2).finished())
@@ -209,23 +234,54 @@ def test_the_rest_is_measured_beside_what_no_machine_can(
     assert not stop.value.refused
 
 
-def test_a_problem_that_was_solved_is_forgotten(study: Path, engine: FakeScheduler) -> None:
+def test_a_problem_of_a_restarted_worker_is_forgotten(study: Path, engine: FakeScheduler) -> None:
     jobs = joined(study, [{}])
-    jobs.create("problems", "0-0", {"worker": "earlier", "text": "no such device"})
+    for name in ("fake-1_0", "other"):
+        jobs.create("problems", f"0-0.{name}", {"text": "no such device"})
     assert len(list(Driver(jobs, engine, 1).finished())) == 1
-    assert jobs.names("problems") == set()
+    assert jobs.problems() == {"0-0": {"other": "no such device"}}
+
+
+def test_what_one_sick_node_cannot_measure_is_left_to_those_that_are_submitted_next(
+    study: Path, engine: FakeScheduler
+) -> None:
+    requests: Requests = [{"sick": "fake-1_0", "seconds": 0.01}] * 3
+    requests.append({"sick": "fake-1_0", "kill": "SIGTERM"})  # ends the healthy worker
+    requests.append({"sick": "fake-1_0"})
+    jobs = joined(study, requests, order="given")
+    assert len(set(Driver(jobs, engine, 2).finished())) == 5
+    assert engine.submissions == [2, 2]
+    assert statuses(study) == ["ok"] * 5
 
 
 def test_cancelled_jobs_are_not_replaced_but_the_same_command_submits_again(
     study: Path, engine: FakeScheduler
 ) -> None:
-    jobs = joined(study, [{"seconds": 0.01}, {"kill": "SIGTERM"}], order="given")
+    requests: Requests = [{"seconds": 0.01}, {"kill": "SIGTERM"}]
+    jobs = joined(study, requests, order="given")
     engine.reason = "FAKE: CANCELLED"
     with pytest.raises(Incomplete, match=r"^1 case was not measured: FAKE: CANCELLED"):
         list(Driver(jobs, engine, 1).finished())
     assert engine.submissions == [1]
-    assert len(list(Driver(jobs, engine, 1).finished())) == 2
+    again = joined(study, requests, engine, order="given")
+    assert len(list(Driver(again, engine, 1).finished())) == 2
     assert engine.submissions == [1, 1]
+
+
+def test_jobs_that_are_cancelled_after_a_second_command_attached_are_not_replaced(
+    study: Path, engine: FakeScheduler
+) -> None:
+    requests: Requests = [{"seconds": 0.01}, {"seconds": 30}]
+    jobs = joined(study, requests, order="given")
+    interrupted(Driver(jobs, engine, 1), lambda: rows(study))
+    engine.reason = "FAKE: CANCELLED"
+    follow = Driver(joined(study, requests, engine, order="given"), engine, 1).finished()
+    assert next(follow)
+    process = engine.processes["1_0"]
+    threading.Timer(0.3, process.terminate).start()
+    with pytest.raises(Incomplete, match=r"^1 case was not measured: FAKE: CANCELLED"):
+        list(follow)
+    assert engine.submissions == [1]
 
 
 def interrupted(follow: Driver, after: Callable[[], object]) -> None:
@@ -251,7 +307,7 @@ def test_ctrl_c_detaches_and_the_same_command_attaches(
     assert (
         "fakecancel 1_0 ends them, and the same command attaches again" in capsys.readouterr().out
     )
-    assert joined(study, requests) == jobs
+    assert joined(study, requests, engine) == jobs
     assert len(list(Driver(jobs, engine, 1).finished())) == 4
     assert engine.submissions == [1]
     assert len(rows(study)) == 4
@@ -309,7 +365,7 @@ def test_of_two_drivers_one_submits_and_both_see_all(study: Path, engine: FakeSc
     found: list[list[str]] = []
 
     def drive() -> None:
-        found.append(list(Driver(joined(study, requests), engine, 2).finished()))
+        found.append(list(Driver(joined(study, requests, engine), engine, 2).finished()))
 
     threads = [threading.Thread(target=drive) for _ in range(2)]
     for thread in threads:
@@ -371,7 +427,7 @@ def test_a_process_that_was_replaced_does_not_speak_for_the_restarted_job(study:
 def test_a_second_signal_does_not_stop_a_worker_from_saying_how_it_ended() -> None:
     before = signal.signal(signal.SIGTERM, worker._end)
     try:
-        with pytest.raises(worker.Terminated):
+        with pytest.raises(worker.EndedBySignal):
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
@@ -392,13 +448,13 @@ def test_of_a_worker_on_another_machine_its_signs_of_life_count(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = joined(study, [{}])
-    follow = Driver(jobs, local(1), 1)
+    one = local(1)
     member = replace(elsewhere(), scheduler="local", job="x-0")
     members.write(jobs, member)
     gone = members.State(members.GONE, "it has not started on another machine")
-    assert follow._of_engine(member, gone).kind == members.RUNNING
+    assert states.of_engine(jobs, one, member, gone).kind == members.RUNNING
     monkeypatch.setattr(members, "SILENT_S", -1.0)
-    assert follow._of_engine(member, members.State(members.RUNNING)).kind == members.GONE
+    assert states.of_engine(jobs, one, member, members.State(members.RUNNING)).kind == members.GONE
 
 
 def test_a_row_that_was_written_before_its_worker_died_is_kept(
@@ -463,7 +519,8 @@ def test_ctrl_c_ends_workers_of_this_machine_and_their_tasks_are_measured_next_t
     interrupted(Driver(jobs, engine, 2), lambda: rows(study))
     assert all(child.poll() is not None for child in engine._children.values())
     assert claims.open_claims(jobs) == []
-    assert len(list(Driver(joined(study, requests), local(2), 2).finished())) == 4
+    again = joined(study, requests, engine)
+    assert len(list(Driver(again, local(2), 2).finished())) == 4
     assert statuses(study) == ["ok"] * 4
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import claims, folder, locks, members, worker
+from modescope.bench.cluster import claims, folder, generations, locks, members, worker
 from modescope.bench.cluster.broken import BrokenMachine
 from modescope.bench.cluster.deadline import RESERVE_S, Deadline
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import Member, Process
 from modescope.bench.cluster.work import work_of
 from modescope.bench.cluster.worker import Worker
+from tests.helpers.fake_scheduler import FakeScheduler
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import soon
 from tests.helpers.stub_work import rows, sweep_of, texts
@@ -43,7 +44,8 @@ def study(tmp_path: Path) -> Path:
 
 def joined(study: Path, requests: Requests) -> Folder:
     sweep = sweep_of(study, requests, order="given")
-    return folder.joined(study / "jobs", folder.sweep_id(sweep, "fake"), sweep)
+    name = folder.sweep_id(sweep, "fake")
+    return generations.joined(study / "jobs", name, sweep, FakeScheduler()).folder
 
 
 def worker_of(jobs: Folder, seconds: float | None = None) -> Worker:
