@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +152,7 @@ class _Rows:
 
 
 def _remove_superfluous(folder: Path) -> None:
-    """Removes parts whose runs are all in others, as a killed merge leaves them."""
+    """Removes parts whose runs are all in others that are whole; a killed merge leaves them."""
     known = {}
     for path in sources.parts(folder.parent):
         try:
@@ -160,7 +160,13 @@ def _remove_superfluous(folder: Path) -> None:
         except (OSError, ValueError, pa.ArrowException):
             continue
     for path in sorted(known, key=lambda one: len(known[one])):
-        others = [ids for other, ids in known.items() if other != path]
-        if known[path] <= set().union(*others):
+        others = {other: ids for other, ids in known.items() if other != path}
+        if known[path] <= _union(others) and known[path] <= _union(
+            {other: ids for other, ids in others.items() if _is_whole(other)}
+        ):
             del known[path]
             path.unlink(missing_ok=True)
+
+
+def _union(known: Mapping[Path, set[str]]) -> set[str]:
+    return set().union(*known.values())

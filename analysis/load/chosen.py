@@ -18,7 +18,7 @@ from modescope.analysis.load.merge import FILE, Read, copies, unmoved
 from modescope.analysis.load.remote import Folder, located
 from modescope.analysis.load.samples import warn
 from modescope.analysis.load.study import Runs, loose_runs
-from modescope.bench.records.sources import COMPACT
+from modescope.bench.records.sources import COMPACT, RUNS
 
 LARGE = 20_000
 """Runs; of fewer all are read, which takes seconds."""
@@ -57,8 +57,8 @@ def read(study_folder: str | Folder, choice: Choice, wanted: Sequence[str] = ())
 
     `wanted`: columns of `keys.WORK` that the choice reads beside those of `keys.COLUMNS`.
     Their environments (column environment) are named as in the whole study. None where a run is
-    there twice, as after a killed compaction: then all have to be read. Raises UsageError if there
-    is no such study.
+    there twice, as after a killed compaction, or a part is damaged: then all have to be read.
+    Raises UsageError if there is no such study.
     """
     folder = located(study_folder)
     kept: list[Keys | None] = []
@@ -85,24 +85,27 @@ def _read(
     loose, left_out = loose_runs(folder, found.runs)
     repeated = copies(zip(loose[FILE].to_pylist(), loose["run_id"].to_pylist(), strict=True))
     names = (*keys.COLUMNS, *wanted)
-    sources: list[parts.Columns] = []
+    sources: dict[str, parts.Columns] = {}
     for part in found.parts:
+        name = f"{COMPACT}/{part.name}"
         try:
-            sources.append(parts.columns(folder / COMPACT / part.name, part, names, keys.CODED))
+            sources[name] = parts.columns(folder / name, part, names, keys.CODED)
         except (OSError, ValueError, pa.ArrowException) as error:
-            left_out[f"{COMPACT}/{part.name}"] = parts.why_not(error)
-    sources.append(parts.of_table(loose.select(parts.CACHED.names), names, keys.CODED))
-    known = Keys(pa.concat_tables([one.keys for one in sources]))
+            left_out[name] = parts.why_not(error)
+    sources[RUNS] = parts.of_table(loose.select(parts.CACHED.names), names, keys.CODED)
+    known = Keys(pa.concat_tables([one.keys for one in sources.values()]))
     ids = known.table["run_id"]
     if repeated or pc.count_distinct(ids).as_py() < len(ids):
         return parts.CACHED.empty_table(), left_out, None
     chosen = known.closed(choice(known))
     tables, start = [], 0
-    for one in sources:
+    for name, one in sources.items():
         mine = chosen[start : start + one.keys.num_rows]
         start += one.keys.num_rows
-        if mine.any():
-            tables.append(one.rows(mine))
+        try:
+            tables += [one.rows(mine)] if mine.any() else []
+        except (OSError, ValueError, pa.ArrowException) as error:  # gone, or damaged elsewhere
+            return parts.CACHED.empty_table(), left_out | {name: parts.why_not(error)}, None
     whole = pa.concat_tables([parts.CACHED.empty_table(), *tables]).combine_chunks()
     paces = pd.Series(known.fastest_paces(), dtype="float64")
     environments = whole["environment_id"].to_pandas()

@@ -12,7 +12,7 @@ from modescope.bench.cluster import locks
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.members import Member
-from modescope.bench.records import leftovers, parquet, results
+from modescope.bench.records import leftovers, parquet, results, sources
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
@@ -111,10 +111,12 @@ class Cases:
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""
-        return (self._study / "runs" / f"{run_id}.parquet").exists()
+        return sources.exists(self._study, run_id)
 
     def write_lost(self, claim: Claim, reason: str) -> None:
         """See `Work`."""
+        if self.exists(claim.run_id):
+            return
         record = results.Record(
             results.Attempt(**{**claim.row["attempt"], "reason": reason}),
             results.Work(**claim.row["work"]),

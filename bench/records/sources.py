@@ -11,6 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 RUNS, COMPACT = "runs", "compact"
 
 MOST_ATTEMPTS = 10
@@ -44,3 +47,20 @@ def each_part(study: Path, read: Callable[[Path], Content]) -> list[Content]:
         except FileNotFoundError:
             continue
     return [read(part) for part in parts(study)]
+
+
+def exists(study: Path, run_id: str) -> bool:
+    """Whether a study has a run, in a file or in a part; unreadable parts are left out."""
+    if (study / RUNS / f"{run_id}.parquet").exists():
+        return True
+
+    def holds(part: Path) -> bool:
+        try:
+            found = pq.read_table(part, columns=["run_id"], filters=[("run_id", "==", run_id)])
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, ValueError):
+            return False
+        return bool(found.num_rows)
+
+    return any(each_part(study, holds))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from modescope.bench.records import parquet, results
+from modescope.bench.records import parquet, results, sources
 from modescope.bench.records.results import Attempt, Findings, Result
 from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.steps import backends
@@ -72,6 +72,7 @@ def attempted(
     `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
     """
     begin = monotonic()
+    is_reserved = run_id is not None
     run_id = run_id or new_run_id()
     record = unfinished(job, run_id, place, scheduling)
     load = os.getloadavg()[0]
@@ -84,6 +85,8 @@ def attempted(
     )
     environment = replace(record.environment, load_1min=load)
     record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
+    if is_reserved and sources.exists(job.plan.study_folder, run_id):  # compacted, perhaps
+        raise FileExistsError(run_id)
     parquet.write(record, job.plan.study_folder / folder)
     return attempt
 

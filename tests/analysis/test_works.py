@@ -12,8 +12,11 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from modescope.analysis import table as table_command
 from modescope.analysis.compact.compaction import compact
@@ -138,18 +141,30 @@ def test_the_rows_are_those_of_the_whole_study(large: Path, whole: pd.DataFrame)
 
 
 def test_works_that_cannot_match_are_not_read(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    models: list[str] = []
-    stored = parts.stored
+    read, of_rows = [], parts._rows
 
-    def seen(file: object, groups: list[int]) -> object:
-        table = stored(file, groups)
-        models.extend(table["model"].to_pylist())
-        return table
+    def seen(path: Path, mask: NDArray[np.bool_]) -> pa.Table:
+        read.append((int(mask.sum()), len(mask)))
+        return of_rows(path, mask)
 
-    monkeypatch.setattr(parts, "stored", seen)
+    monkeypatch.setattr(parts, "_rows", seen)
     found = works.table(large, 'model == "sized" and speedup > 1')
     assert set(found.rows["model"]) == {"sized"}
-    assert len(models) > 0
+    assert 0 < sum(wanted for wanted, _ in read) < sum(rows for _, rows in read)
+
+
+def test_a_part_that_goes_while_its_rows_are_read_makes_all_be_read(
+    large: Path, whole: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction has merged it, or a page of it is damaged."""
+
+    def gone(path: Path, mask: object) -> object:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(parts, "_rows", gone)
+    found = works.table(large, 'model == "mlp"')
+    assert found.is_whole
+    pd.testing.assert_frame_equal(found.rows, whole)
 
 
 def test_only_conditions_on_stored_columns_that_are_joined_by_and_are_pushed() -> None:

@@ -111,6 +111,38 @@ def test_a_run_in_a_file_and_in_a_part_counts_once(folder: Path, template: Path)
     assert (done.runs, done.removed, loose_files(folder)) == (0, 5, [])
 
 
+def test_a_run_exists_in_a_file_and_in_a_part(folder: Path) -> None:
+    run_id = samples.load(folder)["run_id"].iloc[3]
+    assert sources.exists(folder, run_id)
+    compact(folder)
+    assert sources.exists(folder, run_id)
+    assert not sources.exists(folder, f"{run_id}0")
+    (path,) = sources.parts(folder)
+    path.write_bytes(b"damaged")
+    assert not sources.exists(folder, run_id)
+
+
+def test_a_part_is_removed_only_for_one_that_can_be_read(folder: Path, template: Path) -> None:
+    """As where an older part is restored, because the merged one is damaged."""
+    half = len(loose_files(folder)) // 2
+    for path in sorted((folder / "runs").iterdir())[half:]:
+        path.unlink()
+    compact(folder)
+    (older,) = sources.parts(folder)
+    kept = older.read_bytes()
+    put_back(template, folder)
+    compact(folder)
+    (merged,) = sources.parts(folder)
+    content = bytearray(merged.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 2000] = bytes(2000)
+    merged.write_bytes(content)
+    older.write_bytes(kept)
+    compact(folder)
+    assert older.exists()
+    assert len(samples.load(folder)) == half
+
+
 def test_new_runs_are_added_and_small_parts_merged(folder: Path, template: Path) -> None:
     everything = csv(folder)
     files = sorted((folder / "runs").iterdir())
