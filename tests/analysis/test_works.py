@@ -101,7 +101,7 @@ def large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _expressions() -> list[str]:
     draw = random.Random(7)
     found = [*STORED]
-    for _ in range(30):
+    for _ in range(10):
         joined = draw.sample(STORED, draw.randint(1, 2)) + draw.sample(DERIVED, draw.randint(0, 2))
         draw.shuffle(joined)
         by = draw.choice((" and ", " and ", " and ", " or "))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import signal
 import threading
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from modescope.analysis import table
 from modescope.analysis.compact import command, compaction, loose, part_file, small_parts
 from modescope.analysis.compact.compaction import compact
 from modescope.analysis.load import cache, files, migrations, parts, samples, study
 from modescope.bench.records import parquet, sources
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.results import SCHEMA_VERSION
+from tests.helpers.compacting import csv, loose_files, put_back
 from tests.helpers.invalid_files import BAD, SPOILED
 from tests.helpers.pass_columns import cpu_passes, cuda_passes
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
@@ -43,22 +40,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(template: Path, tmp_path: Path) -> Path:
     """A study with every kind of row."""
     return shutil.copytree(template, tmp_path / "study")
-
-
-def csv(folder: Path) -> str:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        assert table.main([str(folder), "--csv"]) == 0, err.getvalue()
-    return out.getvalue()
-
-
-def loose_files(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "runs").iterdir())
-
-
-def put_back(template: Path, folder: Path, count: int | None = None) -> None:
-    for path in sorted((template / "runs").iterdir())[:count]:
-        shutil.copy2(path, folder / "runs")
 
 
 def test_parts_hold_all_runs_with_every_column(folder: Path) -> None:
@@ -265,55 +246,6 @@ def test_a_damaged_part_stays_and_no_file_is_removed_for_it(
         assert csv(folder) == before, done
     path.unlink()
     assert csv(folder) == before, "the files were removed"
-
-
-def _killed(folder: Path, after: int) -> bool:
-    """Compacts in a child that is killed at its call number `after` of the file system."""
-    child = os.fork()
-    if child == 0:
-        left = [after]
-
-        def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-            def wrapper(*arguments: Any, **options: Any) -> Any:
-                left[0] -= 1
-                if left[0] == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return call(*arguments, **options)
-
-            return wrapper
-
-        for name in ("link", "unlink", "replace", "rename", "fsync", "open"):
-            setattr(os, name, counted(getattr(os, name)))
-        status = 1
-        try:
-            compact(folder)
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status != 0
-
-
-@pytest.mark.parametrize("merging", [False, True])
-def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, merging: bool) -> None:
-    template = save(replicates(3), tmp_path / "template")
-    expected, after, was_killed = csv(template), 0, True
-    while was_killed:
-        after += 1
-        folder = tmp_path / f"study-{after}"
-        (folder / "runs").mkdir(parents=True)
-        if merging:
-            put_back(template, folder, 2)
-            compact(folder)
-        put_back(template, folder)
-        was_killed = _killed(folder, after)
-        assert csv(folder) == expected, after
-        done = compact(folder)
-        assert (loose_files(folder), done.parts) == ([], 1)
-        assert csv(folder) == expected
-        shutil.rmtree(folder)
-    assert after >= 8
 
 
 def test_compactions_at_once_and_a_sweep_lose_nothing(folder: Path) -> None:

@@ -1,0 +1,65 @@
+"""A compaction that is killed at each of its calls of the file system loses nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.compact.compaction import compact
+from tests.helpers.compacting import csv, loose_files, put_back
+from tests.helpers.studies import replicates, save
+
+
+def _killed(folder: Path, after: int) -> bool:
+    """Compacts in a child that is killed at its call number `after` of the file system."""
+    child = os.fork()
+    if child == 0:
+        left = [after]
+
+        def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+            def wrapper(*arguments: Any, **options: Any) -> Any:
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*arguments, **options)
+
+            return wrapper
+
+        for name in ("link", "unlink", "replace", "rename", "fsync", "open"):
+            setattr(os, name, counted(getattr(os, name)))
+        status = 1
+        try:
+            compact(folder)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL)
+    return status != 0
+
+
+@pytest.mark.parametrize("merging", [False, True])
+def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, merging: bool) -> None:
+    template = save(replicates(3), tmp_path / "template")
+    expected, after, was_killed = csv(template), 0, True
+    while was_killed:
+        after += 1
+        folder = tmp_path / f"study-{after}"
+        (folder / "runs").mkdir(parents=True)
+        if merging:
+            put_back(template, folder, 2)
+            compact(folder)
+        put_back(template, folder)
+        was_killed = _killed(folder, after)
+        assert csv(folder) == expected, after
+        done = compact(folder)
+        assert (loose_files(folder), done.parts) == ([], 1)
+        assert csv(folder) == expected
+        shutil.rmtree(folder)
+    assert after >= 8
