@@ -27,6 +27,16 @@ LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
 Refused = Callable[..., str]
 
 
+@pytest.fixture(autouse=True)
+def extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages of every launcher count as installed."""
+    find = importlib.util.find_spec
+    packages = {each.package for each in EXECUTORS.values()}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: name in packages or find(name, *rest)
+    )
+
+
 @pytest.fixture
 def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused:
     """The sentence by which a command is refused; nothing is submitted, no folder of jobs made."""
@@ -154,10 +164,7 @@ def test_every_extra_of_a_launcher_is_one_of_the_project(name: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["--dry-run", "hydra.launcher.dry_run=true"])
-def test_a_dry_run_says_what_would_be_submitted(
-    how: str, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+def test_a_dry_run_says_what_would_be_submitted(how: str, cli: Cli, results: Path) -> None:
     options = ["hydra.launcher.partition=gpu", "hydra.launcher.gpus_per_node=1", "replicates=3"]
     answer = cli(*SLURM, *options, how)
     assert (answer.status, answer.err) == (0, "")
@@ -173,10 +180,7 @@ def test_a_dry_run_says_what_would_be_submitted(
     assert not (results / "main" / "jobs").exists()
 
 
-def test_a_dry_run_on_ray_says_what_a_worker_asks_for(
-    cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+def test_a_dry_run_on_ray_says_what_a_worker_asks_for(cli: Cli, results: Path) -> None:
     options = ["hydra.launcher.ray.init.address=auto", "hydra.launcher.ray.remote.num_gpus=1"]
     answer = cli(*RAY, *options, "+hydra.launcher.ray.remote.runtime_env={}", "--dry-run")
     assert (answer.status, answer.err) == (0, "")
@@ -223,10 +227,7 @@ def test_a_request_survives_its_journey(ask: Ask) -> None:
         (["hydra.launcher.gpus_per_node=2", "device=cuda:1"], "1"),
     ],
 )
-def test_each_gpu_of_a_node_has_a_worker(
-    options: list[str], tasks: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda *arguments: True)
+def test_each_gpu_of_a_node_has_a_worker(options: list[str], tasks: str, cli: Cli) -> None:
     answer = cli(*SLURM, *options, "replicates=6", "--dry-run")
     assert answer.out.startswith("would start 8 workers of Slurm, for 12 cases")
     assert f"  tasks_per_node: {tasks}" in answer.out.splitlines()
