@@ -64,6 +64,7 @@ test-hf: $(HF) ## test models of transformers and diffusers, in .venv-hf
 
 test-system: $(SYSTEM) ## run tests with a browser and a Slurm, which root's apt-get installs; else skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) -m thorough $(ARGS)
 
 check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
 	.venv/bin/ruff format --check .

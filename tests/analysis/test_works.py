@@ -98,10 +98,10 @@ def large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _expressions() -> list[str]:
+def _drawn(count: int) -> list[str]:
     draw = random.Random(7)
-    found = [*STORED]
-    for _ in range(10):
+    found = []
+    for _ in range(count):
         joined = draw.sample(STORED, draw.randint(1, 2)) + draw.sample(DERIVED, draw.randint(0, 2))
         draw.shuffle(joined)
         by = draw.choice((" and ", " and ", " and ", " or "))
@@ -114,9 +114,15 @@ def whole(folder: Path) -> pd.DataFrame:
     return derived(folder)
 
 
-def test_the_rows_are_those_of_the_whole_study(large: Path, whole: pd.DataFrame) -> None:
+@pytest.mark.parametrize(
+    "expressions", [[*STORED, *_drawn(5)], pytest.param(_drawn(40), marks=pytest.mark.thorough)],
+    ids=["stored columns", "drawn"],
+)  # fmt: skip
+def test_the_rows_are_those_of_the_whole_study(
+    expressions: list[str], large: Path, whole: pd.DataFrame
+) -> None:
     read, empty = 0, 0
-    for expression in _expressions():
+    for expression in expressions:
         try:
             expected = select(whole, expression)
         except UsageError as error:

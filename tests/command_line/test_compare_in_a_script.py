@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.paths import ROOT
 
 SCRIPT = """
@@ -65,6 +67,7 @@ class Part(nn.Module):
 """
 
 
+@pytest.mark.thorough
 def test_a_class_of_the_script_is_measured_and_reused_when_it_runs_again(tmp_path: Path) -> None:
     for file, text in (
         ("script.py", SCRIPT),

@@ -49,6 +49,7 @@ def test_two_revisions_and_nothing_of_the_working_tree(tmp_path: Path) -> None:
     assert repo.worktrees() == [str(repo.folder)]
 
 
+@pytest.mark.thorough
 def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
@@ -69,7 +70,9 @@ def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "old=dir:a: model.target=net:build is imported from"),
+        pytest.param(
+            None, "old=dir:a: model.target=net:build is imported from", marks=pytest.mark.thorough
+        ),
         ("def build():\n    raise ValueError('no such width')", "old=dir:a: net:build refuses"),
     ],
 )

@@ -336,7 +336,14 @@ def reader(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS, ids=str)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(each, marks=() if each.page == "README.md" else pytest.mark.thorough)
+        for each in COMMANDS
+    ],
+    ids=str,
+)
 def test_a_command_runs(command: Command, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in command.variables.items():
         monkeypatch.setenv(name, value)

@@ -42,6 +42,16 @@ def folder(template: Path, tmp_path: Path) -> Path:
     return shutil.copytree(template, tmp_path / "study")
 
 
+@pytest.fixture(scope="module")
+def small_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(replicates(3), tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def small(small_template: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(small_template, tmp_path / "study")
+
+
 def test_parts_hold_all_runs_with_every_column(folder: Path) -> None:
     before, table_before = samples.load(folder), csv(folder)
     done = compact(folder)
@@ -165,17 +175,17 @@ def test_parts_are_limited_and_rows_of_a_work_lie_together(
 
 @pytest.mark.parametrize("kind", [kind for kind in SPOILED if kind != "a copy"])
 def test_invalid_files_stay_and_are_named(
-    folder: Path, kind: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    small: Path, kind: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = csv(folder)
+    before = csv(small)
     spoil, reason = SPOILED[kind]
-    spoil(folder / "runs")
+    spoil(small / "runs")
     caplog.clear()
-    assert command.main([str(folder)]) == 0
-    assert loose_files(folder) == [BAD]
+    assert command.main([str(small)]) == 0
+    assert loose_files(small) == [BAD]
     assert reason in caplog.text
     assert "1 file stays" in capsys.readouterr().out
-    assert csv(folder) == before
+    assert csv(small) == before
 
 
 def test_a_copy_is_removed_only_if_it_is_equal(folder: Path) -> None:
@@ -230,22 +240,22 @@ def test_half_written_parts_are_ignored_and_removed(folder: Path) -> None:
 
 @pytest.mark.parametrize("place", [0.0001, 0.2, 0.5, 0.8, 0.99])
 def test_a_damaged_part_stays_and_no_file_is_removed_for_it(
-    folder: Path, template: Path, place: float
+    small: Path, small_template: Path, place: float
 ) -> None:
-    before = csv(folder)
-    compact(folder)
-    (path,) = sources.parts(folder)
+    before = csv(small)
+    compact(small)
+    (path,) = sources.parts(small)
     content = bytearray(path.read_bytes())
     at = int(place * len(content))
     content[at : at + 2000] = bytes(2000)
     path.write_bytes(content)
-    put_back(template, folder)
+    put_back(small_template, small)
     for _ in range(2):
-        done = compact(folder)
+        done = compact(small)
         assert path.exists()
-        assert csv(folder) == before, done
+        assert csv(small) == before, done
     path.unlink()
-    assert csv(folder) == before, "the files were removed"
+    assert csv(small) == before, "the files were removed"
 
 
 def test_compactions_at_once_and_a_sweep_lose_nothing(folder: Path) -> None:

@@ -23,6 +23,8 @@ from tests.helpers.planted import (
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
 
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (2, 3, 4))]
+
 OF_RANDOMNESS = {"dropout that does not drop", "dropout with constant masks"}
 
 Judged = Callable[..., Result]
@@ -39,7 +41,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     return judge
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fault_is_found(family: str, fault: str, seed: int, judged: Judged) -> None:

@@ -40,7 +40,7 @@ ASKED = [
     *(("small_transformer", mode, "fp32") for mode in OF_COMPILER),
     ("small_mlp", "amp-compile", "bf16"),
     ("small_mlp", "amp-compile", "fp16"),
-    ("small_transformer", "amp-compile", "bf16"),
+    pytest.param("small_transformer", "amp-compile", "bf16", marks=pytest.mark.thorough),
 ]
 
 

@@ -80,6 +80,7 @@ def test_marks_are_read_from_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
 TIMED = [id for id, claim in CLAIMS.items() if claim.timed and "cpu" in claim.devices]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("id", TIMED)
 def test_a_snippet_says_what_does_not_differ_from_run_to_run(id: str) -> None:
     missing = lacking(CLAIMS[id], ["cpu"])
