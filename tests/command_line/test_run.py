@@ -338,7 +338,7 @@ def test_run_py_uses_the_sources_beside_it_in_any_working_folder(tmp_path: Path)
     assert f"sources: {sources[0]} {sources[1]}" in log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_accepted_error_is_shown(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:

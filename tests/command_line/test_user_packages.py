@@ -43,7 +43,7 @@ def theirs(tmp_path: Path) -> Path:
     [
         ("on the path", True),
         ("current folder", False),
-        ("checkout", True),
+        pytest.param("checkout", True, marks=pytest.mark.thorough),
     ],
 )
 def test_a_users_package_named_models_is_found(
@@ -63,6 +63,7 @@ def test_a_users_package_named_models_is_found(
     assert str(theirs / "models" / "net.py") in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_users_package_is_found_through_a_linked_checkout(theirs: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(ROOT)
