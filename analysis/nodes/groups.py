@@ -96,7 +96,7 @@ def _group(letter: str, runs: pd.DataFrame, read: pd.DataFrame) -> Group:
     names = sorted({*runs["place"], *read["place"]}, key=_by_numbers)
     codes = read["place"].map({name: code for code, name in enumerate(names)}).to_numpy("int64")
     kinds, _ = pd.factorize(read["reading"])
-    workers = read.groupby(["place", "worker"]).ngroup().to_numpy("int64")
+    workers = read.groupby(["place", "worker"]).ngroup().to_numpy().astype("int64")
     logs = read["log"].to_numpy("float64")
     numbered = Readings(codes, kinds.astype("int64"), logs)
     of_workers = levels(numbered, workers)

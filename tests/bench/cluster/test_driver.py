@@ -27,6 +27,7 @@ from modescope.bench.cluster import (
     worker,
 )
 from modescope.bench.cluster.claims import Claim
+from modescope.bench.cluster.deadline import Deadline
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Folder
@@ -95,7 +96,7 @@ def test_no_more_workers_than_tasks(study: Path, engine: FakeScheduler) -> None:
 def order_of(jobs: Folder, worker_name: str) -> list[str]:
     sweep = jobs.sweep()
     member = Member(worker_name, Process.of(os.getpid()))
-    made = worker.Worker(jobs, sweep, member, work.work_of(sweep), worker.Deadline(None))
+    made = worker.Worker(jobs, sweep, member, work.work_of(sweep), Deadline(None))
     return made._order
 
 
