@@ -68,6 +68,7 @@ def test_figures_are_rows_of_their_own(everything: tuple[int, str, Path]) -> Non
     assert offset["command"].startswith("python -m bench.claims --without=timed,compiled")
 
 
+@pytest.mark.thorough
 def test_snippets_print_what_the_page_says(
     everything: tuple[int, str, Path], rows: dict[str, dict[str, Any]]
 ) -> None:
