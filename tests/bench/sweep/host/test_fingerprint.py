@@ -147,6 +147,7 @@ def test_measuring_code_is_found_by_its_imports() -> None:
 
 
 def test_the_version_of_an_installed_model_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("torch.nn")
     before = model_id("torch.nn:LSTM", set(sys.modules))
     monkeypatch.setattr("torch.__version__", "0.1")
     assert model_id("torch.nn:LSTM", set(sys.modules)) != before
