@@ -7,7 +7,7 @@ from pathlib import Path
 
 from submitit.helpers import DelayedSubmission
 
-from modescope.bench.cluster import worker
+from modescope.bench.cluster import worker_process
 from modescope.bench.cluster.folder import Folder
 
 
@@ -20,7 +20,7 @@ class Submitted:
     def __call__(self, number: int) -> None:
         """Measures tasks until none is left."""
         _own_gpu()
-        worker.run(Folder(Path(self._folder)), self._minutes, self._signal_delay_s)
+        worker_process.run(Folder(Path(self._folder)), self._minutes, self._signal_delay_s)
 
     def checkpoint(self, number: int) -> DelayedSubmission:
         """What submitit submits again."""

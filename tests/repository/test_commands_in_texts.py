@@ -27,7 +27,7 @@ from omegaconf import OmegaConf
 
 from modescope import __main__ as modescope_command
 from modescope.analysis.compare import command as comparing
-from modescope.bench.cluster import worker
+from modescope.bench.cluster import worker_process
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.settings import suggestions
 from modescope.bench.versus import arguments as versus_arguments
@@ -200,7 +200,7 @@ def parse_it(command: Command, reader: Reader) -> None:
 
 
 def parse_worker(command: Command, reader: Reader) -> None:
-    worker.parse(command.words[3:])
+    worker_process.parse(command.words[3:])
 
 
 def parse_proof(command: Command, reader: Reader) -> None:

@@ -15,7 +15,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from modescope.bench.cluster import driver, folder, generations, members, submissions, worker
+from modescope.bench.cluster import (
+    driver,
+    folder,
+    generations,
+    members,
+    submissions,
+    worker,
+    worker_process,
+)
 from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.records import leftovers
 from modescope.bench.sweep import executors, main
@@ -115,7 +123,7 @@ def work(place: Path, path: str, host: str = "") -> int:
     if members.VARIABLE in os.environ:
         spec = json.loads(os.environ[members.VARIABLE])
         register(place, spec["job"], spec["restart"])
-    return worker.main([path])
+    return worker_process.main([path])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import pytest
 
 from modescope.bench.cluster import (
     claims,
-    driver,
     folder,
     generations,
     members,
@@ -25,6 +24,7 @@ from modescope.bench.cluster import (
     submissions,
     work,
     worker,
+    worker_process,
 )
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.deadline import Deadline
@@ -35,29 +35,11 @@ from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.cluster.members import Member, Process
 from modescope.bench.sweep.executors import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
-from tests.helpers.paths import ROOT
 from tests.helpers.stub_work import rows, sweep_of, texts
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 Requests = list[dict[str, Any]]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "POLL_FIRST_S", 0.02)
-    monkeypatch.setattr(driver, "POLL_LAST_S", 0.1)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    return tmp_path / "study"
-
-
-@pytest.fixture
-def engine() -> Iterator[FakeScheduler]:
-    made = FakeScheduler()
-    yield made
-    made.kill_all()
 
 
 def joined(study: Path, requests: Requests, by: Engine | None = None, **changes: Any) -> Folder:
@@ -426,9 +408,9 @@ def test_a_process_that_was_replaced_does_not_speak_for_the_restarted_job(study:
 
 
 def test_a_second_signal_does_not_stop_a_worker_from_saying_how_it_ended() -> None:
-    before = signal.signal(signal.SIGTERM, worker._end)
+    before = signal.signal(signal.SIGTERM, worker_process._end)
     try:
-        with pytest.raises(worker.EndedBySignal):
+        with pytest.raises(worker_process.EndedBySignal):
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     finally:

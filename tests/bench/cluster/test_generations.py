@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,6 @@ from modescope.bench.cluster.members import Member, Process
 from modescope.bench.sweep.executors import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
 from tests.helpers.stub_work import rows, sweep_of, texts
-
-
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    return tmp_path / "study"
-
-
-@pytest.fixture
-def engine() -> Iterator[FakeScheduler]:
-    made = FakeScheduler()
-    yield made
-    made.kill_all()
 
 
 def joined(study: Path, engine: FakeScheduler, tasks: int = 1) -> Joined:

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import driver, folder, generations, submissions
+from modescope.bench.cluster import folder, generations, submissions
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.executors import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
-from tests.helpers.paths import ROOT
 from tests.helpers.stub_work import sweep_of
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "POLL_FIRST_S", 0.02)
-    monkeypatch.setattr(driver, "POLL_LAST_S", 0.1)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-
-@pytest.fixture
-def engine() -> Iterator[FakeScheduler]:
-    made = FakeScheduler()
-    yield made
-    made.kill_all()
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def joined(study: Path, requests: list[dict[str, Any]], engine: FakeScheduler) -> Folder:

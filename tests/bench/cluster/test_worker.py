@@ -37,11 +37,6 @@ def _outside_of_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    return tmp_path / "study"
-
-
 def joined(study: Path, requests: Requests) -> Folder:
     sweep = sweep_of(study, requests, order="given")
     name = folder.sweep_id(sweep, "fake")
