@@ -16,6 +16,22 @@ from modescope.bench.stats.estimates import ALPHA, MARGIN
 
 MOST_LISTED = 50  # nodes of an environment; slower ones come first
 
+METHOD = (
+    "Processes of a case on several nodes of one environment are its replicates: its interval then "
+    "contains what differs between the nodes. Nodes are compared by the time of plain eager, which "
+    "processes measure as their baseline, and which each worker of a cluster measures alone before "
+    "its first case. Each such reading is compared with those of the same work elsewhere. The "
+    f"intervals come from the spread between workers where at least {LEAST_PROCESSES} have "
+    "measured on the node and two elsewhere. Otherwise they come from the spread between "
+    "processes, and the verdict names the jobs (slower in 1 job): it then holds for the time of "
+    "the measurement only, because what slows a job (heat, other users) slows all its processes. "
+    f"Intervals of an environment hold together in {numbers.whole_percent(1 - ALPHA)} of studies. "
+    f"slower, faster: the whole interval lies beyond ±{numbers.whole_percent(MARGIN)}; alike: "
+    f"within it; undecided: neither. A node with fewer than {LEAST_PROCESSES} readings is not "
+    "judged."
+)
+"""How nodes are compared, beneath the tables."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -39,14 +55,12 @@ class NodesOf:
 
 
 def nodes(study: Study) -> dict[str, Any] | None:
-    """`groups`: one for each environment; None unless rows come from several nodes or GPUs."""
+    """`groups` by environment, and `method`; None unless rows come from several nodes or GPUs."""
     if not study.nodes:
         return None
     return {
         "groups": [_nodes_of(one) for one in study.nodes],
-        "confidence": numbers.whole_percent(1 - ALPHA),
-        "margin": numbers.whole_percent(MARGIN),
-        "least": LEAST_PROCESSES,
+        "method": METHOD,
     }
 
 
