@@ -77,9 +77,12 @@ def fetch(folder: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Resolves every requirement from the folder alone; raises CalledProcessError."""
-    with tempfile.TemporaryDirectory() as target:
-        words = ("install", "-q", "--dry-run", "--no-index", "--target", target)
+    """Resolves every requirement from the folder alone; raises CalledProcessError.
+
+    By a download: `pip install --dry-run` compares what a package requires with its own Python.
+    """
+    with tempfile.TemporaryDirectory() as copies:
+        words = ("download", "-q", "-d", copies, "--no-index")
         _pip(*words, *_for_that_machine(), *_found_in(folder), *requirements())
 
 

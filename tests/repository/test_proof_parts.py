@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,14 +69,34 @@ def test_wheels_are_fetched_for_the_other_python(asked: list[list[str]], tmp_pat
         file.truncate(wheels.LARGE_BYTES + 1)
     wheels.fetch(folder)
     wheels.check(folder)
-    assert [words[0] for words in asked] == ["wheel", "download", "install"]
+    assert [words[0] for words in asked] == ["wheel", "download", "download"]
     for words in asked[1:]:
         assert words[words.index("--python-version") + 1] == "3.12"
         assert "manylinux_2_28_x86_64" in words
         assert set(wheels.requirements()) < set(words)
-    assert {"--no-index", "--dry-run"} < set(asked[2])
+    assert "--no-index" in asked[2]
     assert [file.name for file in folder.glob("*.whl")] == ["small.whl"]
     assert [file.name for file in wheels.large(folder).glob("*.whl")] == ["big.whl"]
+
+
+def wheel_of(name: str, python: str, folder: Path) -> None:
+    """A wheel without code for that Python and later ones."""
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\nRequires-Python: >={python}\n"
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}-1.0.dist-info/METADATA", metadata)
+        wheel.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{name}-1.0.dist-info/RECORD", "")
+
+
+def test_wheels_are_checked_for_the_other_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "requirements", lambda: ["newer"])
+    wheel_of("newer", "3.99", tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        wheels.check(tmp_path)
+    monkeypatch.setattr(wheels, "PYTHON", "3.99")
+    wheels.check(tmp_path)
 
 
 def test_an_environment_shares_the_packages_that_are_there(
