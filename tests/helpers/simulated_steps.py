@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 
 from modescope.bench.devices.devices import Step
@@ -44,3 +45,36 @@ def recording(device: SimulatedDevice, log: list[str], name: str) -> Step:
         work()
 
     return call
+
+
+class Placement:
+    """An object that a redraw of the memory layout returns."""
+
+
+class Placements:
+    """Redraws, each noted as `|`, and steps that fail if the last placement is not held."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.drawn: list[weakref.ref[Placement]] = []
+
+    def redraw(self) -> Placement:
+        """A new placement."""
+        self.log.append("|")
+        placement = Placement()
+        self.drawn.append(weakref.ref(placement))
+        return placement
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody still refers to the last placement."""
+        return self.drawn[-1]() is not None
+
+    def needed_by(self, work: Step) -> Step:
+        """`work`, which needs the last placement."""
+
+        def looking() -> None:
+            assert self.held
+            work()
+
+        return looking

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -24,7 +23,7 @@ from modescope.bench.tools.testbed.simulated import (
     step,
 )
 from tests.helpers.made_up_records import BUDGET
-from tests.helpers.simulated_steps import recording
+from tests.helpers.simulated_steps import Placements, recording
 
 CALL_S = 50e-6
 
@@ -88,27 +87,13 @@ def test_the_recorded_order_is_the_measured_order() -> None:
 
 def test_memory_is_placed_anew_for_every_block_only() -> None:
     device, log = SimulatedDevice(), list[str]()
-    placements: list[weakref.ref[Placement]] = []
+    placements, work = Placements(log), recording(device, log, "s")
+    looking = placements.needed_by(work)
 
-    class Placement:
-        """The object that a redraw returns."""
-
-    def redraw() -> Placement:
-        log.append("|")
-        placement = Placement()
-        placements.append(weakref.ref(placement))
-        return placement
-
-    work = recording(device, log, "s")
-
-    def looking() -> None:
-        assert placements[-1]() is not None
-        work()
-
-    result = paired(looking, looking, device, SMOKE, 0, (1e-3, 1e-3), redraw)
-    assert len(placements) == 2 * len(result.latency_rounds_s) == 6
+    result = paired(looking, looking, device, SMOKE, 0, (1e-3, 1e-3), placements.redraw)
+    assert len(placements.drawn) == 2 * len(result.latency_rounds_s) == 6
     assert "".join(log) == "|sssss" * 6
-    assert placements[-1]() is None
+    assert not placements.held
 
 
 def test_seed_decides_the_order() -> None:

@@ -15,7 +15,7 @@ from modescope.bench.timing import rounds, timers
 from modescope.bench.timing.rounds import Clock, Order, Round, Side
 from modescope.bench.timing.timers import Timing
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, settling, step
-from tests.helpers.simulated_steps import recording
+from tests.helpers.simulated_steps import Placements, recording
 
 CALL_S = 1e-3
 
@@ -141,27 +141,13 @@ def test_a_block_without_a_value_keeps_its_reason() -> None:
 
 def test_memory_is_placed_anew_for_every_block_of_a_clock_that_asks_for_it() -> None:
     device, log = SimulatedDevice(), list[str]()
-    placements: list[weakref.ref[Placement]] = []
-
-    class Placement:
-        """The object that a redraw returns."""
-
-    def redraw() -> Placement:
-        log.append("|")
-        placement = Placement()
-        placements.append(weakref.ref(placement))
-        return placement
-
-    work = recording(device, log, "s")
-
-    def looking() -> None:
-        assert placements[-1]() is not None
-        work()
+    placements, work = Placements(log), recording(device, log, "s")
+    looking = placements.needed_by(work)
 
     sides = (Side(looking, timers.latency, 1, 2), Side(looking, timers.latency, 1, 2))
-    play(Clock("latency", sides, redraw), device=device, count=3)
+    play(Clock("latency", sides, placements.redraw), device=device, count=3)
     assert "".join(log) == "|ssss" * 6
-    assert placements[-1]() is None
+    assert not placements.held
     log.clear()
     play(clock(work), device=device, count=1)
     assert "".join(log) == "ssss"
