@@ -58,8 +58,8 @@ end, which cancels in a slope: some 10 µs, 2 % of half a millisecond."""
 
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
 SIDE = 8192
-"""Of the product that triton.testing times. It takes a millisecond on the fastest GPUs, beside which
-the gap between two events is short, and so is what a cold cache costs."""
+"""Of the product that triton.testing times. It takes a millisecond on the fastest GPUs: the gap
+between two events is short beside that, and so is what a cold cache costs."""
 
 NEEDS_GPU = "needs a CUDA GPU"
 
