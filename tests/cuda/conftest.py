@@ -24,6 +24,15 @@ def fresh_compiler() -> Iterator[None]:
     torch.compiler.reset()
 
 
+@pytest.fixture(autouse=True)
+def no_stray_graphs() -> None:
+    """Destroys the graphs of earlier tests, some of which only the garbage collector finds.
+
+    If it finds one during a capture, the capture fails (github.com/pytorch/pytorch/pull/161037).
+    """
+    gc.collect()
+
+
 @pytest.fixture
 def no_pools() -> None:
     """Drops what graphs of earlier tests left reserved.

@@ -15,6 +15,7 @@ import pytest
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.tools.claims import arguments as claims_arguments
+from modescope.bench.tools.claims.table import CLAIMS
 from modescope.bench.tools.peers import arguments as peers_arguments
 from modescope.bench.tools.selfcheck.__main__ import _parse as parse_selfcheck
 from tests.helpers.commands import Ask
@@ -26,7 +27,7 @@ from tests.proof.facts import __main__ as facts
 from tests.proof.passed_tests import note
 from tests.proof.records import Machine
 from tests.proof.step import FOLDER, PYTHON, Command, Setting, Step
-from tests.proof.table import PASSED, STEPS, must, passed
+from tests.proof.table import PASSED, STEPS, TIMED_CLAIMS, must, passed
 
 CPU = Machine(None, "2.13.0", "3.12.1")
 GPU = Machine("NVIDIA H100", "2.11.0", "3.12.1")
@@ -338,6 +339,11 @@ def test_every_file_of_cuda_tests_belongs_to_a_step() -> None:
     named = {word for step in STEPS for command in step.commands for word in command.words}
     files = {str(file.relative_to(ROOT)) for file in (ROOT / "tests/cuda").glob("test_*.py")}
     assert files <= named
+
+
+def test_every_timed_claim_about_a_gpu_is_a_command() -> None:
+    timed = {name for name, claim in CLAIMS.items() if claim.timed and "cuda" in claim.devices}
+    assert set(TIMED_CLAIMS) == timed
 
 
 def test_names_of_commands_are_the_same_everywhere() -> None:

@@ -52,7 +52,15 @@ HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
 TURNS = 200, 1000  # readings of each harness, quick and thorough
 TURN_S = 1e-3  # of each
+QUEUE_TURN_S = 1e-2
+"""The same where work is queued. There a block of torch.utils.benchmark includes the wait at its
+end, which cancels in a slope: some 10 µs, 2 % of half a millisecond."""
+
 AGREES, AGREES_WITH_GRAPH = 0.02, 0.03
+SIDE = 8192
+"""Of the product that triton.testing times. It takes a millisecond on the fastest GPUs: the gap
+between two events is short beside that, and so is what a cold cache costs."""
+
 NEEDS_GPU = "needs a CUDA GPU"
 
 
@@ -224,7 +232,7 @@ def _agreement(check: str, condition: str, ratio: float, within: float, trials: 
 
 
 def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
-    """The median of the ratios of two readings of a millisecond each, taken in turns.
+    """The median of the ratios of two readings of a turn each.
 
     Ratios within a turn withstand a machine that changes its pace, unlike two longer readings.
     """
@@ -242,7 +250,8 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
         measured = [timer.timeit(number) for _ in range(blocks)]
         return Timing(tuple(each.raw_times[0] / number for each in measured))
 
-    block_s = TURN_S / pipelined_blocks(device)
+    turn_s = QUEUE_TURN_S if device.queues else TURN_S
+    block_s = turn_s / pipelined_blocks(device)
     calls = calls_for(block_s, of.call_s, reading_cost(device.clock))
     sides = (rounds.Side(of.step, each, calls, SETTLING_CALLS) for each in (pipelined, theirs))
     clock = rounds.Clock("pipelined", tuple(sides))
@@ -256,13 +265,17 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
 
 
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:
-    """A large matrix product by triton.testing, which keeps the GPU busy as device_s does."""
+    """A large matrix product by triton.testing, which keeps the GPU busy as device_s does.
+
+    Of zeros: with other numbers a GPU reaches its power limit and lowers its clock, the more the
+    longer a harness keeps it busy without a pause.
+    """
     device = setting.device
     missing = DO_BENCH.missing(device)
     if missing:
         yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing, "", None, 0)
         return
-    a, b = torch.rand(2, 4096, 4096, device=device.torch_device, dtype=torch.bfloat16)
+    a, b = torch.zeros(2, SIDE, SIDE, device=device.torch_device, dtype=torch.bfloat16)
     work = partial(torch.mm, a, b)
     for name, within in (("do_bench", AGREES), ("do_bench_cudagraph", AGREES_WITH_GRAPH)):
         ratio = _median_of(device_time, work, device) / median(by_triton(name, work))

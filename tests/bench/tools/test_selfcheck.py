@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import cycle, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ from modescope.bench.tools.selfcheck.checks import CHECKS
 from modescope.bench.tools.selfcheck.disturbances import DISTURBANCES, Disturbance
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, quantile
 from modescope.bench.tools.selfcheck.trials import FIXED_ROUNDS, Trial, adaptive, race
-from modescope.bench.tools.testbed import corunners
+from modescope.bench.tools.testbed import corunners, simulated
+from modescope.bench.tools.testbed.sides import Recipe, Side
 from modescope.bench.tools.testbed.simulated import SimulatedDevice
 from modescope.bench.tools.testbed.workloads import (
     SPIN_S,
@@ -126,6 +128,37 @@ def test_a_wrong_clock_fails_the_check(
     short = [row.check for row in exact.separation(QUICK) if row.holds is False]
     assert short
     assert all(check.endswith(clock) for check in short)
+
+
+@pytest.mark.parametrize(("turn_s", "agrees"), [(exact.QUEUE_TURN_S, True), (1e-3, False)])
+def test_the_wait_at_the_end_of_a_block_needs_long_turns(
+    turn_s: float, agrees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock where a step takes 7 µs and waiting for an idle device 10 µs."""
+    device, call_s, wait_s = SimulatedDevice(), 7e-6, 10e-6
+    step, joined = simulated.step(device, (call_s, 2e-6)), device.synchronize
+
+    def wait() -> None:
+        joined()
+        device.now_s += wait_s
+
+    class Timer:
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            pass
+
+        def timeit(self, number: int) -> Any:
+            begin_s = device.now_s
+            for _ in range(number):
+                step()
+            wait()
+            return SimpleNamespace(raw_times=[device.now_s - begin_s])
+
+    monkeypatch.setattr(exact, "QUEUE_TURN_S", turn_s)
+    monkeypatch.setattr(exact, "benchmark", SimpleNamespace(Timer=Timer))
+    monkeypatch.setattr(device, "synchronize", wait)
+    of = Side(Workload(step), device, call_s + wait_s, Recipe("matmul", "cuda", 1))
+    ratio = exact.ours_over_theirs(of, device, 12, "seed")
+    assert (abs(ratio - 1) <= exact.AGREES) is agrees
 
 
 @pytest.mark.parametrize(("pace", "holds"), [(1.0, True), (1.01, False)])
