@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,3 +163,15 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a link to itself": (_link_to_itself, "is not a file"),
     "a copy": (_copy, "is a copy of run-"),
 }  # fmt: skip
+
+
+def spoil_every_way(runs: Path, kinds: Iterable[str] = SPOILED) -> dict[str, str]:
+    """A file of each kind, named bad-00.parquet and so on, and the reason in its warning."""
+    reasons = {}
+    for number, kind in enumerate(kinds):
+        spoil, reason = SPOILED[kind]
+        spoil(runs)
+        name = f"bad-{number:02d}.parquet"
+        (runs / BAD).rename(runs / name)
+        reasons[name] = reason
+    return reasons

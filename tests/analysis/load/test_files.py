@@ -22,7 +22,7 @@ from modescope.analysis.report import report
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.results import SCHEMA_VERSION
-from tests.helpers.invalid_files import BAD, SPOILED
+from tests.helpers.invalid_files import BAD, SPOILED, spoil_every_way
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import record, save
 
@@ -98,10 +98,7 @@ def test_a_file_that_cannot_be_opened_is_named(
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of two runs among files of every kind, each named after its kind."""
     folder = save([record("eager"), record("compile")], tmp_path_factory.mktemp("study"))
-    runs = folder / "runs"
-    for number, (spoil, _) in enumerate(SPOILED.values()):
-        spoil(runs)
-        (runs / BAD).rename(runs / f"bad-{number:02d}.parquet")
+    spoil_every_way(folder / "runs")
     return folder
 
 
