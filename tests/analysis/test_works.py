@@ -115,9 +115,13 @@ def whole(folder: Path) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "expressions", [[*STORED, *_drawn(5)], pytest.param(_drawn(40), marks=pytest.mark.thorough)],
-    ids=["stored columns", "drawn"],
-)  # fmt: skip
+    "expressions",
+    [
+        [*STORED[::3], *_drawn(5)],
+        pytest.param([*STORED, *_drawn(45)[5:]], marks=pytest.mark.thorough),
+    ],
+    ids=["some", "many"],
+)
 def test_the_rows_are_those_of_the_whole_study(
     expressions: list[str], large: Path, whole: pd.DataFrame
 ) -> None:
@@ -142,8 +146,8 @@ def test_the_rows_are_those_of_the_whole_study(
         assert got_rows.count == expected.count, expression
         read += not found.is_whole
         empty += expected.rows.empty
-    assert read > 20
-    assert empty > 3
+    assert read > len(expressions) / 2
+    assert empty > len(expressions) / 20
 
 
 def test_works_that_cannot_match_are_not_read(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

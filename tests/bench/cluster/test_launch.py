@@ -59,13 +59,25 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
     [
         ([*SLURM, "device=cuda"],
          "device=cuda: no GPU is asked for; add hydra.launcher.gpus_per_node=1, or use device=cpu"),
-        ([*LOCAL, "device=cuda"],
-         "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu"),
-        ([*RAY, "device=cuda"],
-         "device=cuda: no GPU is asked for; add hydra.launcher.ray.remote.num_gpus=1, or use "
-         "device=cpu"),
-        ([*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
-        ([*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647"),
+        pytest.param(
+            [*LOCAL, "device=cuda"],
+            "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            [*RAY, "device=cuda"],
+            "device=cuda: no GPU is asked for; add hydra.launcher.ray.remote.num_gpus=1, or use "
+            "device=cpu",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            [*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            [*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647",
+            marks=pytest.mark.thorough,
+        ),
         ([*SLURM, "threads=4", "hydra.launcher.cpus_per_task=2"],
          "threads=4: a worker gets hydra.launcher.cpus_per_task=2 cores; leave that out, or set it "
          "to 4 or more"),
@@ -73,10 +85,13 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
          "hydra.launcher.timeout_min=10: a case may take timeout_s=600, a signal comes "
          "signal_delay_s=120 before the end, and a worker needs up to 5 minutes beside that; set "
          "hydra.launcher.timeout_min=17 or more, or a smaller timeout_s"),
-        ([*SLURM, "hydra.launcher.timeout_min=15", "hydra.launcher.signal_delay_s=30"],
-         "hydra.launcher.timeout_min=15: a case may take timeout_s=600, a signal comes "
-         "signal_delay_s=30 before the end, and a worker needs up to 5 minutes beside that; set "
-         "hydra.launcher.timeout_min=16 or more"),
+        pytest.param(
+            [*SLURM, "hydra.launcher.timeout_min=15", "hydra.launcher.signal_delay_s=30"],
+            "hydra.launcher.timeout_min=15: a case may take timeout_s=600, a signal comes "
+            "signal_delay_s=30 before the end, and a worker needs up to 5 minutes beside that; set "
+            "hydra.launcher.timeout_min=16 or more",
+            marks=pytest.mark.thorough,
+        ),
         ([*LOCAL, "hydra.launcher.timeout_min=14"],
          "hydra.launcher.timeout_min=14: a case may take timeout_s=600, and a worker needs up to 5 "
          "minutes beside that; set hydra.launcher.timeout_min=15 or more"),

@@ -86,7 +86,13 @@ def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "status"), [(None, "ok"), (wrong_when_compiled, "wrong_result")])
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        pytest.param(None, "ok", marks=pytest.mark.thorough),
+        (wrong_when_compiled, "wrong_result"),
+    ],
+)
 def test_a_forward_that_is_wrong_only_when_compiled_is_found(
     fault: Fault | None, status: str, judged: Judged
 ) -> None:
