@@ -389,6 +389,33 @@ def test_any_other_error_at_the_start_of_a_child_is_shown() -> None:
     assert done.stderr.endswith("OSError: too many files\n")
 
 
+IMPORTS_BESIDE_A_GPU = """
+import importlib, os, torch
+from modescope.bench.steps import compiler
+from modescope.bench.sweep.process import isolation
+asked, imports = [], compiler.import_it
+torch.cuda.is_available = lambda: asked.append(os.getpid()) or True
+
+def import_it():  # as torch 2.11 does with CUDA
+    print(torch.cuda.is_available())
+    imports()
+
+compiler.import_it = import_it
+for name in isolation.PRELOAD:
+    importlib.import_module(name)
+print(asked)
+print(torch.cuda.is_available(), asked == [os.getpid()], flush=True)
+"""
+
+
+def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
+    """Asking for a GPU starts it. The compiler is told what any other process would find."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS_BESIDE_A_GPU], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["True", "[]", "True True"], done.stderr
+
+
 NO_GUARD = """
 import sys
 from modescope.bench.sweep.process import isolation
