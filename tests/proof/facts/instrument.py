@@ -90,9 +90,9 @@ def findings(mode: Mode, shape_json: str, device: str) -> Findings:
 
 
 def medians_s(found: Findings) -> dict[str, float | None]:
-    """The median of each clock; None where it was not read."""
+    """The median of each clock, all of the same rounds; None where it was not read."""
     rounds = {
-        "latency": found.latency_rounds_s,
+        "latency": found.clocks_latency_rounds_s,
         "host": found.host_rounds_s,
         "device": found.device_rounds_s,
         "pipelined": found.pipelined_rounds_s,
