@@ -32,6 +32,7 @@ WITHOUT_TORCH = {
 
 IN_CHILDREN = {
     "bench.sweep.host.environment",
+    "bench.sweep.process.forkserver_compiler",
     "bench.sweep.process.forkserver_first",
     "bench.sweep.process.forkserver_last",
     "bench.versus.origin",
@@ -43,6 +44,7 @@ SAY_TORCH_CUDA = {
     "bench.devices.chosen",
     "bench.devices.cuda",
     "bench.devices.cuda_allocator",
+    "bench.sweep.process.forkserver_compiler",
 }
 
 

@@ -38,7 +38,7 @@ STARTED = "MODESCOPE_FORKSERVER"
 variables that were changed for it. `forkserver_first` reads and removes it."""
 
 COMPILER = (
-    *("torch._dynamo", "torch._inductor.compile_fx"),
+    "modescope.bench.sweep.process.forkserver_compiler",
     "modescope.bench.steps.evidence.generated_code",
     "modescope.bench.steps.evidence.graph_break_watch",
 )

@@ -389,6 +389,27 @@ def test_any_other_error_at_the_start_of_a_child_is_shown() -> None:
     assert done.stderr.endswith("OSError: too many files\n")
 
 
+IMPORTS_BESIDE_GPUS = """
+import importlib, os, torch
+from modescope.bench.steps import compiler
+from modescope.bench.sweep.process import isolation
+asked = []
+torch._C._cuda_getDeviceCount = lambda: asked.append(os.getpid()) or 3  # starts CUDA
+compiler.import_it = lambda: print(torch.cuda.is_available(), torch._C._cuda_getDeviceCount())
+importlib.import_module(isolation.COMPILER[0])
+print(asked)
+print(torch.cuda.is_available(), asked == [os.getpid()])
+"""
+
+
+def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
+    """Counting GPUs does. The compiler is told what any other process would find."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS_BESIDE_GPUS], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == ["True 3", "[]", "True True"], done.stderr
+
+
 NO_GUARD = """
 import sys
 from modescope.bench.sweep.process import isolation
