@@ -15,6 +15,7 @@ from modescope.bench.devices import nvml
 from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Activities, Cpu, Hardware, Mark, Step
+from modescope.bench.devices.garbage import uncollected
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 
@@ -117,7 +118,10 @@ class Cuda:
         return nvml.other_processes(self.nvidia_id)
 
     def capture(self, step: Step) -> Step:
-        """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs)."""
+        """Warm-up on a side stream, then capture (PyTorch notes on CUDA graphs).
+
+        A graph that the garbage collector destroys meanwhile makes a capture fail (pytorch#161037).
+        """
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -125,7 +129,7 @@ class Cuda:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with uncollected(), torch.cuda.graph(graph):
             output = step()
 
         def replay() -> object:
@@ -136,7 +140,8 @@ class Cuda:
 
     def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
         """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
-        made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
+        with uncollected():  # see `capture`
+            made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
         assert isinstance(made, torch.nn.Module)
         return made
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.garbage import uncollected
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -157,11 +158,6 @@ def quiet_gc() -> Iterator[None]:
     Nothing is frozen, because unfreezing would undo the freeze with which a child starts
     (`bench.sweep.process.isolation`), and every later collection would take 0.2 s longer.
     """
-    was_enabled = gc.isenabled()
     gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         yield
-    finally:
-        if was_enabled:
-            gc.enable()

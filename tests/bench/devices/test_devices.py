@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -336,13 +337,14 @@ def test_a_capture_warms_up_on_a_side_stream_and_replays(gpu: Gpu) -> None:
     gpu.log.clear()
 
     def step() -> str:
-        gpu.log.append(f"step on {gpu.stream}")
+        gpu.log.append(f"step on {gpu.stream}{'' if gc.isenabled() else ', uncollected'}")
         return "output"
 
     replay = device.capture(step)
     warm_ups = ["step on side"] * Cuda.CAPTURE_WARM_UPS
     assert Cuda.CAPTURE_WARM_UPS >= 3
-    assert gpu.log == ["side waits", *warm_ups, "main waits", "step on capture"]
+    assert gpu.log == ["side waits", *warm_ups, "main waits", "step on capture, uncollected"]
+    assert gc.isenabled()
     gpu.log.clear()
     assert replay() == "output"
     assert gpu.log == ["replay"]
