@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 CLOCK_REASONS = {
@@ -42,16 +43,27 @@ def _bits(function: str, nvml: Any, gpu: Any) -> int:
 
 
 def other_processes(nvidia_id: str) -> int | None:
-    """How many processes other than this one have a compute context on that GPU.
+    """How many processes other than this one and those it comes from have a compute context there.
 
-    This process must have one too. None where it is not in the list, as in a container whose
-    process ids differ from the driver's: then the list cannot be interpreted.
+    A process that this one comes from waits for it, such as a notebook that holds a model on the
+    GPU. This process must have a context too. None where it is not in the list, as in a container
+    whose process ids differ from the driver's: then the list cannot be interpreted.
     """
     pids = _read(
         nvidia_id,
         lambda nvml, gpu: {int(p.pid) for p in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)},
     )
-    return len(pids) - 1 if pids and os.getpid() in pids else None
+    return len(pids.difference(_line(os.getpid()))) if pids and os.getpid() in pids else None
+
+
+def _line(pid: int) -> Iterator[int]:
+    """A process, its parent, and so on (proc(5), /proc/PID/stat)."""
+    while pid:
+        yield pid
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return
 
 
 def _read(nvidia_id: str, function: Callable[[Any, Any], T]) -> T | None:

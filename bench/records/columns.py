@@ -254,8 +254,8 @@ class DeviceState:
         "hw_power_brake), for a CPU cpu_thermal; empty: no reason; null: unknown"
     )
     gpu_processes: int | None = nullable(
-        "most other processes with a compute context on the GPU at these moments; null on a CPU "
-        "and where NVML does not say"
+        "most other processes with a compute context on the GPU at these moments, without those "
+        "that started this one and wait for it; null on a CPU and where NVML does not say"
     )
 
 

@@ -106,6 +106,7 @@ STRANGER = OWN + 1
         ((OWN,), 0),
         ((STRANGER, OWN), 1),
         ((OWN, STRANGER, STRANGER), 1),  # one process, two contexts
+        ((OWN, os.getppid(), STRANGER), 1),  # such as a notebook, which waits for its child
         ((STRANGER,), None),  # this process is missing: the ids are of another namespace
         ((), None),
     ],
