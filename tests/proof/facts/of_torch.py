@@ -32,6 +32,17 @@ def net(width: int = WIDTH) -> nn.Module:
     return nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width)).cuda()
 
 
+def without_gradients(module: nn.Module, x: Tensor) -> Callable[[], Tensor]:
+    """A call of the module under no_grad."""
+
+    def step() -> Tensor:
+        with torch.no_grad():
+            result: Tensor = module(x)
+        return result
+
+    return step
+
+
 def warmed_up(step: Step) -> None:
     """Three calls on a side stream, as before a capture."""
     side = torch.cuda.Stream()
@@ -95,11 +106,7 @@ def replays(place: Place) -> Iterator[CheckRow]:
     """Replays follow inputs and weights, and leave the allocator alone."""
     module, x = net(), _input()
 
-    def step() -> Tensor:
-        with torch.no_grad():
-            result: Tensor = module(x)
-        return result
-
+    step = without_gradients(module, x)
     warmed_up(step)
     graph, output = captured(step)
     right = []
@@ -224,11 +231,7 @@ def kernels_of_a_replay(place: Place) -> Iterator[CheckRow]:
     """In a trace, kernels of a replay have the correlation id of its launch."""
     module, x = net(), _input()
 
-    def step() -> Tensor:
-        with torch.no_grad():
-            result: Tensor = module(x)
-        return result
-
+    step = without_gradients(module, x)
     warmed_up(step)
     graph, _ = captured(step)
     graph.replay()
@@ -260,9 +263,7 @@ def after_the_profiler(place: Place) -> Iterator[CheckRow]:
     """Once the profiler has run in a process, later work may stay slower."""
     module, x = net(), _input()
 
-    def step() -> None:
-        with torch.no_grad():
-            module(x)
+    step = without_gradients(module, x)
 
     def host_s() -> float:
         return median(timers.host(step, place.device, CALLS).samples_s)
