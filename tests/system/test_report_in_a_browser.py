@@ -370,6 +370,12 @@ def test_a_command_is_copied(clipboard: Tab) -> None:
     assert button.get_attribute("aria-label").startswith("copy the command of ")
 
 
+def test_a_button_is_never_broken_over_lines(opened: Tab) -> None:
+    opened.resize(PHONE)
+    heights = {button.size["height"] for button in opened.all(".copy")}
+    assert max(heights) < 30
+
+
 @pytest.mark.parametrize("old_way", [True, False])
 def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab, old_way: bool) -> None:
     opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
