@@ -1,6 +1,5 @@
 """Where modescope's own files lie, and the commands that start it from the current folder."""
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -19,14 +18,12 @@ def program(module: str) -> str:
 
 
 def runner() -> str:
-    """The command that measures: `python run.py` in a checkout, elsewhere `modescope run`.
+    """The command that measures: `python run.py` where it was typed, and in a checkout.
 
-    Where run.py was started by its path, that path.
+    Elsewhere `modescope run`.
     """
-    if _in_checkout():
-        return "python run.py"
     typed = Path(sys.argv[0]).resolve() == ROOT / "run.py"
-    return f"python {shlex.quote(sys.argv[0])}" if typed else "modescope run"
+    return "python run.py" if typed or _in_checkout() else "modescope run"
 
 
 def _in_checkout() -> bool:

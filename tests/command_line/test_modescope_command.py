@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
@@ -94,8 +93,6 @@ def test_commands_are_named_as_they_are_typed_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (paths.program("analysis.table"), paths.runner()) == ("modescope table", "modescope run")
-    monkeypatch.setattr(sys, "argv", [str(ROOT / "run.py"), "mode=eager"])
-    assert paths.runner() == f"python {shlex.quote(str(ROOT / 'run.py'))}"
     monkeypatch.chdir(ROOT)
     assert paths.program("analysis.table") == "python -m analysis.table"
     assert paths.runner() == "python run.py"
