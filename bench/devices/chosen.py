@@ -15,13 +15,17 @@ from modescope.bench.devices.devices import Cpu, Hardware
 def chosen(name: str) -> Iterator[Hardware]:
     """The device called `name`, for use within the block.
 
-    `auto` is the current GPU of a process that has used one, else the CPU. Afterwards the current
-    GPU is the same as before. Raises UsageError where there is no such device.
+    `auto` and `cuda` are the current GPU of a process that has used one; in others `auto` is the
+    CPU. Afterwards the current GPU is the same as before. Raises UsageError where there is no such
+    device.
     """
     used = torch.cuda.is_initialized()
     before = torch.cuda.current_device() if used else None
+    if name in ("auto", "cuda") and before is not None:
+        yield Cuda(before)
+        return
     if name == "auto":
-        yield Cpu() if before is None else Cuda(before)
+        yield Cpu()
         return
     try:
         yield find(name)
