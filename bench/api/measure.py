@@ -29,7 +29,7 @@ from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
-from modescope.bench.steps import trees
+from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import memory_layout, timers
 from modescope.bench.timing.comparison import Measurement
@@ -90,6 +90,7 @@ def measure(
     begin = time.perf_counter()
     # first calls may compile, or use a GPU for the first time
     places = {tensor.device for call in (baseline, candidate) for tensor in trees.tensors(call())}
+    compiler.wait_for_workers()
     with chosen(device) as hardware:
         _check_places(places, hardware.torch_device)
         race = raced(baseline, candidate, hardware, budget(seconds, half_width), seed, tensors)
