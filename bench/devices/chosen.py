@@ -11,6 +11,13 @@ from modescope.bench.devices.cuda import Cuda, find
 from modescope.bench.devices.devices import Cpu, Hardware
 
 
+def gpu_in_use() -> torch.device | None:
+    """The current GPU of a process that has used one; None in others."""
+    if not torch.cuda.is_initialized():
+        return None
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 @contextmanager
 def chosen(name: str) -> Iterator[Hardware]:
     """The device called `name`, for use within the block.
@@ -19,10 +26,9 @@ def chosen(name: str) -> Iterator[Hardware]:
     CPU. Afterwards the current GPU is the same as before. Raises UsageError where there is no such
     device.
     """
-    used = torch.cuda.is_initialized()
-    before = torch.cuda.current_device() if used else None
-    if name in ("auto", "cuda") and before is not None:
-        yield Cuda(before)
+    used = gpu_in_use()
+    if name in ("auto", "cuda") and used is not None:
+        yield Cuda(used.index)
         return
     if name == "auto":
         yield Cpu()
@@ -31,4 +37,4 @@ def chosen(name: str) -> Iterator[Hardware]:
         yield find(name)
     finally:
         if torch.cuda.is_initialized():
-            torch.cuda.set_device(before or 0)
+            torch.cuda.set_device(used or 0)

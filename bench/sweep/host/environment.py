@@ -73,10 +73,10 @@ def try_model(
     phase.check_model(subject.module)
     if model.inputs_json is not None:
         described = with_extreme_inputs(subject, model, shape)
-        try_described_inputs(described, find(device).torch_device)
+        try_described_inputs(described, find(device))
     elif model.architecture is not None:
         subject.module.train(phase.trains)
-        try_sizes(subject, find(device).torch_device, model, shape)
+        try_sizes(subject, find(device), model, shape)
     return model_id(model.target, before)
 
 

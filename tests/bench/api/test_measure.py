@@ -200,7 +200,7 @@ class Gpus:
             "is_available": lambda: True,
             "device_count": lambda: 2,
             "current_device": lambda: self.current,
-            "set_device": partial(setattr, self, "current"),
+            "set_device": lambda gpu: setattr(self, "current", getattr(gpu, "index", gpu)),
             "get_device_properties": lambda device: SimpleNamespace(uuid="0a-1b"),
         }.items():
             monkeypatch.setattr(torch.cuda, name, value)
