@@ -86,7 +86,7 @@ def _read(file: str, name: str) -> dict[str, Any]:
     return saved
 
 
-def _placed(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage:
+def _placed(storage: Any, location: str) -> Any:
     """What was on a GPU, on the one that this process uses; all else on the CPU."""
     gpu = gpu_in_use()
     return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)

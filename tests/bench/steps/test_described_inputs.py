@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -202,12 +202,13 @@ def test_a_forward_that_fails_is_refused_with_torchs_message(make: Make) -> None
 
 
 def test_a_failure_that_only_waiting_for_the_gpu_shows_is_refused(make: Make) -> None:
-    class Queues(Cpu):
-        def synchronize(self) -> None:
-            raise RuntimeError("CUDA error: device-side assert triggered")
+    def fail() -> NoReturn:
+        raise RuntimeError("CUDA error: device-side assert triggered")
 
+    gpu = Cpu()
+    gpu.synchronize = fail
     with pytest.raises(UsageError, match="does not fit Net: RuntimeError: CUDA error: device-side"):
-        try_described_inputs(make(Net, {"x": [2, 4]}), Queues())
+        try_described_inputs(make(Net, {"x": [2, 4]}), gpu)
 
 
 def test_lack_of_memory_is_no_mistake_of_the_user(make: Make) -> None:
