@@ -20,7 +20,7 @@ from contextlib import contextmanager
 import torch
 
 from modescope.bench.devices.allocators import Allocations
-from modescope.bench.devices.cuda import find
+from modescope.bench.devices.chosen import chosen
 
 PROFILER_SILENT = ("KINETO_LOG_LEVEL", "99")
 """Keeps torch's profiler from writing two lines to stderr each time (kineto's Logger.cpp)."""
@@ -81,8 +81,9 @@ def watch_allocations(
 ) -> Iterator[WatchedBlock]:
     """Counts allocations and releases of tensors of `device` within the block, reports one line.
 
-    `device` is auto (the GPU, if there is one), cpu, cuda or cuda:<index>. Garbage is collected
-    first, so that it does not count as freed. Only memory of tensors counts.
+    `device` is auto (the current GPU if this process has used one, else the CPU), cpu, cuda (the
+    current GPU) or cuda:<index>. Garbage is collected first, so that it does not count as freed.
+    Only memory of tensors counts.
 
     On a CPU the counts come from torch's profiler, which cannot be nested, covers this thread only
     and misses releases of memory that was allocated outside any watch. Its messages on stderr are
@@ -91,7 +92,8 @@ def watch_allocations(
 
     Raises UsageError for an unknown device, RuntimeError within another profiler or CPU watch.
     """
-    hardware = find(device)
+    with chosen(device) as hardware:  # the current GPU of the block is the caller's
+        pass
     block = WatchedBlock(label, hardware.type)
     if hardware.type == "cpu":
         if torch._C._autograd._profiler_enabled():

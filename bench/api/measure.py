@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from numbers import Real
@@ -29,6 +29,7 @@ from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
+from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import memory_layout, timers
 from modescope.bench.timing.comparison import Measurement
@@ -73,23 +74,25 @@ def measure(
         half_width: rounds end earlier once the speedup is known to ± this (0.005: 0.5 %).
         margin: `faster` and `slower` are said only beyond ± this (0.01: 1 %).
         device: `auto` (the current GPU, if this process has used one, else the CPU), `cpu`, `cuda`
-            or `cuda:1`. On a GPU each call is waited for.
+            (the current GPU) or `cuda:1`. On a GPU each call is waited for.
         tensors: tensors of the functions that may be moved to other memory between blocks, so that
             where they happen to lie does not count as a difference. Values stay; views of them that
             were taken before do not follow. On a GPU nothing is moved.
         seed: of the order of rounds and of memory layouts.
 
     Raises:
-        UsageError: an argument is wrong, or torch has no such device.
+        UsageError: an argument is wrong, torch has no such device, or a result lies on another GPU.
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
     numbers = {"seconds": seconds, "half_width": half_width, "margin": margin}
     _check(baseline, candidate, numbers, tensors)
     begin = time.perf_counter()
-    for function in (baseline, candidate):
-        function()  # may compile, or use a GPU for the first time
+    # first calls may compile, or use a GPU for the first time
+    places = {tensor.device for call in (baseline, candidate) for tensor in trees.tensors(call())}
+    compiler.wait_for_workers()
     with chosen(device) as hardware:
+        _check_places(places, hardware.torch_device)
         race = raced(baseline, candidate, hardware, budget(seconds, half_width), seed, tensors)
     return result(
         race,
@@ -211,6 +214,16 @@ def result(
         seconds=seconds,
         ratios=tuple(theirs / ours for ours, theirs in zip(case_s, baseline_s, strict=True)),
     )
+
+
+def _check_places(results: Collection[torch.device], measured: torch.device) -> None:
+    """Raises UsageError for results on a GPU that is not waited for, so that calls look short."""
+    for place in results:
+        if place.type == "cuda" and place != measured:
+            raise UsageError(
+                f"a function returns a tensor on {place}, and what is measured is {measured}; use "
+                f"device='{place}'"
+            )
 
 
 def _check(baseline: Any, candidate: Any, numbers: dict[str, Any], tensors: Any) -> None:

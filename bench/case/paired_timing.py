@@ -11,6 +11,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
+from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import comparison, memory_layout
 from modescope.bench.timing.memory_layout import Redraw
@@ -25,6 +26,7 @@ def run(
     findings: Findings,
 ) -> Findings:
     """`findings` with the paired rounds; raises Ended if torch compiled during timing."""
+    compiler.wait_for_workers()
     seed = plan.seed + plan.replicate
     reasons = mode_effect.recompile_reasons()
     measured = comparison.measure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
 from modescope.bench.records.errors import UsageError
@@ -20,8 +21,9 @@ def chosen(option: Any) -> list[str]:
     if option == ALL:
         if not known:
             raise UsageError(
-                "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here; name them, "
-                "as in hydra.launcher.gpus=[0,1], or use device=cpu without it"
+                "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here, or "
+                "CUDA_VISIBLE_DEVICES hides all; name them, as in hydra.launcher.gpus=[0,1], or "
+                "use device=cpu without it"
             )
         return known
     named = option if isinstance(option, list) else [option]
@@ -50,10 +52,20 @@ def _visible() -> list[str]:
     variable = os.environ.get("CUDA_VISIBLE_DEVICES")
     if variable is None or not uuids:
         return uuids
-    named = [word.strip() for word in variable.split(",") if word.strip()]
-    return [
-        uuids[int(each)] if each.isdecimal() and int(each) < len(uuids) else each for each in named
-    ]
+    found: list[str] = []
+    for word in variable.split(","):
+        gpu = _by_uuid(word.strip(), uuids)
+        if gpu is None:
+            break  # CUDA ignores the rest, too
+        found.append(gpu)
+    return found
+
+
+def _by_uuid(word: str, uuids: Sequence[str]) -> str | None:
+    """The GPU that a word of CUDA_VISIBLE_DEVICES names; None where it names none, as -1 does."""
+    if word.isdecimal():
+        return uuids[int(word)] if int(word) < len(uuids) else None
+    return word if word.startswith(("GPU-", "MIG-")) else None
 
 
 def _by_nvml() -> list[str]:

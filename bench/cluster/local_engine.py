@@ -20,7 +20,7 @@ from modescope.bench.cluster import members
 from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, Process, State
-from modescope.bench.records.cores import which_cores
+from modescope.bench.records.cores import siblings_together, which_cores
 
 END_S = 20.0
 """Time for a worker to end its case and itself."""
@@ -35,8 +35,11 @@ class Slot:
 
 
 def slots(gpus: Sequence[str]) -> list[Slot]:
-    """A slot for each GPU with its share of the cores; without GPUs one with all of them."""
-    cores = which_cores()
+    """A slot for each GPU with its share of the cores; without GPUs one with all of them.
+
+    No two share a physical core where there are enough: each would slow down the other.
+    """
+    cores = siblings_together(which_cores())
     if not gpus:
         return [Slot(None, tuple(cores))]
     share = max(1, len(cores) // len(gpus))

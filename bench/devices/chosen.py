@@ -11,20 +11,30 @@ from modescope.bench.devices.cuda import Cuda, find
 from modescope.bench.devices.devices import Cpu, Hardware
 
 
+def gpu_in_use() -> torch.device | None:
+    """The current GPU of a process that has used one; None in others."""
+    if not torch.cuda.is_initialized():
+        return None
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 @contextmanager
 def chosen(name: str) -> Iterator[Hardware]:
     """The device called `name`, for use within the block.
 
-    `auto` is the current GPU of a process that has used one, else the CPU. Afterwards the current
-    GPU is the same as before. Raises UsageError where there is no such device.
+    `auto` and `cuda` are the current GPU of a process that has used one; in others `auto` is the
+    CPU. Afterwards the current GPU is the same as before. Raises UsageError where there is no such
+    device.
     """
-    used = torch.cuda.is_initialized()
-    before = torch.cuda.current_device() if used else None
+    used = gpu_in_use()
+    if name in ("auto", "cuda") and used is not None:
+        yield Cuda(used.index)
+        return
     if name == "auto":
-        yield Cpu() if before is None else Cuda(before)
+        yield Cpu()
         return
     try:
         yield find(name)
     finally:
         if torch.cuda.is_initialized():
-            torch.cuda.set_device(before or 0)
+            torch.cuda.set_device(used or 0)

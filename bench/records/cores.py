@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 
@@ -12,6 +13,20 @@ def which_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def siblings_together(cores: Iterable[int], root: Path = Path("/")) -> list[int]:
+    """The cores in such an order that the threads of one physical core stand side by side.
+
+    Linux often numbers the second threads of all cores after the first ones.
+    """
+
+    def place(core: int) -> tuple[int, int]:
+        topology = root / f"sys/devices/system/cpu/cpu{core}/topology"
+        siblings = re.findall(r"\d+", " ".join(lines_of(topology / "thread_siblings_list")))
+        return min(map(int, siblings), default=core), core
+
+    return sorted(cores, key=place)
 
 
 def usable_cores() -> int:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+
+WORKERS_START_S = 120.0
+"""As long as `AsyncCompile.wait_pool_ready` of torch waits."""
 
 
 def import_it() -> None:
@@ -14,3 +18,15 @@ def import_it() -> None:
 def is_imported() -> bool:
     """Whether anything has imported it, which a model that compiles itself does too."""
     return "torch._dynamo.utils" in sys.modules
+
+
+def wait_for_workers() -> None:
+    """Waits until the processes have started in which Inductor compiles for a GPU, if it has any.
+
+    They take seconds of several cores, from the first compilation on, which may end before.
+    """
+    pools = getattr(sys.modules.get("torch._inductor.async_compile"), "AsyncCompile", None)
+    ready = getattr(pools, "_ready_future", None)
+    if ready is not None:
+        with suppress(Exception):  # without them Inductor compiles in this process
+            ready.result(WORKERS_START_S)

@@ -1,7 +1,8 @@
 """A model that another process saved (`modescope.compare`): a module, or a function that builds it.
 
 The file holds both a model and its inputs, or the inputs are None and the function returns them,
-too. Weights come back on the CPU, and those in half precision in fp32, as all models begin.
+too. Weights come back on the CPU, and those in half precision in fp32, as all models begin. Other
+tensors that the model holds on a GPU come back on one, because moving a module leaves them behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 
+from modescope.bench.devices.chosen import gpu_in_use
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
@@ -67,7 +69,7 @@ def _read(file: str, name: str) -> dict[str, Any]:
         sys.path.append(str(Path.cwd()))
     try:
         saved: dict[str, Any] = torch.load(
-            file, map_location="cpu", weights_only=False, pickle_module=pickle
+            file, map_location=_placed, weights_only=False, pickle_module=pickle
         )
     except ImportError as error:
         raise UsageError(
@@ -82,6 +84,12 @@ def _read(file: str, name: str) -> dict[str, Any]:
             "builds it instead"
         ) from error
     return saved
+
+
+def _placed(storage: Any, location: str) -> Any:
+    """What was on a GPU, on the one that this process uses; all else on the CPU."""
+    gpu = gpu_in_use()
+    return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)
 
 
 def _called(function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> Any:

@@ -41,6 +41,10 @@ HARMLESS = {
 """Exceptions that change no timing: file locations, and the device, which has its own column."""
 
 
+SET_BY_TORCH = {"TRITON_PTXAS_PATH": "/torch/bin/ptxas"}
+"""How the value ends that torch gives a variable when it compiles for a GPU, as in a notebook."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One process to start: what it measures, how and where; or the reason to skip it."""
@@ -148,6 +152,8 @@ def _variables() -> str:
 
 def changes_torch(name: str) -> bool:
     """Whether an environment variable changes how torch runs."""
+    if name in SET_BY_TORCH and os.environ.get(name, "").endswith(SET_BY_TORCH[name]):
+        return False
     return name.startswith(VARIABLES) and name not in HARMLESS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -148,3 +149,23 @@ def test_only_the_report_is_printed(tmp_path: Path) -> None:
     )
     assert asked.kind == "returned"
     assert log.read_text() == "a block: 1 allocation of 40 B on cpu, 40 B freed, 40 B at most\n"
+
+
+def test_a_watch_on_another_gpu_leaves_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = [1]
+    for name, value in {
+        "is_initialized": lambda: True,
+        "is_available": lambda: True,
+        "device_count": lambda: 2,
+        "current_device": lambda: current[-1],
+        "set_device": lambda gpu: current.append(getattr(gpu, "index", gpu)),
+        "get_device_properties": lambda device: SimpleNamespace(uuid="0a-1b"),
+        "get_allocator_backend": lambda: "cudaMallocAsync",  # whose memory is not counted
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    with watch_allocations("there", "cuda:0", None) as seen:
+        assert current == [1, 0, 1]
+    assert seen.device == "cuda"
+    with watch_allocations("here", report=None) as seen:
+        assert current[-1] == 1
+    assert seen.device == "cuda"

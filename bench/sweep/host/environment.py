@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -73,21 +74,29 @@ def try_model(
     phase.check_model(subject.module)
     if model.inputs_json is not None:
         described = with_extreme_inputs(subject, model, shape)
-        try_described_inputs(described, find(device).torch_device)
+        try_described_inputs(described, find(device))
     elif model.architecture is not None:
         subject.module.train(phase.trains)
-        try_sizes(subject, find(device).torch_device, model, shape)
+        try_sizes(subject, find(device), model, shape)
     return model_id(model.target, before)
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
-    """Driver version and power limit in watts, as nvidia-smi gives them; None where unknown."""
-    query = "--query-gpu=driver_version,power.limit"
-    text = _output("nvidia-smi", "-i", nvidia_id, query, "--format=csv,noheader,nounits")
+    """Driver version and power limit in watts, as nvidia-smi gives them; None where unknown.
+
+    It does not know a part of a GPU (MIG) by this id, but all GPUs have one driver.
+    """
+    text = _of_gpus("driver_version,power.limit", "-i", nvidia_id)
     if text is None or "," not in text:
-        return None, None
+        version = re.match(r"[\d.]+", _of_gpus("driver_version") or "")
+        return version[0] if version else None, None
     driver, limit = (part.strip() for part in text.splitlines()[0].split(",", 1))
     return driver, float(limit) if limit.replace(".", "", 1).isdigit() else None
+
+
+def _of_gpus(fields: str, *which: str) -> str | None:
+    query = f"--query-gpu={fields}"
+    return _output("nvidia-smi", *which, query, "--format=csv,noheader,nounits")
 
 
 def _git(*arguments: str) -> str | None:

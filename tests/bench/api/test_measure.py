@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import torch
 import modescope
 from modescope.bench.api import measure as api
 from modescope.bench.api.measured import Measured
+from modescope.bench.devices.chosen import chosen
 from modescope.bench.devices.devices import Step
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing.flags import raised
@@ -186,6 +188,55 @@ def test_a_wrong_argument_is_one_sentence(arguments: dict[str, Any], sentence: s
         modescope.measure(**called)
     assert sentence in str(error.value)
     assert "\n" not in str(error.value)
+
+
+class Gpus:
+    """Stands in for torch.cuda, which has been used here and whose current GPU is the second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.current = 1
+        for name, value in {
+            "is_initialized": lambda: True,
+            "is_available": lambda: True,
+            "device_count": lambda: 2,
+            "current_device": lambda: self.current,
+            "set_device": lambda gpu: setattr(self, "current", getattr(gpu, "index", gpu)),
+            "get_device_properties": lambda device: SimpleNamespace(uuid="0a-1b"),
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("auto", "cuda:1"), ("cuda", "cuda:1"), ("cuda:0", "cuda:0"), ("cpu", "cpu")],
+)
+def test_a_gpu_without_a_number_is_the_current_one(
+    name: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = Gpus(monkeypatch)
+    with chosen(name) as hardware:
+        assert hardware.torch_device == torch.device(place)
+    assert gpus.current == 1
+
+
+def test_a_gpu_whose_work_would_not_be_waited_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only launches would be timed."""
+    Gpus(monkeypatch)
+
+    class Result(torch.Tensor):
+        device = torch.device("cuda", 0)
+
+    def on_first() -> dict[str, torch.Tensor]:
+        return {"logits": torch.ones(1).as_subclass(Result)}
+
+    sentence = "a function returns a tensor on cuda:0, and what is measured is cuda:1; use device="
+    for functions in ((on_first, time.time), (time.time, on_first)):
+        with pytest.raises(modescope.UsageError, match=f"{sentence}'cuda:0'"):
+            modescope.measure(*functions)
+    with pytest.raises(modescope.UsageError, match="what is measured is cpu"):
+        modescope.measure(on_first, time.time, device="cpu")
 
 
 def test_functions_are_called_by_their_names_where_these_differ() -> None:

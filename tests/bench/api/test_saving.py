@@ -14,6 +14,7 @@ from modescope.bench.api import saving
 from modescope.bench.records.cases import Model, Pickled
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.pickled_models import PICKLED_TARGET
+from modescope.bench.steps import pickled_model
 from modescope.bench.steps.building import build
 
 LOCK = threading.Lock()
@@ -42,6 +43,29 @@ def test_half_precision_comes_back_in_fp32(tmp_path: Path) -> None:
     subject = build(saved(module.half(), x.bfloat16(), tmp_path), {})
     assert {each.dtype for each in subject.tensors()} == {torch.float32}
     assert module.weight.dtype == torch.float16
+
+
+def test_tensors_that_a_module_holds_on_a_gpu_come_back_on_the_one_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Module.to` would not move them; weights begin on the CPU."""
+    registry = [(0, lambda storage: "cuda:1", None), *torch.serialization._package_registry]
+    monkeypatch.setattr(torch.serialization, "_package_registry", registry)
+    module, inputs = linear()
+    module.mask = torch.ones(4)
+    model, moved = saved(module, inputs, tmp_path), list[torch.device]()
+
+    def move(storage: torch.UntypedStorage, device: torch.device) -> torch.UntypedStorage:
+        moved.append(device)
+        return storage
+
+    monkeypatch.setattr(torch.UntypedStorage, "to", move)
+    build(model, {})
+    assert not moved
+    used = torch.device("cuda", 0)
+    monkeypatch.setattr(pickled_model, "gpu_in_use", lambda: used)
+    build(model, {})
+    assert moved == [used] * 4
 
 
 def test_a_function_takes_sizes_and_returns_the_inputs_too(tmp_path: Path) -> None:

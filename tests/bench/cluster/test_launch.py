@@ -249,10 +249,20 @@ def test_each_gpu_of_a_node_has_a_worker(options: list[str], tasks: str, cli: Cl
 
 
 def test_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "siblings_together", list)
     monkeypatch.setattr(local, "which_cores", lambda: [0, 1, 2, 3, 6])
     assert [slot.cores for slot in slots(["a", "b"])] == [(0, 1), (2, 3)]
     assert [slot.cores for slot in slots([])] == [(0, 1, 2, 3, 6)]
     assert all(slot.cores for slot in slots(list("abcdefg")))
+
+
+def test_slots_share_no_physical_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four cores of two threads each, numbered as Linux does."""
+    monkeypatch.setattr(local, "which_cores", lambda: list(range(8)))
+    monkeypatch.setattr(
+        local, "siblings_together", lambda cores: sorted(cores, key=lambda n: n % 4)
+    )
+    assert [slot.cores for slot in slots(["a", "b"])] == [(0, 4, 1, 5), (2, 6, 3, 7)]
 
 
 def test_gpus_are_named_by_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +276,31 @@ def test_gpus_are_named_by_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> No
     assert gpus.chosen("all") == ["GPU-c"]
     with pytest.raises(UsageError, match="GPU-a is not here"):
         gpus.chosen(["GPU-a"])
+
+
+@pytest.mark.parametrize(
+    ("variable", "visible"),
+    [
+        ("1, GPU-a", ["GPU-b", "GPU-a"]),
+        ("MIG-1,0", ["MIG-1", "GPU-a"]),
+        ("0,-1,1", ["GPU-a"]),
+        ("0,7,1", ["GPU-a"]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+    ],
+)
+def test_gpus_that_cuda_does_not_show_are_not_used(
+    variable: str, visible: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA ends its list at the first word that names no GPU (CUDA C++ Programming Guide)."""
+    monkeypatch.setattr(gpus, "_by_nvml", lambda: ["GPU-a", "GPU-b"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    if visible:
+        assert gpus.chosen("all") == visible
+    else:
+        with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES hides all"):
+            gpus.chosen("all")
 
 
 @pytest.mark.slow

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
@@ -20,7 +21,7 @@ from modescope.bench.steps.described_inputs import draw, extremes
 from modescope.bench.steps.subject import Subject
 from modescope.bench.steps.trial_forward import try_described_inputs
 
-CPU = torch.device("cpu")
+CPU = Cpu()
 
 Build = Callable[..., Any]
 Make = Callable[..., Subject]
@@ -198,6 +199,16 @@ def test_a_forward_that_fails_is_refused_with_torchs_message(make: Make) -> None
         "model.inputs does not fit Net: RuntimeError: mat1 and mat2"
     )
     assert str(refused.value).endswith("; change the description, or model.kwargs")
+
+
+def test_a_failure_that_only_waiting_for_the_gpu_shows_is_refused(make: Make) -> None:
+    def fail() -> NoReturn:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    gpu = Cpu()
+    gpu.synchronize = fail
+    with pytest.raises(UsageError, match="does not fit Net: RuntimeError: CUDA error: device-side"):
+        try_described_inputs(make(Net, {"x": [2, 4]}), gpu)
 
 
 def test_lack_of_memory_is_no_mistake_of_the_user(make: Make) -> None:

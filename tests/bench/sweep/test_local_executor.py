@@ -325,6 +325,16 @@ def test_only_variables_that_change_torch_are_recorded(
     assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
 
 
+def test_the_assembler_counts_unless_torch_has_chosen_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Inductor sets the variable in a notebook that compiles for a GPU (compile_tasks.py)."""
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/v/lib/python3.12/site-packages/torch/bin/ptxas")
+    assert not jobs.changes_torch("TRITON_PTXAS_PATH")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas")
+    assert jobs.changes_torch("TRITON_PTXAS_PATH")
+
+
 # Which torch
 
 

@@ -91,6 +91,14 @@ def test_facts_from_nvidia_smi(
     assert asked[:3] == ["nvidia-smi", "-i", "GPU-0a-1b"]
 
 
+def test_the_driver_of_a_part_of_a_gpu_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def output(*command: str) -> str | None:
+        return None if "-i" in command else "580.82\n580.82"
+
+    monkeypatch.setattr(environment, "_output", output)
+    assert environment._nvidia("GPU-of-a-mig-part") == ("580.82", None)
+
+
 @pytest.mark.parametrize(
     "command", [("no-such-program",), ("false",), ("git", "no-such-command")], ids=str
 )
