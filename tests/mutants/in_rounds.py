@@ -174,14 +174,14 @@ ROUNDS = (
     ),
     Fault(
         "garbage collector left on while timing",
-        "bench/timing/rounds.py",
+        "bench/devices/garbage.py",
         "    gc.disable()\n",
         "",
         (f"{RACE}::test_garbage_is_not_collected_while_timing",),
     ),
     Fault(
         "garbage collector left off after timing",
-        "bench/timing/rounds.py",
+        "bench/devices/garbage.py",
         "        if was_enabled:\n",
         "        if False:\n",
         (f"{ENGINE}::test_the_garbage_collector_is_restored",),
