@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from modescope.bench.records.installed import is_installed
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps.building import find
-from modescope.bench.sweep.host.fingerprint import INSTALLED
 
 
 def read(progress: Progress, key: str, target: str) -> tuple[str | None, tuple[str, ...]]:
@@ -19,4 +19,4 @@ def read(progress: Progress, key: str, target: str) -> tuple[str | None, tuple[s
     own = getattr(sys.modules[target.partition(":")[0]], "__file__", None)
     names = [name for name in {*sys.modules} - before if not name.startswith("modescope.")]
     files = {getattr(sys.modules[name], "__file__", None) for name in names}
-    return own, tuple(sorted(file for file in files if file and not file.startswith(INSTALLED)))
+    return own, tuple(sorted(file for file in files if file and not is_installed(file)))

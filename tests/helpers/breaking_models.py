@@ -199,7 +199,11 @@ class Loop(Net):
         return self.second(y)
 
 
-@counted(1)
+# From Python 3.12 on torch cannot resume such a loop.
+_WHILE = ("While.forward",) * (sys.version_info >= (3, 12))
+
+
+@counted(1, *_WHILE)
 class While(Net):
     def forward(self, x: Tensor) -> Any:
         y = self.first(x).abs()

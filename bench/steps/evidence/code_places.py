@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from traceback import FrameSummary, walk_tb
@@ -10,10 +9,10 @@ from traceback import FrameSummary, walk_tb
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
+from modescope.bench.records.installed import is_of_python
+
 TORCH = str(Path(torch.__file__).parent) + "/"
 DYNAMO = TORCH + "_dynamo/"
-_STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<")  # "<frozen …>", "<string>"
-INSTALLED = (sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/")
 
 SourceLine = tuple[str, int]  # file, line
 Columns = tuple[int, int]  # within the line: where the expression starts and ends
@@ -32,9 +31,7 @@ def models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
 
 def is_library(file: str) -> bool:
     """Whether a file belongs to torch or Python; models come from any other package."""
-    if file.startswith(INSTALLED):
-        return file.startswith(TORCH)
-    return file.startswith((*_STANDARD_LIBRARY, TORCH))
+    return file.startswith(("<", TORCH)) or is_of_python(file)  # "<frozen …>", "<string>"
 
 
 def line_of(frame: FrameSummary) -> SourceLine:

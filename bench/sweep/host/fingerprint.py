@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
 import re
 import sys
-import sysconfig
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.ids import short_hash
+from modescope.bench.records.installed import is_installed
 from modescope.bench.records.paths import ROOT
 
 MEASURES = (
@@ -33,10 +32,6 @@ DESCRIPTIONS = ("column", "nullable")
 """Functions whose argument is a column's entry in the data dictionary."""
 
 _OUR_PATH = re.compile(r"\bmodescope(\.\w+)*\.(?=\w)")
-
-INSTALLED = tuple(
-    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 
 
 def environment_id(environment: Environment) -> str:
@@ -64,11 +59,10 @@ def model_id(target: str, modules_before: Collection[str]) -> str:
     theirs = [
         file
         for file in files
-        if file.endswith(".py")
-        and (not file.startswith(INSTALLED) or file == sys.modules[own].__file__)
+        if file.endswith(".py") and (file == sys.modules[own].__file__ or not is_installed(file))
     ]
     hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
-    installed = str(getattr(sys.modules[own], "__file__", None)).startswith(INSTALLED)
+    installed = is_installed(str(getattr(sys.modules[own], "__file__", None)))
     version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
     return short_hash([*hashes, str(version)] if installed and version else hashes)
 

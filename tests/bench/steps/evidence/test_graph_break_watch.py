@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from traceback import FrameSummary
 from typing import Any
 
@@ -222,7 +224,8 @@ def test_two_calls_of_a_library_on_one_line_are_two_sites() -> None:
 
 
 def test_breaks_are_counted_in_installed_packages_too() -> None:
-    installed = f"{code_places.INSTALLED[0]}transformers/modeling.py"
+    """Also in those of the Python that an environment was made with."""
+    installed = str(Path(sysconfig.get_path("stdlib"), "site-packages/transformers/modeling.py"))
     assert sites(stack(OURS, (installed, 7))) == [Site("modeling.py:7", "why")]
 
 
