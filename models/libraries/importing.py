@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
+import torch
+
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "USE_HUB_KERNELS": "0"}
 """Variables that libraries read when they are imported; with these they ask no hub."""
 
@@ -50,10 +52,16 @@ def _broken(name: str, error: Exception) -> str:
         )
     return (
         f"torchvision {_version('torchvision')} was built for another torch than the installed "
-        f"{_version('torch')} ({OTHER_BUILD}), as where PyPI's torchvision meets a CPU-only torch; "
+        f"{torch.__version__} ({OTHER_BUILD}), as where PyPI's torchvision meets a CPU-only torch; "
         "install both from one index, as in pip install --force-reinstall torch torchvision "
-        "--index-url https://download.pytorch.org/whl/cpu"
+        f"--index-url https://download.pytorch.org/whl/{_build()}"
     )
+
+
+def _build() -> str:
+    """The name of the installed torch's build in PyTorch's own index, such as cpu or cu130."""
+    cuda = torch.version.cuda
+    return f"cu{cuda.replace('.', '')}" if cuda else "cpu"
 
 
 def _version(package: str) -> str:

@@ -83,6 +83,11 @@ def linear() -> Built:
     return nn.Linear(WIDTH, WIDTH), (torch.randn(2, WIDTH),)
 
 
+def linear_without_bias() -> Built:
+    """One product: torch 2.11 chooses between two library calls where a bias is added."""
+    return nn.Linear(WIDTH, WIDTH, bias=False), (torch.randn(2, WIDTH),)
+
+
 LAYERS_ROWS, LAYERS_HIDDEN = 8, 64
 
 

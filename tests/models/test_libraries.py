@@ -176,10 +176,13 @@ def test_a_missing_extra_comes_with_its_command(
     )
 
 
-@pytest.mark.parametrize("library", ["torchvision", "timm"])
+@pytest.mark.parametrize(
+    ("library", "cuda", "build"), [("torchvision", None, "cpu"), ("timm", "13.0", "cu130")]
+)
 def test_a_torchvision_for_another_torch_is_explained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str, cuda: str | None, build: str
 ) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     (tmp_path / "torchvision.py").write_text(
         f"raise RuntimeError({importing.OTHER_BUILD!r})", encoding="utf-8"
     )
@@ -190,7 +193,7 @@ def test_a_torchvision_for_another_torch_is_explained(
     message = refusal(library, "resnet18")
     assert message.startswith(f"model={library}: torchvision ")
     assert f"the installed {torch.__version__} (operator torchvision::nms does not" in message
-    assert message.endswith("--index-url https://download.pytorch.org/whl/cpu")
+    assert message.endswith(f"--index-url https://download.pytorch.org/whl/{build}")
 
 
 def test_another_failing_import_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,8 +35,8 @@ EXPLAINED = {
     # A break in a function splits the graphs of its callers too, once for each call.
     **dict.fromkeys(("CalledTwice", "Nested", "Submodule"), 3),
     "Recompiled": 6,
-    # Each iteration of the loop is a graph, until a known one recurs.
-    "While": 2,
+    # Each iteration of the loop is a graph, until a known one recurs; not from Python 3.12 on.
+    "While": 2 if sys.version_info < (3, 12) else 0,
 }
 
 
