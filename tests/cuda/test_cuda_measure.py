@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -26,3 +28,30 @@ def test_the_current_gpu_stays_current() -> None:
     before = torch.cuda.current_device()
     modescope.measure(lambda: 1, lambda: 2, device=f"cuda:{1 - before}", seconds=0.1)
     assert torch.cuda.current_device() == before
+
+
+def test_a_function_on_another_gpu_than_the_measured_one_is_refused() -> None:
+    torch.cuda.init()
+    there = torch.ones(8, device="cuda")
+    with pytest.raises(modescope.UsageError, match="a function returns a tensor on cuda"):
+        modescope.measure(lambda: there + 1, lambda: there * 2, device="cpu", seconds=0.1)
+
+
+def test_a_module_on_the_gpu_of_this_process_is_compared(tmp_path: Path) -> None:
+    """Its plain tensor is where the process that measures it has the module."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 8, device="cuda")
+            self.mask = torch.ones(8, device="cuda")
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.linear(x) * self.mask
+            return result
+
+    found = modescope.compare(
+        Masked(), torch.ones(4, 8, device="cuda"), modes=["eager", "compile"], budget="smoke",
+        device="cuda", study=tmp_path / "study", progress=False, overrides=["profile=false"],
+    )  # fmt: skip
+    assert list(found.frame["status"]) == ["ok", "ok"], list(found.frame["reason"])
