@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from numbers import Real
@@ -216,9 +216,9 @@ def result(
     )
 
 
-def _check_places(results: Collection[torch.device], measured: torch.device) -> None:
+def _check_places(places: set[torch.device], measured: torch.device) -> None:
     """Raises UsageError for results on a GPU that is not waited for, so that calls look short."""
-    for place in results:
+    for place in places:
         if place.type == "cuda" and place != measured:
             raise UsageError(
                 f"a function returns a tensor on {place}, and what is measured is {measured}; use "

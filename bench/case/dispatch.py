@@ -35,8 +35,8 @@ ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.e
 """Operators that only allocate, which is part of dispatch."""
 
 NO_LAUNCHES = (
-    "guards and wrapper: code compiled for an empty batch calls no kernel, and a library at most "
-    "for its result, so their launches count as work"
+    "guards and wrapper only: code compiled for an empty batch leaves out kernels and nearly all "
+    "library calls, so launches count as work"
 )
 
 

@@ -54,14 +54,14 @@ def _visible() -> list[str]:
         return uuids
     found: list[str] = []
     for word in variable.split(","):
-        gpu = _by_uuid(word.strip(), uuids)
+        gpu = _named(word.strip(), uuids)
         if gpu is None:
             break  # CUDA ignores the rest, too
         found.append(gpu)
     return found
 
 
-def _by_uuid(word: str, uuids: Sequence[str]) -> str | None:
+def _named(word: str, uuids: Sequence[str]) -> str | None:
     """The GPU that a word of CUDA_VISIBLE_DEVICES names; None where it names none, as -1 does."""
     if word.isdecimal():
         return uuids[int(word)] if int(word) < len(uuids) else None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from modescope.bench.cluster import members
 from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, Process, State
-from modescope.bench.records.cores import siblings_together, which_cores
+from modescope.bench.records.cores import physical_cores, which_cores
 
 END_S = 20.0
 """Time for a worker to end its case and itself."""
@@ -39,12 +40,14 @@ def slots(gpus: Sequence[str]) -> list[Slot]:
 
     No two share a physical core where there are enough: each would slow down the other.
     """
-    cores = siblings_together(which_cores())
+    cores = which_cores()
     if not gpus:
         return [Slot(None, tuple(cores))]
-    share = max(1, len(cores) // len(gpus))
-    parts = [cores[n * share : (n + 1) * share] or cores for n in range(len(gpus))]
-    return [Slot(gpu, tuple(part)) for gpu, part in zip(gpus, parts, strict=True)]
+    whole = physical_cores(cores)
+    dealt = whole if len(whole) >= len(gpus) else [[core] for core in cores]
+    share = max(1, len(dealt) // len(gpus))
+    parts = [tuple(chain(*dealt[n * share : (n + 1) * share])) for n in range(len(gpus))]
+    return [Slot(gpu, part or tuple(cores)) for gpu, part in zip(gpus, parts, strict=True)]
 
 
 class Local:

@@ -7,15 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
-from modescope.bench.devices.cuda import Cuda, find
-from modescope.bench.devices.devices import Cpu, Hardware
-
-
-def gpu_in_use() -> torch.device | None:
-    """The current GPU of a process that has used one; None in others."""
-    if not torch.cuda.is_initialized():
-        return None
-    return torch.device("cuda", torch.cuda.current_device())
+from modescope.bench.devices.cuda import find, gpu_in_use
+from modescope.bench.devices.devices import Hardware
 
 
 @contextmanager
@@ -27,12 +20,10 @@ def chosen(name: str) -> Iterator[Hardware]:
     device.
     """
     used = gpu_in_use()
-    if name in ("auto", "cuda") and used is not None:
-        yield Cuda(used.index)
-        return
-    if name == "auto":
-        yield Cpu()
-        return
+    if used is not None and name in ("auto", "cuda"):
+        name = str(used)
+    elif name == "auto":
+        name = "cpu"
     try:
         yield find(name)
     finally:

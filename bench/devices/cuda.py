@@ -154,6 +154,13 @@ class Cuda:
         return torch.cuda.stream(stream)
 
 
+def gpu_in_use() -> torch.device | None:
+    """The current GPU of a process that has used one; None in others."""
+    if not torch.cuda.is_initialized():
+        return None
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def find(name: str) -> Hardware:
     """The device auto, cpu, cuda or cuda:<index>; raises UsageError where there is none."""
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):

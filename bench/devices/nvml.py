@@ -53,10 +53,11 @@ def other_processes(nvidia_id: str) -> int | None:
         nvidia_id,
         lambda nvml, gpu: {int(p.pid) for p in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)},
     )
-    return len(pids.difference(_line(os.getpid()))) if pids and os.getpid() in pids else None
+    own = os.getpid()
+    return len(pids.difference(_with_ancestors(own))) if pids and own in pids else None
 
 
-def _line(pid: int) -> Iterator[int]:
+def _with_ancestors(pid: int) -> Iterator[int]:
     """A process, its parent, and so on (proc(5), /proc/PID/stat)."""
     while pid:
         yield pid

@@ -15,18 +15,18 @@ def which_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def siblings_together(cores: Iterable[int], root: Path = Path("/")) -> list[int]:
-    """The cores in such an order that the threads of one physical core stand side by side.
+def physical_cores(cores: Iterable[int], root: Path = Path("/")) -> list[list[int]]:
+    """The given cores, those that are threads of one physical core together.
 
-    Linux often numbers the second threads of all cores after the first ones.
+    Linux often numbers the second threads of all cores after the first ones. Where the system does
+    not tell, each core is a physical one.
     """
-
-    def place(core: int) -> tuple[int, int]:
+    together: dict[int, list[int]] = {}
+    for core in sorted(cores):
         topology = root / f"sys/devices/system/cpu/cpu{core}/topology"
         siblings = re.findall(r"\d+", " ".join(lines_of(topology / "thread_siblings_list")))
-        return min(map(int, siblings), default=core), core
-
-    return sorted(cores, key=place)
+        together.setdefault(min(map(int, siblings), default=core), []).append(core)
+    return list(together.values())
 
 
 def usable_cores() -> int:

@@ -7,7 +7,7 @@ import re
 import sysconfig
 
 _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
-"""Also one that an environment shares with the Python it was made with."""
+"""Of this environment, and of the Python that it was made with, whose packages it may share."""
 
 _PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
 

@@ -21,7 +21,7 @@ def is_imported() -> bool:
 
 
 def wait_for_workers() -> None:
-    """Waits until the processes have started in which Inductor compiles for a GPU, if it has any.
+    """Waits until the processes have started in which Inductor compiles with Triton, if any.
 
     They take seconds of several cores, from the first compilation on, which may end before.
     """

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.chosen import gpu_in_use
+from modescope.bench.devices.cuda import gpu_in_use
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Model
 from modescope.bench.records.errors import UsageError

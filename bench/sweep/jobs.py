@@ -41,8 +41,8 @@ HARMLESS = {
 """Exceptions that change no timing: file locations, and the device, which has its own column."""
 
 
-SET_BY_TORCH = {"TRITON_PTXAS_PATH": "/torch/bin/ptxas"}
-"""How the value ends that torch gives a variable when it compiles for a GPU, as in a notebook."""
+PTXAS, TORCHS_PTXAS = "TRITON_PTXAS_PATH", "/torch/bin/ptxas"
+"""A variable that torch sets when it compiles for a GPU, and how its value then ends."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _variables() -> str:
 
 def changes_torch(name: str) -> bool:
     """Whether an environment variable changes how torch runs."""
-    if name in SET_BY_TORCH and os.environ.get(name, "").endswith(SET_BY_TORCH[name]):
+    if name == PTXAS and os.environ.get(name, "").endswith(TORCHS_PTXAS):
         return False
     return name.startswith(VARIABLES) and name not in HARMLESS
 

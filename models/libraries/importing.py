@@ -52,7 +52,7 @@ def _broken(name: str, error: Exception) -> str:
         )
     return (
         f"torchvision {_version('torchvision')} was built for another torch than the installed "
-        f"{torch.__version__} ({OTHER_BUILD}), as where PyPI's torchvision meets a CPU-only torch; "
+        f"{torch.__version__} ({OTHER_BUILD}); "
         "install both from one index, as in pip install --force-reinstall torch torchvision "
         f"--index-url https://download.pytorch.org/whl/{_build()}"
     )

@@ -90,7 +90,9 @@ TIMED_CLAIMS = (
     "dispatch-cost", "strided-kernel-slow", "profiler-launch-bound", "reduce-overhead-graphs",
     "compile-speedup", "autotune-best",
 )  # fmt: skip
-"""Those about a GPU take up to several minutes: each is a command, so that none is repeated."""
+"""Each takes minutes and is a command of its own, so that a stopped step repeats none that ended.
+
+Named here because the list of claims imports torch, which `--list` and `--wheels` do without."""
 
 DISPATCH = ("memory=false", "profile=false", "order=given", "dtype=bf16")
 FACTS = "tests.proof.facts"

@@ -69,15 +69,16 @@ def try_model(
     """
     before = set(sys.modules)
     shape = json.loads(shape_json)
+    hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
     subject = build(model, shape)
     phase = phase_of(options)
     phase.check_model(subject.module)
     if model.inputs_json is not None:
         described = with_extreme_inputs(subject, model, shape)
-        try_described_inputs(described, find(device))
+        try_described_inputs(described, hardware)
     elif model.architecture is not None:
         subject.module.train(phase.trains)
-        try_sizes(subject, find(device), model, shape)
+        try_sizes(subject, hardware, model, shape)
     return model_id(model.target, before)
 
 

@@ -8,7 +8,9 @@ in forked subprocess").
 from __future__ import annotations
 
 import os
-from functools import cache
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, partial
 from unittest import mock
 
 import torch
@@ -21,22 +23,24 @@ COUNT = "_cuda_getDeviceCount"
 MOST_GPUS = 255  # that an exit status can tell
 
 
-@cache
-def _gpus() -> int:
-    """The number that a process finds which is forked to count them."""
+def _called_apart(count: Callable[[], int]) -> int:
+    """The number that `count` returns in a process that is forked to call it."""
     child = os.fork()
     if child == 0:
         try:
-            os._exit(min(_count(), MOST_GPUS))
+            os._exit(min(count(), MOST_GPUS))
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return max(0, os.waitstatus_to_exitcode(status))  # negative: ended by a signal
 
 
-if hasattr(torch._C, COUNT):
-    _count = getattr(torch._C, COUNT)
-    with mock.patch.object(torch._C, COUNT, _gpus):
-        compiler.import_it()
-else:
+def _counting_apart() -> AbstractContextManager[object]:
+    count = getattr(torch._C, COUNT, None)
+    if count is None:
+        return nullcontext()
+    return mock.patch.object(torch._C, COUNT, cache(partial(_called_apart, count)))
+
+
+with _counting_apart():
     compiler.import_it()

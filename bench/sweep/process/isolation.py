@@ -51,7 +51,7 @@ PRELOAD = [
     "modescope.bench.case.runner",  # saves each child 0.07 s
     "modescope.bench.sweep.process.forkserver_last",  # last, so that errors of imports are shown
 ]
-"""Imported once in the forkserver. None of these starts a thread, a process or CUDA."""
+"""Imported once in the forkserver. None of these leaves a thread, a process or CUDA behind."""
 
 EXIT_TIMEOUT_S = 5.0
 

@@ -16,6 +16,7 @@ from modescope.bench.case.profiler.facts import StepFacts
 from modescope.bench.devices.allocators import Allocations
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
@@ -62,6 +63,7 @@ def speedup(
     Waits for the device in each call. `tensors`: what both work on, these very objects, placed
     anew for each block where the device allows it (`memory_layout`).
     """
+    compiler.wait_for_workers()
     elsewhere = memory_layout.anew(tensors, device, seed)
     ratio = compare(case, baseline, device, adaptive(timed_max_s), seed, elsewhere).speedup
     assert ratio is not None
@@ -86,6 +88,7 @@ def load_compiler(device: Hardware) -> None:
     """Compiles next to nothing, with a backward: later first calls need not load what all share."""
     compiled = torch.compile(lambda x: (x + 1).sum())
     compiled(torch.ones(8, device=device.torch_device, requires_grad=True)).backward()
+    compiler.wait_for_workers()
 
 
 def first_call_s(step: Step, device: Hardware) -> float:

@@ -249,7 +249,7 @@ def test_each_gpu_of_a_node_has_a_worker(options: list[str], tasks: str, cli: Cl
 
 
 def test_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "siblings_together", list)
+    monkeypatch.setattr(local, "physical_cores", lambda cores: [[core] for core in cores])
     monkeypatch.setattr(local, "which_cores", lambda: [0, 1, 2, 3, 6])
     assert [slot.cores for slot in slots(["a", "b"])] == [(0, 1), (2, 3)]
     assert [slot.cores for slot in slots([])] == [(0, 1, 2, 3, 6)]
@@ -257,12 +257,13 @@ def test_slots_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_slots_share_no_physical_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four cores of two threads each, numbered as Linux does."""
-    monkeypatch.setattr(local, "which_cores", lambda: list(range(8)))
-    monkeypatch.setattr(
-        local, "siblings_together", lambda cores: sorted(cores, key=lambda n: n % 4)
-    )
-    assert [slot.cores for slot in slots(["a", "b"])] == [(0, 4, 1, 5), (2, 6, 3, 7)]
+    """Six cores of two threads each, numbered as Linux does."""
+    monkeypatch.setattr(local, "which_cores", lambda: list(range(12)))
+    monkeypatch.setattr(local, "physical_cores", lambda cores: [[n, n + 6] for n in range(6)])
+    two, four, eight = ([slot.cores for slot in slots("abcdefgh"[:count])] for count in (2, 4, 8))
+    assert two == [(0, 6, 1, 7, 2, 8), (3, 9, 4, 10, 5, 11)]
+    assert four == [(0, 6), (1, 7), (2, 8), (3, 9)]
+    assert eight == [(core,) for core in range(8)], "too few cores: threads are dealt out"
 
 
 def test_gpus_are_named_by_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,11 +46,11 @@ def test_the_current_gpu_is_used_and_is_the_same_afterwards(
 
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
-    monkeypatch.setattr(torch.cuda, "set_device", lambda index: current.__setitem__(0, index))
-    monkeypatch.setattr(module, "Cuda", Gpu)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda used: current.__setitem__(0, used.index))
     monkeypatch.setattr(module, "find", lambda name: Gpu(int(name.partition(":")[2])))
-    with chosen("auto") as device:
-        assert (device.type, current) == ("cuda", [1])
+    for name in ("auto", "cuda"):
+        with chosen(name) as device:
+            assert (device.type, current) == ("cuda", [1])
     with chosen("cuda:2"):
         assert current == [2]
     assert current == [1]

@@ -331,6 +331,19 @@ def test_a_cpu_reports_thermal_throttling_where_counted(monkeypatch: pytest.Monk
     assert course(samples[:3]).gpu_processes is None
 
 
+def test_no_garbage_is_collected_while_a_module_is_captured(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def graphed(module: torch.nn.Module, inputs: object, **options: bool) -> torch.nn.Module:
+        assert not gc.isenabled()
+        return module
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
+    module = torch.nn.Identity()
+    assert Cuda(0).graphed(module, ()) is module
+    assert gc.isenabled()
+
+
 def test_a_capture_warms_up_on_a_side_stream_and_replays(gpu: Gpu) -> None:
     gpu.log.clear()
     device = Cuda(0)

@@ -97,6 +97,7 @@ def processes(*pids: int) -> Callable[[], object]:
 
 
 OWN = os.getpid()
+PARENT = os.getppid() or OWN  # 0 for the first process of a container
 STRANGER = OWN + 1
 
 
@@ -106,7 +107,7 @@ STRANGER = OWN + 1
         ((OWN,), 0),
         ((STRANGER, OWN), 1),
         ((OWN, STRANGER, STRANGER), 1),  # one process, two contexts
-        ((OWN, os.getppid(), STRANGER), 1),  # such as a notebook, which waits for its child
+        ((OWN, PARENT, STRANGER), 1),  # such as a notebook, which waits for its child
         ((STRANGER,), None),  # this process is missing: the ids are of another namespace
         ((), None),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.records.cores import quota_cores, siblings_together, usable_cores
+from modescope.bench.records.cores import physical_cores, quota_cores, usable_cores
 from tests.helpers.system_files import machine
 
 
@@ -25,15 +25,16 @@ def test_all_cores_count_where_the_system_has_no_affinity_call(
     assert usable_cores() == usable
 
 
-def test_threads_of_a_physical_core_stand_side_by_side(tmp_path: Path) -> None:
+def test_threads_of_a_physical_core_are_together(tmp_path: Path) -> None:
     siblings = {"0": "0,4", "1": "1,5", "4": "0,4", "5": "1,5"}
     files = {
         f"sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list": f"{text}\n"
         for core, text in siblings.items()
     }
     root = machine(tmp_path, files)
-    assert siblings_together([0, 1, 2, 4, 5], root) == [0, 4, 1, 5, 2]
-    assert siblings_together([0, 1, 2, 4, 5], tmp_path / "nothing") == [0, 1, 2, 4, 5]
+    assert physical_cores([0, 1, 2, 4, 5], root) == [[0, 4], [1, 5], [2]]
+    assert physical_cores([1, 4], root) == [[1], [4]]
+    assert physical_cores([0, 4], tmp_path / "nothing") == [[0], [4]]
 
 
 @pytest.mark.parametrize(
