@@ -42,9 +42,9 @@ IN_CHILDREN = {
 
 SAY_TORCH_CUDA = {
     "bench.devices.chosen",
+    "bench.devices.counted_apart",
     "bench.devices.cuda",
     "bench.devices.cuda_allocator",
-    "bench.sweep.process.forkserver_compiler",
 }
 
 
