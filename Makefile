@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs mutants torture bench selfcheck peers instructions claims prove-on-gpu gpu-wheels
+.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck peers instructions claims prove-on-gpu gpu-wheels
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -78,12 +78,6 @@ docs: $(DOCS) ## build the site of docs/: site/index.html
 	@rm -rf site
 	.venv/bin/python -m sphinx -W --keep-going -q -E -d .venv/doctrees -c docs/website . site $(ARGS)
 	@echo site/index.html
-
-mutants: $(READY) ## plant faults in the harness and check that the tests detect them
-	.venv/bin/python -m tests.mutants $(ARGS)
-
-torture: $(READY) ## disturb sweeps of several workers at random: is a case lost?
-	.venv/bin/python -m tests.torture $(ARGS)
 
 bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
