@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck peers instructions claims prove-on-gpu gpu-wheels
+.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck peers instructions claims
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -93,12 +93,6 @@ instructions: $(READY) ## count a call's instructions in each mode (needs valgri
 
 claims: $(READY) ## test statements about PyTorch on this machine
 	.venv/bin/python -m bench.claims $(ARGS)
-
-prove-on-gpu: $(READY) ## prove on a GPU what a CPU cannot show, in steps of at most 9 minutes
-	.venv/bin/python -m tests.proof $(ARGS)
-
-gpu-wheels: ## download what prove-on-gpu needs beside torch, for a machine without network
-	$(PYTHON) -m tests.proof.wheels $(ARGS)
 
 $(NEWEST): override TORCH := torch
 $(NEWEST): UPGRADE := --upgrade

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.why import __main__ as why
+from modescope.analysis.why import command as why
 from tests.helpers.commands import QUICKLY, Ask, Cli
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import record, save

@@ -14,8 +14,8 @@ import pytest
 from tests.helpers.commands import TINY, Answer, Started, rows, started
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, soon
-from tests.proof.running import PRETENDED
 
+PRETENDED = ROOT / "tests" / "helpers" / "pretended"
 NAMES = ("GPU-11111111", "GPU-22222222")
 
 LOCAL = ["-m", "hydra/launcher=submitit_local", "device=cuda"]
