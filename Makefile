@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck peers instructions claims
+.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck instructions claims
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -84,9 +84,6 @@ bench: $(READY) ## measure what modescope itself costs
 
 selfcheck: $(READY) ## check how accurate modescope is on this machine (ARGS=--thorough)
 	.venv/bin/python -m bench.selfcheck $(ARGS)
-
-peers: $(READY) ## compare modescope with other harnesses on this machine
-	.venv/bin/python -m bench.peers $(ARGS)
 
 instructions: $(READY) ## count a call's instructions in each mode (needs valgrind)
 	.venv/bin/python -m bench.instructions $(ARGS)

@@ -48,7 +48,6 @@ COMMANDS = {
     ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
-    "peers": Command("modescope.bench.peers:main", "compare modescope with other harnesses here"),
     "instructions": Command(
         "modescope.bench.instructions:main", "count a call's instructions (needs valgrind)"
     ),

@@ -1,10 +1,9 @@
-"""Shared by the command lines of the tools: values, folders and error messages."""
+"""Shared by the command lines of the tools: folders and error messages."""
 
 from __future__ import annotations
 
 import argparse
 import functools
-import math
 import os
 import signal
 import sys
@@ -12,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from modescope.bench.records.cores import usable_cores
 from modescope.bench.records.errors import UsageError
 
 EXIT_USAGE = 2
@@ -53,38 +51,6 @@ class ToolParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError."""
         raise UsageError(f"{message}; {self.prog} --help lists the options")
-
-
-def count(text: str) -> int:
-    """A whole number of 0 or more."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number of 0 or more")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """A whole number above 0."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    """A positive, finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return value
-
-
-def check_threads(threads: int) -> None:
-    """Raises UsageError if there are fewer cores than threads."""
-    cores = usable_cores()
-    if threads > cores:
-        raise UsageError(f"--threads {threads}: this process may use only {cores} cores")
 
 
 def check_folder(folder: Path) -> None:

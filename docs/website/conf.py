@@ -26,7 +26,6 @@ include_patterns = [
     "docs/website/*.md",
     "results/README.md",
     "results/reference/*/selfcheck/*.md",
-    "results/reference/*/peers/*.md",
     "results/reference/*/instructions/*.md",
 ]
 # Folders that hold no page, which Sphinx would search through.

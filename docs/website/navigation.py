@@ -24,7 +24,6 @@ FURTHER = {
 KINDS = {
     "report": ("index.html", "`make run`"),
     "selfcheck": ("*.md", "`make selfcheck`"),
-    "peers": ("*.md", "`make peers`"),
     "claims": ("*.html", "`make claims`"),
     "instructions": ("*.md", "`make instructions`"),
 }

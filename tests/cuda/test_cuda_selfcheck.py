@@ -7,7 +7,6 @@ from contextlib import nullcontext
 import pytest
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.peers.harnesses import DO_BENCH
 from modescope.bench.tools.selfcheck import disturbances, exact, races
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, SelfCheck, Setting, most
 from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS
@@ -45,8 +44,8 @@ def test_planted_host_and_device_work_are_separated(device: Hardware) -> None:
 
 
 def test_device_time_agrees_with_triton(device: Hardware) -> None:
-    if DO_BENCH.missing(device):
-        pytest.skip(DO_BENCH.missing(device))
+    if reason := exact.without_triton(device):
+        pytest.skip(reason)
     checks = [outcome.check.rpartition(".")[2] for outcome in decided(exact.triton_bench, device)]
     assert checks == ["do_bench", "do_bench_cudagraph"]
 

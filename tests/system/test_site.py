@@ -119,7 +119,7 @@ def test_the_api_and_the_reference_results_are_there(site: Path) -> None:
     api = (site / "docs/website/api.html").read_text(encoding="utf-8")
     assert 'id="modescope.bench.allocations.watch_allocations"' in api
     reference = read(site / "docs/website/reference.html")
-    for name in ("report/index.html", "selfcheck/", "peers/", "claims/"):
+    for name in ("report/index.html", "selfcheck/", "claims/"):
         for machine in ("intel-xeon-2-cores", "amd-epyc-2-cores"):
             assert any(f"{machine}/{name}" in link for link in reference.links), (machine, name)
 

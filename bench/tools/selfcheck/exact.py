@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from statistics import median
 
 import numpy as np
@@ -28,8 +30,6 @@ from modescope.bench.timing.timers import (
     pipelined_blocks,
     reading_cost,
 )
-from modescope.bench.tools.peers.harnesses import DO_BENCH
-from modescope.bench.tools.peers.theirs import by_triton
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, percent
 from modescope.bench.tools.testbed import simulated
 from modescope.bench.tools.testbed.corunners import CONDITIONS
@@ -264,6 +264,13 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
     return ratio.value
 
 
+def without_triton(device: Device) -> str | None:
+    """Why triton.testing cannot be used here; None if it can."""
+    if device.type != "cuda":
+        return "needs a CUDA GPU"
+    return None if find_spec("triton") else "needs triton, which is not installed"
+
+
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     """A large matrix product by triton.testing, which keeps the GPU busy as device_s does.
 
@@ -271,12 +278,14 @@ def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     longer a harness keeps it busy without a pause.
     """
     device = setting.device
-    missing = DO_BENCH.missing(device)
+    missing = without_triton(device)
     if missing:
         yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing, "", None, 0)
         return
+    testing = importlib.import_module("triton.testing")
     a, b = torch.zeros(2, SIDE, SIDE, device=device.torch_device, dtype=torch.bfloat16)
     work = partial(torch.mm, a, b)
     for name, within in (("do_bench", AGREES), ("do_bench_cudagraph", AGREES_WITH_GRAPH)):
-        ratio = _median_of(device_time, work, device) / median(by_triton(name, work))
+        theirs_ms = getattr(testing, name)(work, return_mode="all")
+        ratio = _median_of(device_time, work, device) / (median(theirs_ms) * 1e-3)
         yield _agreement(f"device_s ÷ triton.testing.{name}", "GPU", ratio, within, ALTERNATIONS)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from modescope.bench.devices.cuda import find
-from modescope.bench.devices.devices import Device, Hardware
+from modescope.bench.devices.devices import Hardware
 from modescope.bench.timing.timers import latency
-from modescope.bench.tools.testbed.workloads import Workload, built, call_s, planted
+from modescope.bench.tools.testbed.workloads import Workload, built, call_s
 
 CLOCKS_UP_S = 0.3
 
@@ -23,23 +23,19 @@ class Recipe:
     workload: str  # a key of bench.tools.testbed.workloads.WORKLOADS
     device: str  # its name; each process opens the device itself
     threads: int
-    longer: float | None = None  # planted relative slowdown; None: the plain workload
 
     def build(self, device: Hardware) -> Workload:
         """The step on `device`, its operators on `threads` threads."""
         torch.set_num_threads(self.threads)
-        work = built(self.workload, device)
-        return work if self.longer is None else planted(work, self.longer, device)
+        return built(self.workload, device)
 
 
 @dataclass(frozen=True)
 class Side:
-    """A step that is ready to be called, and the facts that a harness may use."""
+    """A step that is ready to be called, and the time of a call."""
 
     step: Workload
-    device: Device
     call_s: float  # approximate time of a call
-    recipe: Recipe
 
 
 def ready(name: str) -> Hardware:
@@ -60,4 +56,4 @@ def side(recipe: Recipe, device: Hardware) -> Side:
     """A side built in this process and warmed up, with one estimate of its call time."""
     step = recipe.build(device)
     latency(step, device, WARM_UP_CALLS)
-    return Side(step, device, call_s(step, device), recipe)
+    return Side(step, call_s(step, device))

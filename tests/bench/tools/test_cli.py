@@ -1,58 +1,26 @@
-"""Command lines of the tools: values, errors and exit statuses."""
+"""Command lines of the tools: errors and exit statuses."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from modescope.bench.records.errors import UsageError
-from modescope.bench.tools import cli
-from modescope.bench.tools.cli import ToolParser, check_folder, check_threads, command
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "value"),
-    [
-        (cli.count, "0", 0),
-        (cli.count, "12", 12),
-        (cli.positive, "1", 1),
-        (cli.seconds, "0.25", 0.25),
-        (cli.seconds, "1e-3", 1e-3),
-    ],
-)
-def test_valid_values_are_accepted(read: Callable[[str], float], text: str, value: float) -> None:
-    assert read(text) == value
-
-
-@pytest.mark.parametrize(
-    ("read", "wrong", "expected"),
-    [
-        (cli.count, ["-1", "1.5", "", "many"], "a whole number of 0 or more"),
-        (cli.positive, ["0", "00", "-1", "1.5", ""], "a whole number above 0"),
-        (cli.seconds, ["0", "-1", "nan", "inf", "1s", ""], "a number of seconds above 0"),
-    ],
-)
-def test_invalid_arguments_are_refused(
-    read: Callable[[str], float], wrong: Sequence[str], expected: str
-) -> None:
-    for text in wrong:
-        with pytest.raises(argparse.ArgumentTypeError, match=f"^{text} is not {expected}$"):
-            read(text)
+from modescope.bench.tools.cli import ToolParser, check_folder, command
 
 
 def parser() -> ToolParser:
     made = ToolParser("python -m bench.tool", "What it does.")
-    made.add_argument("--trials", type=cli.count, default=3, help="how many")
+    made.add_argument("--trials", type=int, default=3, help="how many")
     return made
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--trials", "x"], "argument --trials: x is not a whole number of 0 or more"),
+        (["--trials", "x"], "argument --trials: invalid int value: 'x'"),
         (["--trails", "1"], "unrecognized arguments: --trails 1"),
         (["--tri", "1"], "unrecognized arguments: --tri 1"),  # no abbreviations
     ],
@@ -70,13 +38,6 @@ def test_help_shows_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("usage: python -m bench.tool ")
     assert "how many (default: 3)" in out
-
-
-def test_threads_are_at_most_the_cores_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 5})
-    check_threads(2)
-    with pytest.raises(UsageError, match=r"^--threads 3: this process may use only 2 cores$"):
-        check_threads(3)
 
 
 def test_a_results_folder_is_created(tmp_path: Path) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import math
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib.machinery import ModuleSpec
 from itertools import cycle, pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ from modescope.bench.tools.selfcheck.disturbances import DISTURBANCES, Disturban
 from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, quantile
 from modescope.bench.tools.selfcheck.trials import FIXED_ROUNDS, Trial, adaptive, race
 from modescope.bench.tools.testbed import corunners, simulated
-from modescope.bench.tools.testbed.sides import Recipe, Side
+from modescope.bench.tools.testbed.sides import Side
 from modescope.bench.tools.testbed.simulated import SimulatedDevice
 from modescope.bench.tools.testbed.workloads import (
     SPIN_S,
@@ -156,9 +158,24 @@ def test_the_wait_at_the_end_of_a_block_needs_long_turns(
     monkeypatch.setattr(exact, "QUEUE_TURN_S", turn_s)
     monkeypatch.setattr(exact, "benchmark", SimpleNamespace(Timer=Timer))
     monkeypatch.setattr(device, "synchronize", wait)
-    of = Side(Workload(step), device, call_s + wait_s, Recipe("matmul", "cuda", 1))
+    of = Side(Workload(step), call_s + wait_s)
     ratio = exact.ours_over_theirs(of, device, 12, "seed")
     assert (abs(ratio - 1) <= exact.AGREES) is agrees
+
+
+@pytest.mark.parametrize(("theirs_ms", "holds"), [(2.0, True), (2.1, False)])
+def test_device_time_is_held_against_triton(
+    theirs_ms: float, holds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    testing: Any = ModuleType("triton.testing")
+    testing.do_bench = testing.do_bench_cudagraph = lambda *_, return_mode: [theirs_ms] * 3
+    for name, module in (("triton", ModuleType("triton")), ("triton.testing", testing)):
+        module.__spec__ = ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(exact, "SIDE", 2)
+    monkeypatch.setattr(exact, "device_time", lambda *_: Timing((2e-3,)))
+    gpu: Any = SimpleNamespace(type="cuda", torch_device="cpu")
+    assert _holds(exact.triton_bench(Setting(gpu, thorough=False))) == [holds, holds]
 
 
 @pytest.mark.parametrize(("pace", "holds"), [(1.0, True), (1.01, False)])

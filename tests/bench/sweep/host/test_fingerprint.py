@@ -73,7 +73,6 @@ def test_an_edit_of_measuring_code_changes_the_fingerprint(
             "import torch",
             "import torch\n\nREMARK = 1",
         ),
-        ("bench/tools/peers/theirs.py", "import", "REMARK = 1\nimport"),
         ("bench/tools/selfcheck/checks.py", "CHECKS", "REMARK = CHECKS"),
         ("bench/text/tables.py", "UNKNOWN", "REMARK = UNKNOWN"),
         ("bench/timing/timers.py", '"""', '"""A remark. '),
@@ -142,7 +141,7 @@ def test_measuring_code_is_found_by_its_imports() -> None:
         "modescope.bench.case.profiler.events",
         "modescope.bench.devices.devices",
     }
-    tools = ("claims", "peers", "selfcheck", "testbed", "instructions", "pages", "sweep", "config")
+    tools = ("claims", "selfcheck", "testbed", "instructions", "pages", "sweep", "config")
     assert not [name for name in modules if name.split(".")[1:2] and name.split(".")[1] in tools]
 
 
