@@ -66,6 +66,12 @@ FLAGS = {
         "the baseline did not do what its name says, so there is no speedup against it: choose "
         "another baseline.mode or baseline.dtype.",
     ),
+    "other_operators": Flag(
+        Figure.SPEEDUP,
+        "a steady call runs other operators than a call with new arguments (steady_operators), so "
+        "what was timed is not what a program's calls do: look for what the model keeps from call "
+        "to call.",
+    ),
     "no_steady_state": Flag(
         Figure.LATENCY,
         "warm-up ended before times settled: use a longer one (budget=thorough).",

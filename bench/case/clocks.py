@@ -16,7 +16,7 @@ from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.timing import clock_rounds, pace
 from modescope.bench.timing.rounds import Clock
 
-NOTES = ("device_note", "dispatch_note")
+NOTES = ("pipelined_note", "device_note", "dispatch_note")
 """The columns that explain why others are null."""
 
 

@@ -18,7 +18,7 @@ import torch
 
 from modescope.bench.case import routes
 from modescope.bench.case.roofline.traffic import storage_key, tensors
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
@@ -132,7 +132,7 @@ def _detour(compared: routes.RouteComparison, changes: str) -> str:
     )
 
 
-def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operators:
+def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operators:
     """The operators of a call in plain eager, because compiled code shows none.
 
     Uses no_grad instead of inference mode, which does not show the operators within compositions:
@@ -141,13 +141,13 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> _Operato
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
     eager = replace(variant, mode=variant.mode.in_eager(grad))
     step = modes.build(subject, eager, True, device, ONE_CALL).step
-    operators = _Operators()
+    call, operators = ready(step), Operators()
     with operators:
-        step()
+        call()
     return operators
 
 
-class _Operators(OperatorMode):
+class Operators(OperatorMode):
     """Notes all operators, and those that compute a tensor of several elements: they do work."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ def _emptied(subject: Subject, batch_dim: int) -> Subject:
 
     weights = {id(weight): weight for weight in subject.module.parameters()}
     module = copy.deepcopy(subject.module, weights)  # which shares what is in its memo
-    return Subject(module, subject.inputs.map(emptied))
+    return replace(subject, module=module, inputs=subject.inputs.map(emptied))
 
 
 def _has(tensor: torch.Tensor, dimension: int) -> bool:

@@ -11,7 +11,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from modescope.bench.devices.allocators import Allocations, Allocator, storage_bytes
-from modescope.bench.devices.devices import Step
+from modescope.bench.devices.devices import Step, ready
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps.built_step import Built
@@ -47,7 +47,7 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
             saved = saved_activation_bytes(built.live, subject)
             copies = autocast_copy_bytes(built.live, subject.module, variant)
     if resident is not None:
-        resident -= state.copies_bytes()
+        resident -= state.copies_bytes() + _kept_bytes(subject)
     weights, inputs = weights_bytes(subject.module), input_bytes(subject.inputs)
     reasons = (
         allocator.unreadable,
@@ -91,6 +91,12 @@ def input_bytes(inputs: Inputs) -> int | None:
     return _bytes_or_none(inputs.tensors())
 
 
+def _kept_bytes(subject: Subject) -> int:
+    """Bytes of the example's values, kept to put back what forward changes of its arguments."""
+    pairs = zip(subject.inputs.tensors(), subject.given.tensors(), strict=True)
+    return storage_bytes([kept for kept, given in pairs if kept is not given])
+
+
 def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
     """Allocations and releases of a steady call, whose result is dropped.
 
@@ -99,8 +105,9 @@ def steady_call(step: Step, allocator: Allocator) -> Allocations | None:
     """
     gc.collect()
     for _ in range(2):
+        call = ready(step)
         with allocator.watch() as watched:
-            step()
+            call()
     return watched.result
 
 
@@ -120,7 +127,7 @@ def saved_activation_bytes(live: Step, subject: Subject) -> int | None:
         return tensor.detach()  # a saved output would otherwise keep itself alive
 
     try:
-        known = _storages([*_weights(subject.module), *subject.inputs.tensors()])
+        known = _storages(subject.tensors())
         with saved_tensors_hooks(keep, lambda kept: kept):
             live()
     except NotImplementedError:  # from a sparse tensor, which has no storage

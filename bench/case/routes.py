@@ -90,7 +90,7 @@ def compare(real: Sequence[str], empty: Sequence[str]) -> RouteComparison:
         return RouteComparison(Counter(), 0.0, None)
     detours = _known(*("".join(f"{name} " for name in names) for names in (real, empty)))
     if detours is None:
-        return RouteComparison(Counter(), 0.0, _difference(of_real, of_empty))
+        return RouteComparison(Counter(), 0.0, difference(of_real, of_empty))
     errors_us = sum(abs(DETOURS[name].error_us) * times for name, times in detours.items())
     return RouteComparison(detours, errors_us / (OPERATOR_US * len(real)), None)
 
@@ -115,7 +115,8 @@ def _known(real: str, empty: str) -> Counter[str] | None:
     return taken
 
 
-def _difference(real: Counter[str], empty: Counter[str]) -> str:
+def difference(real: Counter[str], empty: Counter[str]) -> str:
+    """The operators that only one of two calls runs, in words about the second."""
     parts = (("without", real - empty), ("with", empty - real))
     return ", ".join(f"{word} {_names(names)}" for word, names in parts if names)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from modescope.bench.case import clocks, paired_timing, passes
+from modescope.bench.case import clocks, paired_timing, passes, steady_work
 from modescope.bench.case.correctness.judging import Judge, judge_of
 from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
@@ -25,7 +25,7 @@ from modescope.bench.records.results import (
     flagged,
     joined,
 )
-from modescope.bench.steps import backends, compiler, modes
+from modescope.bench.steps import arguments, backends, compiler, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
@@ -99,9 +99,14 @@ def _timed(
     phase = phase_of(case.options)
     subject = build(case.model, case.shape).to(device.torch_device)
     subject = phase.prepare(subject, plan.seed)
+    plain = subject.copied()
+    subject = replace(subject, changes=arguments.changed_by_a_call(plain))
+    findings = Findings(changed_arguments=", ".join(subject.changes) or None)
+    work = steady_work.usual(replace(plain, changes=subject.changes), findings)
+    del plain
     check = phase.check(subject, device, plan.seed)
     precision = torch.get_float32_matmul_precision()
-    findings = Findings(matmul_precision=precision, unchecked_outputs=check.unchecked)
+    findings = replace(findings, matmul_precision=precision, unchecked_outputs=check.unchecked)
     findings = joined(findings, calibrate(device))
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
@@ -127,7 +132,10 @@ def _timed(
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
-    replays = [each for each in (candidate, baseline) if each and each.replays_graphs(device)]
+    timed = [each for each in (candidate, baseline) if each]
+    if work:
+        findings = steady_work.compare(work, timed, findings)
+    replays = [each for each in timed if each.replays_graphs(device)]
     if not replays:
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)

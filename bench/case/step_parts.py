@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from statistics import median
 
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Step, ready
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import StepParts
 from modescope.bench.steps.built_step import Built, StepPart
@@ -40,7 +40,7 @@ def read(built: Built, device: Device, budget: Budget, seed: int, latency_s: flo
 
     def in_parts(step: Step, device: Device, calls: int) -> Timing:
         """Times whole steps, and notes the median of each of their parts."""
-        samples = [_step(parts, device) for _ in range(calls)]
+        samples = [_step(step, parts, device) for _ in range(calls)]
         for name in samples[0]:
             rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
         return Timing(tuple(sum(each.values()) for each in samples))
@@ -60,10 +60,11 @@ def read(built: Built, device: Device, budget: Budget, seed: int, latency_s: flo
     )
 
 
-def _step(parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
-    """Runs one step; returns the seconds of each part, which may consist of several pieces."""
+def _step(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
+    """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
     seconds: dict[str, float] = {}
     loss = None
+    ready(step)
     device.synchronize()
     for name, part in parts:
         start = device.clock()

@@ -14,7 +14,15 @@ import torch
 from modescope.bench.devices import nvml
 from modescope.bench.devices.allocators import Allocator
 from modescope.bench.devices.cuda_allocator import CudaAllocator
-from modescope.bench.devices.devices import Activities, Cpu, Hardware, Mark, Step
+from modescope.bench.devices.devices import (
+    Activities,
+    Cpu,
+    Hardware,
+    Mark,
+    Step,
+    prepared_as,
+    ready,
+)
 from modescope.bench.devices.garbage import uncollected
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
@@ -129,14 +137,15 @@ class Cuda:
                 step()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
+        call = ready(step)
         with uncollected(), torch.cuda.graph(graph):
-            output = step()
+            output = call()
 
         def replay() -> object:
             graph.replay()
             return output
 
-        return replay
+        return prepared_as(replay, step)
 
     def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
         """See `torch.cuda.make_graphed_callables`, which warms up by itself."""

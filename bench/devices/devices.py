@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -15,6 +16,39 @@ from modescope.bench.records.environment import DeviceFacts
 
 Step = Callable[[], object]
 Activities = tuple[torch.profiler.ProfilerActivity, ...]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A step that needs a preparation before each call, which no clock may include.
+
+    Calling it does both, so that only what times or watches a call has to take them apart.
+    """
+
+    prepare: Step
+    call: Step  # alone
+
+    def __call__(self) -> object:
+        """Prepares, then calls."""
+        self.prepare()
+        return self.call()
+
+
+def alone(step: Step) -> Step:
+    """The call of `step` without its preparation."""
+    return step.call if isinstance(step, Prepared) else step
+
+
+def ready(step: Step) -> Step:
+    """Prepares `step` now, if it needs that, and returns its call alone, good for one call."""
+    if isinstance(step, Prepared):
+        step.prepare()
+    return alone(step)
+
+
+def prepared_as(step: Step, like: Step) -> Step:
+    """`step` with the preparation of `like`, if that has one."""
+    return Prepared(like.prepare, step) if isinstance(like, Prepared) else step
 
 
 class Mark(Protocol):

@@ -31,6 +31,14 @@ class Checks:
     seen_grad: str | None = nullable("grad state in which the step called the model")
     seen_autocast: str | None = nullable("autocast dtype at that call; none where off")
     seen_weight_dtype: str | None = nullable("dtype of the weights at that call")
+    changed_arguments: str | None = nullable(
+        "places of the arguments that forward changes, such as [0] or ['x']: they are put back "
+        "before every call, outside the clock; null where it changes none"
+    )
+    steady_operators: str | None = nullable(
+        "operators by which a steady call differs from a call of a plain eager copy with new "
+        "arguments; null where it runs the same ones, and where they cannot be listed"
+    )
     checked: str | None = nullable(
         "how results were checked: exact (those of the timed step, against float64), "
         "without_randomness (those of a copy that is built and compiled the same, with its random "
@@ -174,6 +182,7 @@ class Clocks:
         "per round of the clocks: time that one further call adds when calls follow each other "
         "without waiting"
     )
+    pipelined_note: str | None = nullable("why pipelined_rounds_s is null")
     device_rounds_s: tuple[float, ...] | None = nullable(
         "per round of the clocks: device time of one call, launches queued before the device "
         "starts; null on a CPU"

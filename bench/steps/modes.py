@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps import backends
+from modescope.bench.steps import arguments, backends
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.phase_interface import Phase
 from modescope.bench.steps.subject import Inputs, Subject
@@ -63,14 +63,14 @@ def build(
     those of `phase` and start from `start`, or else from the present weights. The caller restores
     what the steps of a capture changed.
     """
-    args, kwargs = subject.inputs.args, subject.inputs.kwargs
     target = backends.of(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
     if graphed:
         _check_graphable(subject.inputs)
-        target = device.graphed(_Around(target, variant, device.type), args)
-    called = phase.forward(lambda: target(*args, **kwargs), subject.inputs)
-    forward = _in_contexts(called, variant, device.type)
+        target = device.graphed(_Around(target, variant, device.type), subject.given.args)
+    call = arguments.call_of(subject, target)
+    called = phase.forward(alone(call), subject.inputs)
+    forward = prepared_as(_in_contexts(called, variant, device.type), call)
     live, step, state = phase.steps(subject.module, forward, variant, device, start)
     return Built(subject, target, live, step, state, graphed)
 

@@ -60,7 +60,8 @@ class Phase:
     ) -> tuple[Step, Step, State]:
         """`Built.live`, `Built.step` and their state, given `forward` in its contexts.
 
-        They start from `start`, or from the module as it is if that is None. The caller restores
-        what the steps of a capture changed.
+        They start from `start`, or from the module as it is if that is None, and need before each
+        call what `forward` needs (`Prepared`). The caller restores what the steps of a capture
+        changed.
         """
         return forward, device.capture(forward) if variant.mode.graph else forward, State()

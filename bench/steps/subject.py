@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -29,6 +30,11 @@ class Inputs:
         """All tensors, those of positional arguments first."""
         return trees.tensors((self.args, self.kwargs, self.targets))
 
+    def leaves(self) -> Iterator[tuple[str, Any]]:
+        """All arguments with their places: `[0]` by position, `['x']` by name."""
+        yield from trees.leaves(self.args)
+        yield from trees.leaves(self.kwargs)
+
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
         """The same arguments, in new containers, with `function` applied to each tensor."""
         return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
@@ -47,6 +53,14 @@ class Subject:
     module: torch.nn.Module
     inputs: Inputs
     random: bool = False  # whether forward is known to draw random numbers
+    changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
+
+    @cached_property
+    def given(self) -> Inputs:
+        """What forward is given in each call: copies of what it changes, for the rest `inputs`."""
+        leaves = dict(self.inputs.leaves())
+        changed = {id(leaves.get(place)) for place in self.changes}
+        return self.inputs.map(lambda each: each.clone() if id(each) in changed else each)
 
     def cast(self, dtype: torch.dtype) -> Subject:
         """A copy whose floating weights, buffers and inputs have `dtype`.
@@ -57,20 +71,29 @@ class Subject:
         def converted(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
-        return Subject(
-            copy.deepcopy(self.module)._apply(converted),
-            self.inputs.map(lambda tensor: converted(tensor.clone())),
-            self.random,
+        return replace(
+            self,
+            module=copy.deepcopy(self.module)._apply(converted),
+            inputs=self.inputs.map(lambda tensor: converted(tensor.clone())),
         )
 
+    def copied(self) -> Subject:
+        """A copy in its own precision."""
+        return replace(self, module=copy.deepcopy(self.module), inputs=self.inputs.map(torch.clone))
+
+    def call(self) -> Any:
+        """Calls the module once, on copies of the inputs; returns what it returns."""
+        own = self.inputs.map(torch.clone)
+        return self.module(*own.args, **own.kwargs)
+
     def tensors(self) -> list[torch.Tensor]:
-        """Parameters, buffers and inputs."""
-        return [*self.module.parameters(), *self.module.buffers(), *self.inputs.tensors()]
+        """Parameters, buffers and inputs, as a call uses them."""
+        return [*self.module.parameters(), *self.module.buffers(), *self.given.tensors()]
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
         inputs = self.inputs.map(lambda tensor: tensor.to(device))
-        return Subject(self.module.to(device), inputs, self.random)
+        return replace(self, module=self.module.to(device), inputs=inputs)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def _failure(subject: Subject, device: Hardware) -> str | None:
     try:
         moved = subject.to(device.torch_device)
         with torch.no_grad(), state_kept(moved.module):
-            moved.module(*moved.inputs.args, **moved.inputs.kwargs)
+            moved.call()
             device.synchronize()  # only then does a GPU tell of an index out of range
     except Exception as error:
         return None if is_out_of_memory(error) else one_line(error, LONGEST_ERROR)

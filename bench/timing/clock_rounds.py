@@ -40,6 +40,8 @@ SHORTEST_S = 1e-6  # no kernel is shorter: limits the calls of a step without wo
 
 FEWER = 4  # a block that overfills the queue is repeated with a quarter of the calls
 
+TOO_NOISY = "the difference between a longer and a shorter block is not above 0"
+
 TOO_SHORT = "its device time is too short for the device's clock"
 
 MOSTLY = 0.5
@@ -90,6 +92,9 @@ def read(
     isolated = columns.get("device_rounds_s") is not None
     return Clocks(
         **columns,
+        pipelined_note=None
+        if columns["pipelined_rounds_s"]
+        else _why_not_pipelined(clocks, played),
         device_note=None if isolated else _why_no_device_time(blocks[0], played),
         device_calls=blocks[0].calls if isolated else None,
         device_calls_wanted=blocks[0].wanted if isolated else None,
@@ -147,6 +152,12 @@ def _why_no_device_time(block: _Block, played: Sequence[Round]) -> str:
     """The reason: `block` is of the case; the device clock, if there is one, is the last."""
     reasons = (each.timings[-1][0].reason for each in played)
     return block.reason or next(filter(None, reasons), TOO_SHORT)
+
+
+def _why_not_pipelined(clocks: Sequence[Clock], played: Sequence[Round]) -> str:
+    place = next(number for number, one in enumerate(clocks) if one.name == "pipelined")
+    reasons = (each.timings[place][0].reason for each in played)
+    return next(filter(None, reasons), TOO_NOISY)
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

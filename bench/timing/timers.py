@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Prepared, Step, alone
 
 Clock = Callable[[], float]
 
@@ -23,6 +23,11 @@ COST_BATCHES = 10
 SYNCHRONISE_CALLS = 101
 SHORT_BLOCKS = 5  # their median withstands an interruption, or a change of pace, of one of them
 TIMER_COSTS_PER_BLOCK = 1e4  # a block this many readings long is measured to 0.01 %
+
+NOT_IN_A_ROW = (
+    "forward changes its arguments, which are put back before each call, so calls cannot follow "
+    "each other directly"
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,16 @@ class Timing:
 def latency(step: Step, device: Device, calls: int) -> Timing:
     """The time that a caller waits for the result of a call. One sample per call."""
     device.synchronize()  # once: every call leaves the queue empty for the next
-    return Timing(_each(_awaited(step, device), device.clock, calls))
+    prepare = _awaited(step.prepare, device) if isinstance(step, Prepared) else None
+    return Timing(_each(_awaited(alone(step), device), device.clock, calls, prepare))
 
 
-def _each(call: Step, clock: Clock, calls: int) -> tuple[float, ...]:
+def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> tuple[float, ...]:
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
+        if prepare is not None:
+            prepare()
         start = clock()
         call()
         keep(clock() - start)
@@ -69,13 +77,16 @@ def _awaited(step: Step, device: Device) -> Step:
 
 def host(step: Step, device: Device, calls: int) -> Timing:
     """The time that the host is busy issuing a call to an empty queue. One sample per call."""
-    clock, synchronize = device.clock, device.synchronize
+    clock, synchronize, call = device.clock, device.synchronize, alone(step)
+    prepare = step.prepare if isinstance(step, Prepared) else None
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
+        if prepare is not None:
+            prepare()
         synchronize()
         start = clock()
-        step()
+        call()
         keep(clock() - start)
     synchronize()
     return Timing(tuple(samples))
@@ -90,6 +101,8 @@ def device_time(step: Step, device: Device, calls: int, host_s: float | None = N
     """
     if not device.queues:
         return Timing((), "this device does not queue work, so it has no time apart from the host")
+    if isinstance(step, Prepared):
+        return Timing((), NOT_IN_A_ROW)
     if host_s is None:
         host_s = statistics.median(host(step, device, HOST_CALLS).samples_s)
     hold_s = HOLD_FACTOR * host_s * calls + HOLD_MARGIN_S
@@ -128,6 +141,8 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
     An interruption of the shorter block can make a slope negative. Such slopes are kept, because
     without them the median of many would be too high.
     """
+    if isinstance(step, Prepared):
+        return Timing((), NOT_IN_A_ROW)
     if not device.queues:
         blocks = min(SHORT_BLOCKS, calls)
         each = calls // blocks

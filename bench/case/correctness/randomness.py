@@ -14,7 +14,7 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps import modes
+from modescope.bench.steps import arguments, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
@@ -128,6 +128,7 @@ def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Fi
     torch.manual_seed(plan.seed)
     subject = build(case.model, case.shape).to(device.torch_device)
     subject = phase.prepare(subject, plan.seed)
+    subject = replace(subject, changes=arguments.changed_by_a_call(subject.copied()))
     off: list[str] = []
     for switch in SWITCHES:
         switch.turn_off(subject.module)

@@ -16,7 +16,7 @@ import torch
 from torch._C._autograd import _enable_record_function
 
 from modescope.bench.case.profiler.steps import STEP
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Step, ready
 from modescope.bench.timing import pace
 
 MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
@@ -72,8 +72,9 @@ def _beside(step: Step, device: Device) -> _Beside:
         return _Beside(pace_s, None)
     with _unrecorded():
         step()
+        call = ready(step)
         start = device.clock()
-        step()
+        call()
         return _Beside(pace_s, device.clock() - start)
 
 
@@ -88,9 +89,11 @@ def _unrecorded() -> Iterator[None]:
 
 
 def _ranged(step: Step, device: Device) -> float:
+    call = ready(step)
+    device.synchronize()
     start = device.clock()
     with torch.profiler.record_function(STEP):
-        step()
+        call()
     device.synchronize()
     return device.clock() - start
 

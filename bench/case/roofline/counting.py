@@ -19,6 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 from modescope.bench.case.roofline.traffic import Traffic
 from modescope.bench.devices.allocators import storage_bytes
+from modescope.bench.devices.devices import ready
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import compiler, trees
@@ -64,16 +65,16 @@ def count(built: Built) -> WorkCounts:
     writes the weights that have gradients and the optimizer's state. What activation checkpointing
     computes again counts again.
     """
-    module, inputs = built.subject.module, built.subject.inputs
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
     try:
         with built.kept():
             changed = built.state.written(built.live)
-        traffic = Traffic([*module.parameters(), *module.buffers(), *inputs.tensors(), *changed])
+        traffic = Traffic([*built.subject.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
+        call = ready(built.live)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
         with built.kept(), _counting_without_compiler(), traffic, unknown, counter:
-            output = built.live()
+            output = call()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
         least_bytes += storage_bytes(changed)
     except Exception as error:

@@ -74,7 +74,7 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     left_out: list[str | None] = []
 
     def forward() -> object:
-        output = double.module(*double.inputs.args, **double.inputs.kwargs)
+        output = double.call()
         left_out.append(unchecked(output))
         return output
 

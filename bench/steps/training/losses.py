@@ -83,9 +83,9 @@ def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     if loss not in LOSSES or not LOSSES[loss].compares:
         return subject
     with torch.no_grad(), state_kept(module):
-        outputs = floating(module(*subject.inputs.args, **subject.inputs.kwargs))
+        outputs = floating(subject.call())
     if not outputs:
         raise UsageError(NO_OUTPUT.format(loss))
     generator = torch.Generator().manual_seed(seed)
     targets = (torch.randn(out.shape, generator=generator).to(out) for out in outputs)
-    return Subject(module, replace(subject.inputs, targets=tuple(targets)))
+    return replace(subject, inputs=replace(subject.inputs, targets=tuple(targets)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
 from modescope.bench.records.cases import Mode, Training, Variant
 from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps.phase_interface import Phase
@@ -71,11 +71,12 @@ class TrainingPhase(Phase):
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, Trainer]:
         """Steps of a trainer."""
-        trained = trainer(module, forward, self.options, variant, device.type, start)
+        trained = trainer(module, alone(forward), self.options, variant, device.type, start)
+        live = prepared_as(trained.step, forward)
         if not self.options.captures_step(variant.mode):
-            return trained.step, trained.step, trained
+            return live, live, trained
         # The loss is detached: its autograd graph would keep nodes of the capture's stream, for
         # which every live step would then wait.
-        replay = device.capture(lambda: trained.step().detach())
+        replay = device.capture(prepared_as(lambda: trained.step().detach(), forward))
         trained.note_capture()
-        return trained.step, replay, trained
+        return live, replay, trained

@@ -1,0 +1,98 @@
+"""Whether a steady call still does the work of a call with new arguments.
+
+A model may remember its last result, or do less with every call: what is timed is then not what a
+program waits for. The reference is the second call of a plain eager copy, with arguments that it
+has not seen, because the first call may make what later ones only read, such as tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+
+from modescope.bench.case import routes
+from modescope.bench.case.dispatch import Operators
+from modescope.bench.case.first_call import Contender
+from modescope.bench.case.profiler.operators import working
+from modescope.bench.devices.devices import ready
+from modescope.bench.records.results import Ended, Findings, flagged
+from modescope.bench.steps import arguments
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.subject import Subject
+
+Computing = Counter[str]
+"""The operators of a call that compute something, by name."""
+
+REMEMBERED = (
+    "called again with the same arguments, the model computes nothing: it returns what it remembers "
+    "of an earlier call, so there is nothing to time; measure the part of it that computes"
+)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The work of a call with new arguments."""
+
+    operators: Computing
+    dtypes: frozenset[torch.dtype]  # of weights and inputs: other kernels may serve other dtypes
+
+
+def usual(plain: Subject, findings: Findings) -> Usual | None:
+    """Calls `plain`, which has been called once, twice more; None where torch lists no operators.
+
+    Raises Ended where a second call with the same arguments computes nothing.
+    """
+    compiled = mode_effect.compiled_so_far()
+    try:
+        called = replace(plain, inputs=plain.inputs.map(torch.clone))
+        new, same = _operators(called), _operators(called)
+    except Exception:  # of any kind: forward may need gradients, or refuse to be observed
+        return None
+    if mode_effect.compiled_so_far() != compiled:  # the model compiles a part of itself
+        return None
+    if new and not same:
+        raise Ended("failed", REMEMBERED, findings)
+    return Usual(new, _dtypes(plain))
+
+
+def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) -> Findings:
+    """`findings`, flagged where a steady call of the first eager contender does other work.
+
+    To be called after timing. Raises Ended where that call computes nothing.
+    """
+    for built in (each.built for each in contenders if _is_plain_eager(each)):
+        if _dtypes(built.subject) != before.dtypes or built.subject.random:
+            continue
+        try:
+            with built.kept():
+                now = _operators(built.subject)
+        except Exception:  # such as a table that was made in inference mode
+            continue
+        if before.operators and not now:
+            raise Ended("failed", REMEMBERED, findings)
+        if now != before.operators:
+            text = routes.difference(before.operators, now)
+            return flagged(replace(findings, steady_operators=text), "other_operators")
+        return findings
+    return findings
+
+
+def _is_plain_eager(contender: Contender) -> bool:
+    mode = contender.facts.mode
+    return not (mode.compiles or mode.graph)
+
+
+def _operators(subject: Subject) -> Computing:
+    """Of a call in plain eager, without gradients, as inference mode hides compositions."""
+    call, seen = ready(arguments.call_of(subject, subject.module)), Operators()
+    with torch.no_grad(), seen:
+        call()
+    names = Counter(name.removesuffix(routes.STRIDED) for name in seen.names)
+    return Counter({name: n for name, n in names.items() if working([name.replace(".", "::", 1)])})
+
+
+def _dtypes(subject: Subject) -> frozenset[torch.dtype]:
+    return frozenset(tensor.dtype for tensor in subject.tensors())

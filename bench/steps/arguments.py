@@ -1,0 +1,165 @@
+"""What forward does to its arguments, and calls that begin with the example's nevertheless.
+
+A program gives its model other arguments in each call, a benchmark always the same example. What
+forward changes in it is put back before every call, or each would begin where the last one ended.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import torch
+
+from modescope.bench.devices.devices import Prepared, Step
+from modescope.bench.records.errors import UsageError
+from modescope.bench.steps import trees
+from modescope.bench.steps.subject import Inputs, Subject
+
+OPAQUE = (
+    "forward changes its argument {place}, a {kind}, which cannot be put back before each call; "
+    "give it tensors, numbers and texts, alone or in lists, tuples, dicts and dataclasses"
+)
+
+RESIZED = (
+    "forward resizes or frees the memory of its argument {place}, which cannot be put back before "
+    "each call; let it make a new tensor instead"
+)
+
+
+class Snapshot:
+    """Arguments as they are before a call."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._leaves = dict(inputs.leaves())
+        values = {place: leaf for place, leaf in self._leaves.items() if _is_plain(leaf)}
+        self._values = {place: tensor.clone() for place, tensor in values.items()}
+        self._bytes = {place: _allocated_bytes(tensor) for place, tensor in values.items()}
+        self._states = {place: _state(leaf) for place, leaf in self._leaves.items()}
+
+    def changed(self, called: Inputs) -> tuple[str, ...]:
+        """The places that differ in `called`, which were `fresh` arguments before the call.
+
+        Values are compared bit by bit, because what NumPy, `.data` or a foreign kernel writes does
+        not count in a tensor's version. Raises UsageError for what cannot be put back.
+        """
+        for place, leaf in self._leaves.items():
+            if place in self._bytes and _allocated_bytes(leaf) != self._bytes[place]:
+                raise UsageError(RESIZED.format(place=place))
+            if _state(leaf) != self._states[place]:
+                raise UsageError(OPAQUE.format(place=place, kind=type(leaf).__qualname__))
+        after = dict(called.leaves())
+        changed = [place for place in self._leaves if self._differs(place, after)]
+        added = [place for place in after if place not in self._leaves]
+        moved = [] if changed or added else _out_of_order([*self._leaves], [*after])
+        return (*changed, *added, *moved)
+
+    def _differs(self, place: str, after: dict[str, Any]) -> bool:
+        """Whether the values, or the object at this place, are others now."""
+        before = self._leaves[place]
+        if place not in after:
+            return True
+        if place in self._values and not _same_bits(self._values[place], before):
+            return True
+        now = after[place]
+        if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
+            return _properties(before) != _properties(now)
+        return now is not before and not (type(now) is type(before) and now == before)
+
+
+def fresh(inputs: Inputs) -> Inputs:
+    """The same memory in new tensors without a history, in new containers.
+
+    Compiled code and captured graphs find it at the same addresses.
+    """
+
+    def alias(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().requires_grad_(tensor.requires_grad)
+
+    return Inputs(*trees.mapped(alias, (inputs.args, inputs.kwargs)))
+
+
+def changed_by_a_call(subject: Subject) -> tuple[str, ...]:
+    """The places of the arguments that a call of the module as it is changes, with gradients on.
+
+    The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
+    """
+    own = subject.inputs.map(torch.clone)
+    before, called = Snapshot(own), fresh(own)
+    subject.module(*called.args, **called.kwargs)
+    return before.changed(called)
+
+
+def call_of(subject: Subject, target: torch.nn.Module) -> Step:
+    """A call of `target`, which stands for the module, with the subject's arguments.
+
+    `Prepared` where forward changes them. Without that the call costs nothing more.
+    """
+    args, kwargs = subject.inputs.args, subject.inputs.kwargs
+    if not subject.changes:
+        return lambda: target(*args, **kwargs)
+    renewal = _Renewal(subject)
+    return Prepared(renewal, lambda: target(*renewal.called.args, **renewal.called.kwargs))
+
+
+class _Renewal:
+    """Puts the example's values back into what forward is given, and gives it new tensors."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._given = subject.given
+        pairs = zip(subject.inputs.tensors(), self._given.tensors(), strict=True)
+        self._values = [(given, value) for value, given in pairs if given is not value]
+        self.called = fresh(self._given)
+
+    def __call__(self) -> None:
+        with torch.no_grad():
+            for given, value in self._values:
+                given.copy_(value)
+        self.called = fresh(self._given)
+
+
+def _out_of_order(before: list[str], after: list[str]) -> list[str]:
+    return [place for place, now in zip(before, after, strict=True) if place != now]
+
+
+def _is_plain(leaf: object) -> bool:
+    """Whether it is a tensor whose bytes can be compared: not sparse, quantised or nested."""
+    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    assert isinstance(leaf, torch.Tensor)
+    return leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_nested)
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.equal(_bits(one), _bits(other))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    return plain.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _allocated_bytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes()
+
+
+def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a call may change of a tensor beside its values."""
+    has_history = tensor.grad_fn is not None
+    shared = (type(tensor), tensor.dtype, tensor.shape, tensor.requires_grad, has_history)
+    if not _is_plain(tensor):
+        return shared
+    return (*shared, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata)
+
+
+def _state(leaf: object) -> bytes | None:
+    """The content of an object that is no tensor; None where it cannot be read.
+
+    A generator gives other random numbers in each call, as it should.
+    """
+    if isinstance(leaf, (torch.Tensor, torch.Generator, *trees.PLAIN)):
+        return None
+    try:
+        return pickle.dumps(leaf)
+    except Exception:  # of any kind, from the object's own methods
+        return None
