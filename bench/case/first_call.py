@@ -92,6 +92,7 @@ def enter(
         cold=plan.compile_cache == "cold",
         symbolic_sizes=generated.symbolic_sizes if generated else None,
         observed=mode_effect.observe(built, device),
+        own_dtypes=subject.own_dtypes,
         breaks=_known(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
     code_columns = generated.columns if generated else GeneratedCode()

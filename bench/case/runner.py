@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +18,8 @@ from modescope.bench.case.first_call import Contender, enter
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import (
     CACHE_FILLED,
@@ -25,11 +29,18 @@ from modescope.bench.records.results import (
     flagged,
     joined,
 )
-from modescope.bench.steps import arguments, backends, compiler, modes
-from modescope.bench.steps.building import build
+from modescope.bench.steps import arguments, backends, compiler, modes, plain_call
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
+
+NEEDS_GRADIENTS = (
+    "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"
+)
+
+BASELINE_FAILS = (
+    "the baseline {} fails, not the mode: {{}}; baseline.mode=none measures without a baseline"
+)
 
 
 def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -> Result:
@@ -84,6 +95,26 @@ def settle(case: Case, plan: Plan) -> None:
     phase_of(case.options).apply_settings()
 
 
+@contextmanager
+def _blaming(text: str, case: Case, findings: Findings) -> Iterator[None]:
+    """Ends the case with `text`, which says what failed, where it is not the case's mode."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
+            raise
+        traceback.print_exc()
+        reason = _compilers_reason(error, case) or one_line(error)
+        raise Ended("failed", text.format(reason), findings) from error
+
+
+def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
+    """Why plain eager fails too without the gradients that `variant` does not record."""
+    grad = modes.GRAD[variant.mode.grad]
+    failure = plain_call.objection(subject, grad()) if grad else None
+    return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
+
+
 def _settle_compiler(case: Case) -> None:
     """The same for the compiler, which the model may have imported when it was built and called."""
     if case.compiles or compiler.is_imported():
@@ -97,14 +128,15 @@ def _timed(
     """The candidate after checks of correctness and effect, with everything that is timed."""
     progress("reference")
     phase = phase_of(case.options)
-    subject = build(case.model, case.shape).to(device.torch_device)
-    subject = phase.prepare(subject, plan.seed)
-    plain = subject.copied()
-    subject = replace(subject, changes=arguments.changed_by_a_call(plain))
-    findings = Findings(changed_arguments=", ".join(subject.changes) or None)
-    work = steady_work.usual(replace(plain, changes=subject.changes), findings)
-    del plain
-    check = phase.check(subject, device, plan.seed)
+    subject = plain_call.built(case, device)
+    with _blaming("the model fails in plain eager, before any mode is tried: {}", case, Findings()):
+        subject = phase.prepare(subject, plan.seed)
+        plain = subject.cast(None)
+        subject = replace(subject, changes=arguments.changed_by_a_call(plain))
+        findings = Findings(changed_arguments=", ".join(subject.changes) or None)
+        work = steady_work.usual(replace(plain, changes=subject.changes), findings)
+        del plain
+        check = phase.check(subject, device, plan.seed)
     precision = torch.get_float32_matmul_precision()
     findings = replace(findings, matmul_precision=precision, unchecked_outputs=check.unchecked)
     findings = joined(findings, calibrate(device))
@@ -113,10 +145,16 @@ def _timed(
 
     _settle_compiler(case)
     progress("first call")
-    subject = replace(subject, random=check.random)
-    judge = judge_of(check, subject, case, plan, device)
-    findings = judge.columns(findings)
-    candidate = enter(subject, case.variant, case, device, plan)
+    seen = check.seen
+    subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
+    try:
+        judge = judge_of(check, subject, case, plan, device)
+        findings = judge.columns(findings)
+        candidate = enter(subject, case.variant, case, device, plan)
+    except Exception as error:
+        if is_out_of_memory(error) or (reason := _needs_gradients(subject, case.variant)) is None:
+            raise
+        raise Ended("failed", reason, findings) from error
     findings = _describe(candidate, findings)
     if plan.fills_cache and findings.compiler_cache_misses:
         raise Ended(CACHE_FILLED, "the compiler's cache lacked its code", findings)
@@ -187,7 +225,8 @@ def _baseline(
     variant = case.baseline
     if variant is None:
         return None, findings
-    baseline = enter(subject, variant, case, device, plan)
+    with _blaming(BASELINE_FAILS.format(variant.mode.name), case, findings):
+        baseline = enter(subject, variant, case, device, plan)
     if not variant.mode.compiles:
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)
     elif baseline.facts.compiled.graphs == 0:

@@ -18,8 +18,7 @@ from modescope.bench.case.runner import settle
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress
-from modescope.bench.steps import compiler, modes
-from modescope.bench.steps.building import build
+from modescope.bench.steps import compiler, modes, plain_call
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.table import phase_of
 
@@ -38,7 +37,7 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
     settle(case, plan)
     compiler.import_it()
     device, phase = find(case.device), phase_of(case.options)
-    subject = phase.prepare(build(case.model, case.shape).to(device.torch_device), plan.seed)
+    subject = phase.prepare(plain_call.built(case, device), plan.seed)
     own = phase.own(subject.cast(modes.weight_dtype(case.variant)))
     before = mode_effect.compiled_so_far()
     with _lowering_alone() as fixed:

@@ -40,18 +40,30 @@ class Checks:
         "arguments; null where it runs the same ones, and where they cannot be listed"
     )
     checked: str | None = nullable(
-        "how results were checked: exact (those of the timed step, against float64), "
-        "without_randomness (those of a copy that is built and compiled the same, with its random "
-        "numbers switched off, against float64), or not; null where the case ended before"
+        "how results were checked: exact (those of the timed step), without_randomness (those of a "
+        "copy that is built and compiled the same, with its random numbers switched off), or not; "
+        "null where the case ended before"
     )
     checked_note: str | None = nullable(
-        "how the randomness was switched off, why results could not be checked, or what "
-        "error_limit rests on"
+        "how the randomness was switched off, why results could not be checked, what error_limit "
+        "rests on, or what the inputs of the check cannot show"
+    )
+    checked_inputs: str | None = nullable(
+        "on which inputs results were checked, the first of these that plain eager takes: fresh "
+        "(like the example, all redrawn), floats (only tensors of finite floats that are not all "
+        "whole numbers are redrawn), rebuilt (the model's function called with other seeds), or "
+        "example (alone, with one floating argument scaled if eager takes that); null where "
+        "results are not compared with a reference"
+    )
+    checked_against: str | None = nullable(
+        "what results were compared with, the first of these that computes what plain eager does: "
+        "float64 (a copy of the model), fp32 (plain eager in it), or own (plain eager in the "
+        "dtypes of the model); null where checked_inputs is"
     )
     error: float | None = nullable(
-        "relative RMS error against float64 of what `checked` names: the worst output over two "
-        "fresh inputs (what a call writes into buffers counts as an output), or the worst loss, "
-        "gradient or update over three steps of training"
+        "relative RMS error against `checked_against` of what `checked` names, of finite values; "
+        "the worst output over two inputs (what a call writes into buffers counts as an output), "
+        "or the worst loss, gradient or update over three steps of training"
     )
     error_place: str | None = nullable(
         "where that error is: an output, a buffer that forward writes, a loss, or the gradient or "
@@ -63,7 +75,9 @@ class Checks:
         "outputs; null where there is none, and in training, where losses and gradients are "
         "compared"
     )
-    eager_error: float | None = nullable("the same error of plain eager at this dtype")
+    eager_error: float | None = nullable(
+        "the same error of plain eager at this dtype; null where checked_against is not float64"
+    )
     baseline_error: float | None = nullable("the same error of the timed baseline")
     baseline_error_limit: float | None = nullable(
         "largest error accepted for the baseline unless max_error is larger"

@@ -16,6 +16,29 @@ from modescope.bench.steps.subject import Subject
 
 EAGER_FACTOR = 3.0
 
+FLOAT64 = "float64"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What calls in plain eager showed of a model, and what its results are compared with."""
+
+    checked_inputs: str = "fresh"  # column
+    note: str | None = None  # on those inputs
+    checked_against: str = FLOAT64  # column
+    narrowest: str = "fp32"  # precision of the reference
+    random: bool = False  # forward draws random numbers, so that results differ from call to call
+    depends: bool = False  # results depend on earlier calls
+
+    def tolerance(self, variant: Variant) -> float:
+        """Of the precision of `variant`, or of the reference if that is narrower."""
+        return max(TOLERANCE[variant.dtype], TOLERANCE[self.narrowest])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the reference is far more precise than any variant."""
+        return self.checked_against == FLOAT64
+
 
 @dataclass(frozen=True)
 class Deviation:
@@ -93,10 +116,10 @@ class StateCheck:
 
 
 class Check(Protocol):
-    """Fresh inputs, and the results of a float64 reference for them."""
+    """Inputs, and the results of a reference for them."""
 
     unfit: str | None  # why nothing can be compared with the reference; None where it can
-    random: bool  # whether forward draws random numbers, so that results differ from call to call
+    seen: Seen
     unchecked: str | None = None  # outputs that are not compared, where any are
 
     @abstractmethod

@@ -47,6 +47,17 @@ def double(tensor: torch.Tensor) -> torch.Tensor:
     return real.detach().to(torch.float64, copy=True)
 
 
+def difference(result: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """`result` less `reference`: 0 where both are infinite or no numbers alike."""
+    same = (result == reference) | (result.isnan() & reference.isnan())
+    return (result - reference).masked_fill(same, 0)
+
+
+def finite(reference: torch.Tensor) -> torch.Tensor:
+    """With 0 in place of all that is not a finite number: what errors are relative to."""
+    return reference.nan_to_num(0, 0, 0)
+
+
 def _compared(outputs: object) -> Outputs:
     leaves = trees.leaves(outputs)
     tensors = {place: leaf for place, leaf in leaves if isinstance(leaf, torch.Tensor)}

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from modescope.bench.steps import trees
 
@@ -54,6 +55,8 @@ class Subject:
     inputs: Inputs
     random: bool = False  # whether forward is known to draw random numbers
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
+    own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
+    rebuild: Callable[[int], Inputs] | None = None  # the arguments that its builder makes of a seed
 
     @cached_property
     def given(self) -> Inputs:
@@ -62,24 +65,23 @@ class Subject:
         changed = {id(leaves.get(place)) for place in self.changes}
         return self.inputs.map(lambda each: each.clone() if id(each) in changed else each)
 
-    def cast(self, dtype: torch.dtype) -> Subject:
-        """A copy whose floating weights, buffers and inputs have `dtype`.
+    def cast(self, dtype: torch.dtype | None) -> Subject:
+        """A copy whose floating weights, buffers and inputs have `dtype`; None: their own.
 
-        Not `Module.to(dtype)`: that would take the imaginary part from complex weights.
+        With `own_dtypes` fp32 stands for them. Not `Module.to(dtype)`: that would take the
+        imaginary part from complex weights.
         """
+        if self.own_dtypes and dtype is torch.float32:
+            dtype = None
 
         def converted(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(dtype) if tensor.is_floating_point() else tensor
+            return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
         return replace(
             self,
             module=copy.deepcopy(self.module)._apply(converted),
             inputs=self.inputs.map(lambda tensor: converted(tensor.clone())),
         )
-
-    def copied(self) -> Subject:
-        """A copy in its own precision."""
-        return replace(self, module=copy.deepcopy(self.module), inputs=self.inputs.map(torch.clone))
 
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs; returns what it returns."""
@@ -118,18 +120,30 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def _copied(buffer: torch.Tensor | None) -> torch.Tensor | None:
-    return None if buffer is None else buffer.clone()
+    return None if buffer is None or is_lazy(buffer) else buffer.clone()
 
 
-def redraw(inputs: Inputs, seed: int) -> Inputs:
+def is_plain_float(tensor: torch.Tensor) -> bool:
+    """Whether it holds finite numbers that are not all whole, as masks and lengths are."""
+    if not tensor.is_floating_point():
+        return False
+    return bool(tensor.isfinite().all()) and not torch.equal(tensor, tensor.round())
+
+
+def redraw(
+    inputs: Inputs, seed: int, redrawn: Callable[[torch.Tensor], bool] = lambda tensor: True
+) -> Inputs:
     """Fresh inputs like the given ones: floats are redrawn, integers and booleans permuted.
 
+    Only the tensors that are to be `redrawn`; the others are copied.
     Floats keep mean, spread and range of the example, so that a model that needs, say, positive
     values still gets them; a constant keeps its sign. Infinite values stay (attention masks).
     """
     generator = torch.Generator().manual_seed(seed)
 
     def fresh(tensor: torch.Tensor) -> torch.Tensor:
+        if not redrawn(tensor):
+            return tensor.clone()
         if not tensor.is_floating_point():
             order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
             return tensor.flatten()[order].view(tensor.shape)

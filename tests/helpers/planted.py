@@ -192,7 +192,7 @@ def verdict(
     subject = phase.prepare(build(case.model, case.shape), seed)
     check = phase.check(subject, device, seed)
     assert check.unfit is None
-    subject = replace(subject, random=check.random)
+    subject = replace(subject, random=check.seen.random)
     judge = judging.judge_of(check, subject, case, plan, device)
     own = subject.cast(torch.float32)
     built = modes.build(

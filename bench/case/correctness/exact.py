@@ -1,4 +1,4 @@
-"""Judges the results of a deterministic model: compares them with float64."""
+"""Judges the results of a deterministic model: compares them with those of a reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.records.tolerances import EAGER_LIMIT, TOLERANCE, eager_is_sane
+from modescope.bench.records.tolerances import EAGER_LIMIT, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, RoundingCheck, Scale
@@ -36,14 +36,14 @@ class Standard:
     """What results are held against."""
 
     check: Check
-    eager: Deviation  # the errors of plain eager
+    eager: Deviation | None  # the errors of plain eager; None where that is the reference
     limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
     rounding: Limit | None = None  # the most that rounding can do; None where not examined
 
 
 @dataclass
 class ExactJudge:
-    """Holds a case and its baseline against the float64 reference of `check`.
+    """Holds a case and its baseline against the reference of `check`.
 
     `standard` is replaced by one that knows the effects of rounding as soon as an error is in
     doubt, because perturbed runs of the reference take long.
@@ -57,10 +57,16 @@ class ExactJudge:
     last_check = None
 
     def columns(self, findings: Findings) -> Findings:
-        """The error of eager, and the limit."""
-        eager, limit = self.standard.eager, self.standard.limit
-        found = replace(findings, eager_error=eager.error, error_limit=limit.error)
-        return replace(found, eager_scale_error=eager.scale) if eager.scales else found
+        """What results are compared with, the error of eager, and the limit."""
+        eager, seen = self.standard.eager, self.standard.check.seen
+        return replace(
+            findings,
+            checked_inputs=seen.checked_inputs,
+            checked_against=seen.checked_against,
+            error_limit=self.standard.limit.error,
+            eager_error=eager.error if eager else None,
+            eager_scale_error=eager.scale if eager and eager.scales else None,
+        )
 
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Checks the case's step; of several checks the larger error counts.
@@ -69,7 +75,8 @@ class ExactJudge:
         """
         variant = self.case.variant
         found = self.standard.check.examine(built, variant)
-        if not self._accepted(found) and self.standard.rounding is None:
+        known = self.standard.rounding or self.standard.eager is None
+        if not (self._accepted(found) or known):
             self.standard = with_rounding(self.standard, self.case, self.device)
             if self.standard.rounding:  # which may have examined other batches
                 findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
@@ -79,8 +86,9 @@ class ExactJudge:
             return self._in_doubt(found, findings)
         state = self.standard.check.examine_state(built)
         by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
-        rests_on = messages.BY_ROUNDING if by_rounding else None
-        findings = replace(findings, checked="exact", checked_note=rests_on, **state.columns)
+        notes = (messages.BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
+        note = "; ".join(filter(None, notes)) or None
+        findings = replace(findings, checked="exact", checked_note=note, **state.columns)
         if state.reason:
             raise Ended("wrong_result", state.reason, findings)
         return findings
@@ -94,10 +102,11 @@ class ExactJudge:
             if limit.accepts(found):
                 note = messages.chaotic(limit, dtype)
                 return replace(findings, checked="not", checked_note=note)
-        reason = messages.unjudged(standard.eager, dtype)
-        if limit != NOTHING:
-            by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
-            reason = messages.wrong(found, standard.eager, by_user, dtype)
+        if standard.eager and limit == NOTHING:
+            raise Ended("wrong_result", messages.unjudged(standard.eager, dtype), findings)
+        by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
+        against = standard.check.seen.checked_against
+        reason = messages.wrong(found, against, standard.eager, by_user, dtype)
         raise Ended("wrong_result", reason, findings)
 
     def baseline_is_right(
@@ -106,7 +115,7 @@ class ExactJudge:
         """Whether the results of the baseline are right, and the columns that say so."""
         check = self.standard.check
         found = check.examine(built, variant)
-        limit = Limit(EAGER_LIMIT * TOLERANCE[variant.dtype])
+        limit = Limit(EAGER_LIMIT * check.seen.tolerance(variant))
         in_doubt = not (self._by_user(found) or limit.accepts(found))
         if in_doubt and (seen := _rounding(check, variant)):
             found = seen.check.examine(built, variant)
@@ -133,8 +142,12 @@ class ExactJudge:
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
-    """Judges by what plain eager gets with the case's dtype and autocast."""
+    """Judges by what plain eager gets with the case's dtype and autocast, or is the reference."""
     variant = case.variant
+    if not check.seen.is_exact:
+        tolerance = check.seen.tolerance(variant)
+        standard = Standard(check, None, Limit(tolerance, tolerance))
+        return ExactJudge(standard, case, plan, device)
     eager = check.examine(plain_eager(subject, case, device), variant)
     standard = Standard(check, eager, check.limit(eager, variant))
     if not eager_is_sane(eager.error, variant.dtype):
@@ -147,8 +160,8 @@ def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
 
     Where they are not known, only sane errors of eager give a limit.
     """
-    variant = case.variant
-    seen = _rounding(standard.check, variant)
+    variant, seen = case.variant, _rounding(standard.check, case.variant)
+    assert standard.eager is not None
     if seen is None:
         sane = eager_is_sane(standard.eager.error, variant.dtype)
         return standard if sane else replace(standard, limit=NOTHING)
@@ -174,8 +187,12 @@ def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
 
 
 def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
-    """A copy of `subject` in eager, with the case's dtype and autocast."""
-    variant = replace(case.variant, mode=case.variant.mode.in_eager())
+    """A copy of `subject` in eager, with the case's dtype and autocast.
+
+    Not in inference mode: tables that the process keeps would be of no use to other modes.
+    """
+    grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
+    variant = replace(case.variant, mode=case.variant.mode.in_eager(grad))
     phase = phase_of(case.options)
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)

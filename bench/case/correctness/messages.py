@@ -20,6 +20,11 @@ NO_SWITCH = (
     "parts switches them off"
 )
 
+DEPENDS = "its result depends on earlier calls"
+
+REFERENCE = {"float64": "float64", "fp32": "eager in fp32", "own": "plain eager"}
+"""What results are compared with, by the column `checked_against`."""
+
 FROZEN = 1e-6
 """Of eager's variance: results that differ less from call to call are the same."""
 
@@ -56,34 +61,41 @@ def chaotic(limit: Limit, dtype: str) -> str:
     )
 
 
-def wrong(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
+def wrong(found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str) -> str:
     """An error is beyond its limit; which, where, and how it compares with eager's."""
     if found.error <= limit.error:
-        return _wrong_scale(found, eager, limit, dtype)
-    error, usual = found.error, eager.error
-    at = f" in {found.place}" if found.place else ""
-    times = f"{error / usual:.2g} times eager's {usual:.2g}" if usual else "eager has 0"
-    beyond = times if math.isfinite(error) else f"eager has {usual:.2g}"
+        return _wrong_scale(found, against, eager, limit, dtype)
+    error, at = found.error, f" in {found.place}" if found.place else ""
+    usual = eager and (f", {_times(error, eager.error)} at {dtype}")
     return (
-        f"relative error {error:.2g} against float64{at}, {beyond} at {dtype}; accepted is "
+        f"relative error {error:.2g} against {REFERENCE[against]}{at}{usual or ''}; accepted is "
         f"{limit.error:.2g}; check whether seed=1 and another dtype or mode show it too"
         f"{_accept(error)} ({GUIDE})"
     )
 
 
-def _wrong_scale(found: Deviation, eager: Deviation, limit: Limit, dtype: str) -> str:
+def _times(error: float, usual: float) -> str:
+    if math.isfinite(error) and usual:
+        return f"{error / usual:.2g} times eager's {usual:.2g}"
+    return f"eager has {usual:.2g}"
+
+
+def _wrong_scale(
+    found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str
+) -> str:
     seen = limit.worst_scale(found)
+    usual = f", eager's by {eager.scale:.2g} at {dtype}" if eager else ""
     return (
-        f"the scale of the {seen.place} is off by {seen.value:.2g} of it against float64, eager's "
-        f"by {eager.scale:.2g} at {dtype}; accepted is {seen.limit:.2g}; check whether seed=1 and "
+        f"the scale of the {seen.place} is off by {seen.value:.2g} of it against "
+        f"{REFERENCE[against]}{usual}; accepted is {seen.limit:.2g}; check whether seed=1 and "
         "another dtype or mode show it too, or accept errors of any kind with "
         f"max_error={_rounded_up(found.error):.2g} ({GUIDE})"
     )
 
 
 def _accept(error: float) -> str:
-    """How to accept `error`, as a clause; empty where the error is not finite."""
-    if not math.isfinite(error):
+    """How to accept `error`, as a clause; empty for another result altogether."""
+    if not error < 1:
         return ""
     return f", or accept the error with max_error={_rounded_up(error):.2g}"
 

@@ -14,8 +14,7 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps import arguments, modes
-from modescope.bench.steps.building import build
+from modescope.bench.steps import arguments, modes, plain_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
 from modescope.bench.steps.correctness import draws
@@ -49,7 +48,7 @@ class RandomJudge:
     """Holds the randomness of the timed step against eager's."""
 
     check: Check
-    kept: Subject  # in fp32 on the host, to leave the GPU's memory alone
+    kept: Subject  # on the host, to leave the GPU's memory alone
     eager: draws.Draws
     case: Case
     plan: Plan
@@ -104,7 +103,7 @@ class RandomJudge:
         return ROUNDING_SHIFT * seen.shift if seen.p_value <= DOUBT else 0.0
 
     def _subject(self) -> Subject:
-        return self.kept.cast(torch.float32).to(self.device.torch_device)
+        return self.kept.cast(None).to(self.device.torch_device)
 
 
 def without_randomness(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
@@ -126,18 +125,20 @@ def without_randomness(case: Case, plan: Plan, device: Hardware, findings: Findi
 def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
-    subject = build(case.model, case.shape).to(device.torch_device)
-    subject = phase.prepare(subject, plan.seed)
-    subject = replace(subject, changes=arguments.changed_by_a_call(subject.copied()))
+    subject = phase.prepare(plain_call.built(case, device), plan.seed)
+    subject = replace(subject, changes=arguments.changed_by_a_call(subject.cast(None)))
     off: list[str] = []
     for switch in SWITCHES:
         switch.turn_off(subject.module)
         off.append(switch.name)
         check = phase.check(subject, device, plan.seed)
-        if not (check.random or check.unfit):
+        if not (check.seen.random or check.unfit):
             break
     else:
         return replace(findings, checked="not", checked_note=messages.NO_SWITCH)
+    if check.seen.depends:
+        return replace(findings, checked="not", checked_note=messages.DEPENDS)
+    subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
     judge = exact.judge(check, subject, case, plan, device)
     findings = judge.judge(_built(subject, case, device), judge.columns(findings))
     if findings.checked == "not":
@@ -163,7 +164,7 @@ def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardwa
     """Judges by the spread of plain eager's results with the case's dtype and autocast."""
     plain = exact.plain_eager(subject, case, device)
     usual = draws.take(check, plain, CALLS, plan.seed + 1)
-    kept = subject.cast(torch.float32).to(torch.device("cpu"))
+    kept = subject.cast(None).to(torch.device("cpu"))
     return RandomJudge(check, kept, usual, case, plan, device)
 
 

@@ -1,28 +1,30 @@
-"""The check of outputs and written buffers against float64, and how much error is accepted."""
+"""The check of outputs and written buffers, and how much error is accepted."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Step
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Variant
+from modescope.bench.records.results import Ended
+from modescope.bench.steps import plain_call
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
+from modescope.bench.steps.check import Check, Deviation, Limit, Seen, accepted_error, worst
 from modescope.bench.steps.correctness import written_buffers
 from modescope.bench.steps.correctness.written_buffers import Writes
-from modescope.bench.steps.outputs import Outputs, comparable, unchecked
-from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
+from modescope.bench.steps.outputs import Outputs, comparable, difference, finite, unchecked
+from modescope.bench.steps.plain_call import Calls
+from modescope.bench.steps.subject import Inputs, Subject, state_kept
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
-
-REPEATABLE = 1e-9
-"""Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
 
 NO_TENSORS = "forward returned no tensor that could be checked"
 
@@ -33,6 +35,7 @@ class Results:
 
     outputs: Outputs
     writes: Writes
+    unchecked: str | None  # what else there was
 
     def errors(self, references: Results) -> dict[str | None, float]:
         """Of each output, and of each buffer that either of both wrote."""
@@ -44,14 +47,14 @@ class Results:
 
 @dataclass(frozen=True)
 class OutputCheck(Check):
-    """Fresh inputs and what belongs to them in float64: outputs, and what is written to buffers."""
+    """Inputs, and what belongs to them: outputs, and what is written to buffers."""
 
     inputs: tuple[Inputs, ...]
     references: tuple[Results, ...]
     seed: int
     unfit: str | None
-    random: bool
-    unchecked: str | None = None
+    seen: Seen
+    unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         """As `Check.examine`."""
@@ -67,37 +70,60 @@ class OutputCheck(Check):
         return Limit(accepted_error(eager.error, variant.dtype))
 
 
-def prepare(subject: Subject, seed: int) -> OutputCheck:
-    """Runs a float64 copy of `subject` on fresh inputs."""
-    inputs = tuple(redraw(subject.inputs, seed + 1 + i) for i in range(FRESH_INPUTS))
-    double = subject.cast(torch.float64)
-    left_out: list[str | None] = []
+@dataclass(frozen=True)
+class Forward:
+    """A recipe for calls of a model under a state of gradients."""
 
-    def forward() -> object:
-        output = double.call()
-        left_out.append(unchecked(output))
-        return output
+    subject: Subject
+    grad: Callable[[], AbstractContextManager[Any]]
+    jumps = False
 
-    with default_dtype(torch.float64), torch.no_grad():
-        references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
-        again = _run(double, forward, inputs[0], seed + 1)
-    unfit = None if references[0].outputs else NO_TENSORS
-    random = worst(again.errors(references[0]).items()).error > REPEATABLE
-    return OutputCheck(inputs, references, seed, unfit, random, left_out[0])
+    def copy(self, dtype: torch.dtype | None) -> Calls[list[Results]]:
+        """As `Recipe.copy`."""
+        own = self.subject.cast(dtype)
+
+        def forward() -> object:
+            with self.grad():
+                return own.call()
+
+        return Calls(own.module, lambda inputs, seed: _runs(own, forward, inputs, seed))
+
+    def error(self, results: list[Results], references: list[Results]) -> float:
+        """As `Recipe.error`."""
+        pairs = zip(results, references, strict=True)
+        return worst(item for one, other in pairs for item in one.errors(other).items()).error
+
+    def finite(self, results: list[Results]) -> bool:
+        """As `Recipe.finite`."""
+        tensors = (tensor for each in results for tensor in each.outputs.values())
+        return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+
+def prepare(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+    """Finds inputs of the model and a reference, under gradients only where forward needs them."""
+    try:
+        found = plain_call.examine(Forward(subject, torch.no_grad), device, seed, FRESH_INPUTS)
+    except Exception as error:
+        if isinstance(error, Ended) or is_out_of_memory(error):
+            raise
+        found = plain_call.examine(Forward(subject, torch.enable_grad), device, seed, FRESH_INPUTS)
+    first = found.references[0]
+    unfit = None if first.outputs else NO_TENSORS
+    return OutputCheck(
+        found.inputs, tuple(found.references), seed, unfit, found.seen, first.unchecked
+    )
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
-    """Worst relative error of `step`, which reads `subject`, over all results and fresh inputs.
+    """Worst relative error of `step`, which reads `subject`, over all results and inputs.
 
     Buffers and inputs are restored on return.
     """
     own = subject.inputs.map(torch.clone)
-    deviations = [
-        worst(_run(subject, step, fresh, check.seed).errors(reference).items())
-        for fresh, reference in zip(check.inputs, check.references, strict=True)
-    ]
+    runs = _runs(subject, step, check.inputs, check.seed)
     subject.inputs.assign(own)
-    return worst((each.place, each.error) for each in deviations)
+    pairs = zip(runs, check.references, strict=True)
+    return worst(item for one, other in pairs for item in one.errors(other).items())
 
 
 def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
@@ -115,26 +141,19 @@ def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
 def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
     if output.numel() == 0:
         return 0.0
-    difference = float((output - reference).square().mean().sqrt())
-    size = float(reference.square().mean().sqrt())
-    return difference / size if size > 0 else difference
+    wrong = float(difference(output, reference).square().mean().sqrt())
+    size = float(finite(reference).square().mean().sqrt())
+    return wrong / size if size > 0 else wrong
 
 
-def _run(subject: Subject, step: Step, fresh: Inputs, seed: int) -> Results:
+def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
     """Results of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
-    subject.inputs.assign(fresh)
-    torch.manual_seed(seed)
-    with state_kept(subject.module) as before:
-        outputs = comparable(step())
-        return Results(outputs, written_buffers.written(subject.module, before))
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Sets torch's default dtype, so that constants made in forward have the reference's too."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+    runs = []
+    for each in inputs:
+        subject.inputs.assign(each)
+        torch.manual_seed(seed)
+        with state_kept(subject.module) as before:
+            output = step()
+            writes = written_buffers.written(subject.module, before)
+            runs.append(Results(comparable(output), writes, unchecked(output)))
+    return runs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from modescope.bench.steps.outputs import double
+from modescope.bench.steps.outputs import difference, double, finite
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Written:
     @property
     def change(self) -> torch.Tensor:
         """After minus before."""
-        return self.after - self.before
+        return difference(self.after, self.before)
 
     def error(self, reference: Written) -> float:
         """Norm of the difference from `reference`, over the norm of what that one wrote.
@@ -38,12 +38,12 @@ class Written:
         there = torch.isin(reference.places, self.places)
         wrong = torch.cat(
             [
-                self.after[here] - reference.after[there],
+                difference(self.after[here], reference.after[there]),
                 self.change[~here],
                 reference.change[~there],
             ]
         )
-        size = _norm(reference.after) or _norm(self.before)
+        size = _norm(finite(reference.after)) or _norm(finite(self.before))
         return _norm(wrong) / size if size else _norm(wrong)
 
 

@@ -122,13 +122,15 @@ class Facts(Compilation):
     observed: Observed
     breaks: GraphBreaks | None  # None where unknown, or nothing was compiled
     graph_launches: int | None = None  # in a steady call; None until after timing
+    own_dtypes: bool = False  # as of `bench.steps.subject.Subject`
 
     @property
     def expected(self) -> Observed:
         """The state that the mode's axes demand."""
         autocast = _name(DTYPES[self.variant.dtype]) if self.mode.autocast else "none"
-        has_weights = self.observed.weight_dtype != "none"
-        weights = _name(weight_dtype(self.variant)) if has_weights else "none"
+        demanded, seen = weight_dtype(self.variant), self.observed.weight_dtype
+        kept = seen == "none" or (self.own_dtypes and demanded is torch.float32)
+        weights = seen if kept else _name(demanded)
         return Observed(self.mode.grad, autocast, weights)
 
 

@@ -13,8 +13,8 @@ class InferencePhase(Phase):
     """A step is a forward; its outputs are checked."""
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> output_check.OutputCheck:
-        """Outputs of a float64 copy."""
-        return output_check.prepare(subject, seed)
+        """Outputs, and what is written to buffers."""
+        return output_check.prepare(subject, device, seed)
 
 
 ONE_CALL = InferencePhase(Inference())

@@ -13,9 +13,10 @@ from torch.nn.functional import mse_loss
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.training_options import LOSSES
+from modescope.bench.steps import plain_call
 from modescope.bench.steps.building import find
 from modescope.bench.steps.outputs import floating
-from modescope.bench.steps.subject import Inputs, Subject, state_kept
+from modescope.bench.steps.subject import Inputs, Subject
 
 LossFunction = Callable[[Any, Inputs], torch.Tensor]
 
@@ -82,8 +83,7 @@ def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     check(module, loss)
     if loss not in LOSSES or not LOSSES[loss].compares:
         return subject
-    with torch.no_grad(), state_kept(module):
-        outputs = floating(subject.call())
+    outputs = floating(plain_call.outputs(subject.cast(None)))
     if not outputs:
         raise UsageError(NO_OUTPUT.format(loss))
     generator = torch.Generator().manual_seed(seed)

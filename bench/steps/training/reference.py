@@ -13,7 +13,7 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.tolerances import EPS, TOLERANCE
 from modescope.bench.steps import modes
 from modescope.bench.steps.check import Deviation, worst
-from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.outputs import Outputs, difference, finite
 from modescope.bench.steps.training.checkpointing import trained
 
 T = TypeVar("T")
@@ -63,12 +63,14 @@ class Reference:
         And the same of its part along the value: how far the factor between the two is from 1.
         Rounding hardly changes that factor, because its errors have no common direction.
         """
-        difference, value = result - self.value, self.value
+        wrong, value = difference(result, self.value), finite(self.value)
         if self.gradients is not None:
             clear = self.gradients >= scale.clear
-            difference, value = difference[clear], value[clear]
-        size = max(_norm(self.value), scale.share * self.typical, scale.of_weight * self.weight)
-        norm, along = _norm(difference), abs(float((difference * value).sum()))
+            wrong, value = wrong[clear], value[clear]
+        size = max(
+            _norm(finite(self.value)), scale.share * self.typical, scale.of_weight * self.weight
+        )
+        norm, along = _norm(wrong), abs(float((wrong * value).sum()))
         return (norm / size, along / size**2) if size > 0 else (norm, norm)
 
 
@@ -111,7 +113,7 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
 def _with_gradients(expected: References) -> References:
     gradients = {place: each.value for place, each in _those("gradient", expected).items()}
     elements = sum(gradient.numel() for gradient in gradients.values())
-    typical = math.sqrt(sum(_norm(each) ** 2 for each in gradients.values()) / elements)
+    typical = math.sqrt(sum(_norm(finite(each)) ** 2 for each in gradients.values()) / elements)
     updates = _those("update", expected)
     for place, reference in updates.items():
         of = place.replace("update of", "gradient of") + " in "
@@ -122,7 +124,7 @@ def _with_gradients(expected: References) -> References:
 
 
 def _root_mean_square(tensors: Outputs) -> float:
-    return math.sqrt(sum(_norm(each) ** 2 for each in tensors.values()) / len(tensors))
+    return math.sqrt(sum(_norm(finite(each)) ** 2 for each in tensors.values()) / len(tensors))
 
 
 def _those(kind: str, of: Mapping[str, T]) -> dict[str, T]:

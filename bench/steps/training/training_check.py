@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,22 +15,23 @@ import torch
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
-from modescope.bench.steps import modes
+from modescope.bench.steps import modes, plain_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import (
     Check,
     Deviation,
     Limit,
     RoundingCheck,
+    Seen,
     StateCheck,
     accepted_error,
     parameter,
 )
-from modescope.bench.steps.correctness.output_check import REPEATABLE, default_dtype
 from modescope.bench.steps.correctness.rounding import Rounded
 from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.phase_interface import Phase
-from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
+from modescope.bench.steps.plain_call import Calls, default_dtype
+from modescope.bench.steps.subject import Inputs, Subject, state_kept
 from modescope.bench.steps.training import overflow
 from modescope.bench.steps.training.checkpointing import trained
 from modescope.bench.steps.training.reference import (
@@ -44,11 +46,6 @@ from modescope.bench.steps.training.trainer import trainer_of
 STEPS = 3
 """The first starts from the initial weights, the others from updated ones, each on its own batch: a
 replay that trains on an old batch or on old weights has an error."""
-
-RARE_RUNS = 24
-"""First steps from other seeds, made where two runs agree although they drew random numbers. None
-shows a layer that is skipped with a probability of 5 % in 3 of 10 such models; none shows four such
-layers in 1 of 150."""
 
 PERTURBED_RUNS = 4
 
@@ -71,37 +68,47 @@ NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing 
 class Recipe:
     """All that a check is made of, for any batches."""
 
-    kept: Subject  # in fp32 on the host, to leave the GPU's memory alone
+    subject: Subject  # on the host, to leave the GPU's memory alone
     phase: Phase  # plain training: without scaler, capture and recomputing
     follows_size: bool
     device: Hardware
+    jumps = True  # where a ReLU's input is close to zero
 
-    def subject(self) -> Subject:
-        """A copy on the device."""
-        return self.kept.cast(torch.float32).to(self.device.torch_device)
+    def on_device(self, dtype: torch.dtype | None) -> Subject:
+        """A copy with floats of `dtype`, or its own if None."""
+        return self.subject.cast(dtype).to(self.device.torch_device)
 
-    def reference(self, subject: Subject) -> Built:
-        """Steps of a float64 copy of `subject`."""
-        own = subject.cast(torch.float64)
-        return modes.build(own, REFERENCE, True, self.device, self.phase)
+    def built(self, dtype: torch.dtype | None) -> Built:
+        """Steps of such a copy."""
+        return modes.build(self.on_device(dtype), REFERENCE, True, self.device, self.phase)
 
-    def check(self, subject: Subject, seed: int) -> TrainingCheck:
-        """Trains a float64 copy of `subject` on batches drawn from `seed`."""
-        inputs = tuple(redraw(subject.inputs, seed + 1 + step) for step in range(STEPS))
-        with default_dtype(torch.float64):
-            built = self.reference(subject)
-            with state_kept(built.subject.module):
-                records = trainer_of(built).forward().requires_grad
-            outcomes = [_outcome(built, inputs, each) for each in (seed, seed + 1) if records]
-        if not (outcomes and any(place.startswith("gradient") for place in outcomes[0])):
-            return TrainingCheck(inputs, {}, seed, NO_GRADIENT, False, self)
-        expected = references(outcomes[0], built.subject.module, self.follows_size)
-        random = deviation(outcomes[1], expected, EXACT).error > REPEATABLE
-        if not random:
-            with default_dtype(torch.float64):
-                drew = _drew_since(seed + 1, self.device)
-                random = drew and _rarely_random(built, inputs[0], expected, seed + 2)
-        return TrainingCheck(inputs, expected, seed, None, random, self)
+    def copy(self, dtype: torch.dtype | None) -> Calls[Outputs]:
+        """As `Recipe.copy` of plain calls, for steps of training."""
+        built = self.built(dtype)
+        return Calls(built.subject.module, lambda inputs, seed: _outcome(built, inputs, seed))
+
+    def error(self, results: Outputs, references: Outputs) -> float:
+        """As `Recipe.error` of plain calls."""
+        return deviation(results, self.references(references), EXACT).error
+
+    def finite(self, results: Outputs) -> bool:
+        """As `Recipe.finite` of plain calls."""
+        return all(bool(tensor.isfinite().all()) for tensor in results.values())
+
+    def references(self, outcome: Outputs) -> References:
+        """The references that these results are."""
+        return references(outcome, self.subject.module, self.follows_size)
+
+    def check(self, seed: int) -> TrainingCheck:
+        """Trains copies of the model on batches drawn from `seed`."""
+        built = self.built(None)
+        with state_kept(built.subject.module):
+            records = trainer_of(built).forward().requires_grad
+        found = plain_call.examine(self, self.device, seed, STEPS) if records else None
+        if found and any(place.startswith("gradient") for place in found.references):
+            expected = self.references(found.references)
+            return TrainingCheck(found.inputs, expected, seed, None, found.seen, self)
+        return TrainingCheck((), {}, seed, NO_GRADIENT, Seen(), self)
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ class TrainingCheck(Check):
     references: References  # on the host, as all that is compared, to leave the GPU's memory alone
     seed: int
     unfit: str | None
-    random: bool
+    seen: Seen
     recipe: Recipe
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
@@ -133,12 +140,14 @@ class TrainingCheck(Check):
         scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
         return Limit(accepted_error(eager.error, variant.dtype), scale)
 
-    def rounding(self, variant: Variant) -> RoundingCheck:
+    def rounding(self, variant: Variant) -> RoundingCheck | None:
         """With the set of batches on which rounding changes the factor of gradients least."""
-        subject, least = self.recipe.subject(), None
+        if not self.seen.is_exact:
+            return None
+        subject, least = self.recipe.on_device(None), None
         for number in range(BATCH_SETS):
-            check = self.recipe.check(subject, self.seed + number * STEPS) if number else self
-            limit = check.perturbed(subject, variant)
+            check = self.recipe.check(self.seed + number * STEPS) if number else self
+            limit = check.perturbed(variant)
             if least is None or limit.scale < least.limit.scale:
                 least = RoundingCheck(check, limit, subject)
             if limit.scale <= CALM:
@@ -146,10 +155,10 @@ class TrainingCheck(Check):
         assert least is not None
         return least
 
-    def perturbed(self, subject: Subject, variant: Variant) -> Limit:
-        """What a correct step may be off by, from perturbed float64 runs of `subject`."""
+    def perturbed(self, variant: Variant) -> Limit:
+        """What a correct step may be off by, from perturbed float64 runs."""
         with default_dtype(torch.float64):
-            built = self.recipe.reference(subject)
+            built = self.recipe.built(torch.float64)
             outcomes = [
                 _outcome(
                     built,
@@ -186,32 +195,14 @@ class TrainingCheck(Check):
 def prepare(
     subject: Subject, phase: Phase, follows_size: bool, device: Hardware, seed: int
 ) -> TrainingCheck:
-    """Trains a float64 copy of `subject`, which includes targets, on fresh batches."""
-    kept = subject.cast(torch.float32).to(torch.device("cpu"))
-    return Recipe(kept, phase, follows_size, device).check(subject, seed)
-
-
-def _drew_since(seed: int, device: Hardware) -> bool:
-    """Whether torch's generators, last seeded with `seed`, have given numbers since; seeds them."""
-    now = device.generator_states()
-    torch.manual_seed(seed)
-    return not all(map(torch.equal, now, device.generator_states()))
-
-
-def _rarely_random(built: Built, batch: Inputs, expected: References, seed: int) -> bool:
-    """Whether a first step on `batch` differs from the expected one, in any of RARE_RUNS seeds."""
-    known = {place: each for place, each in expected.items() if place.endswith(" step 1")}
-    for other in range(seed, seed + RARE_RUNS):
-        outcome = _outcome(built, (batch,), other)
-        first = {place: each for place, each in outcome.items() if place.endswith(" step 1")}
-        if deviation(first, known, EXACT).error > REPEATABLE:
-            return True
-    return False
+    """Trains copies of `subject`, which includes targets."""
+    kept = subject.cast(None).to(torch.device("cpu"))
+    return Recipe(kept, phase, follows_size, device).check(seed)
 
 
 def _outcome(
     built: Built,
-    inputs: tuple[Inputs, ...],
+    inputs: Sequence[Inputs],
     seed: int,
     within: AbstractContextManager[Any] | None = None,
 ) -> Outputs:

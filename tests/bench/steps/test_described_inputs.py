@@ -18,8 +18,8 @@ from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.input_descriptions import parse
 from modescope.bench.steps.building import build
 from modescope.bench.steps.described_inputs import draw, extremes
+from modescope.bench.steps.plain_call import try_described_inputs
 from modescope.bench.steps.subject import Subject
-from modescope.bench.steps.trial_forward import try_described_inputs
 
 CPU = Cpu()
 

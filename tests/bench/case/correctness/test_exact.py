@@ -18,6 +18,7 @@ from modescope.bench.steps.check import (
     Deviation,
     Limit,
     RoundingCheck,
+    Seen,
     StateCheck,
     accepted_error,
 )
@@ -42,7 +43,7 @@ class Known(Check):
     by_rounding: Limit | Exception | None
     reads_rounding: list[Variant] = field(default_factory=list)
     unfit: str | None = None
-    random: bool = False
+    seen: Seen = Seen()
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         return self.eager if built == EAGER else self.mode

@@ -16,7 +16,7 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit
+from modescope.bench.steps.check import Check, Deviation, Limit, Seen
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers import probe_models
@@ -41,7 +41,7 @@ class Dropped(Check):
 
     added: dict[Built, Tensor]
     unfit: str | None = None
-    random: bool = True
+    seen: Seen = Seen(random=True)
     asked: list[Built] = field(default_factory=list)
 
     def examine(self, built: Built, variant: Variant) -> Deviation:

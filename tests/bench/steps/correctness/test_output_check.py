@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.devices.devices import Step
+from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.tolerances import eager_is_sane
 from modescope.bench.steps.check import Deviation, accepted_error, worst
 from modescope.bench.steps.correctness import output_check
@@ -51,7 +52,7 @@ def worst_error(outputs: Outputs, answers: Outputs) -> float:
 def error_of(build: Callable[..., Built], dtype: torch.dtype = torch.float32, **args: Any) -> float:
     asked = subject(build, **args)
     own = asked.cast(dtype)
-    return examine(prepare(asked, seed=0), own, eager(own))
+    return examine(prepare(asked, Cpu(), seed=0), own, eager(own))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,26 @@ def test_nan_in_any_output_is_the_error(position: str) -> None:
     assert worst_of(outputs, answers).place == f"output {position}"
 
 
-def test_nan_in_the_reference_and_equal_infinities_never_pass() -> None:
-    assert math.isnan(worst_error({"": double(1)}, {"": double(math.nan)}))
-    assert math.isnan(worst_error({"": double(math.inf)}, {"": double(math.inf)}))
+INF, NAN = math.inf, math.nan
+
+
+@pytest.mark.parametrize(
+    ("output", "answer", "error"),
+    [
+        (double(INF, -INF, NAN, 3), double(INF, -INF, NAN, 4), 0.25),
+        (double(NAN, NAN), double(NAN, NAN), 0.0),
+        (double(INF, 1), double(-INF, 1), INF),
+        (double(1, 1), double(-INF, 1), INF),
+        (double(INF, 1), double(1, 1), INF),
+        (double(NAN, 1), double(1, 1), NAN),
+        (double(1, 1), double(NAN, 1), NAN),
+        (double(NAN, 1), double(INF, 1), NAN),
+    ],
+)
+def test_equal_is_equal_even_if_it_is_no_number(
+    output: Tensor, answer: Tensor, error: float
+) -> None:
+    assert worst_error({"": output}, {"": answer}) == pytest.approx(error, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +173,7 @@ def test_every_tensor_of_a_nested_output_is_checked(
     shape: Callable[[Tensor, Tensor], Any],
 ) -> None:
     own = Subject(Returns(shape), Inputs((torch.randn(64),), {}))
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) == 0.0
     own.module.spoiled = 0.5  # type: ignore[assignment]
@@ -164,7 +182,7 @@ def test_every_tensor_of_a_nested_output_is_checked(
 
 def test_another_structure_than_the_reference_is_found() -> None:
     asked = Subject(Returns(SHAPES["dict"]), Inputs((torch.randn(8),), {}))
-    check = prepare(asked, seed=0)
+    check = prepare(asked, Cpu(), seed=0)
     for other, same in (("tuple", False), ("dataclass", False), ("ordered dict", True)):
         own = Subject(Returns(SHAPES[other]), asked.inputs)
         assert examine(check, own, eager(own)) == (0.0 if same else math.inf)
@@ -174,7 +192,7 @@ def test_another_structure_than_the_reference_is_found() -> None:
 
 def test_the_imaginary_part_is_checked() -> None:
     asked = Subject(Returns(lambda x, y: torch.complex(x, y)), Inputs((torch.randn(64),), {}))
-    check = prepare(asked, seed=0)
+    check = prepare(asked, Cpu(), seed=0)
     conjugated = Subject(Returns(lambda x, y: torch.complex(x, y).conj()), asked.inputs)
     assert examine(check, asked, eager(asked)) < 1e-6
     assert examine(check, conjugated, eager(conjugated)) > 1
@@ -182,14 +200,14 @@ def test_the_imaginary_part_is_checked() -> None:
 
 def test_integer_outputs_are_compared() -> None:
     asked = Subject(Returns(lambda x, y: x.argmax()), Inputs((torch.randn(64),), {}))
-    check = prepare(asked, seed=0)
+    check = prepare(asked, Cpu(), seed=0)
     assert examine(check, asked, eager(asked)) == 0.0
     other = Subject(Returns(lambda x, y: x.argmin()), asked.inputs)
     assert examine(check, other, eager(other)) > 0
 
 
 def test_an_output_without_tensors_cannot_be_checked() -> None:
-    check = prepare(subject(wordless), seed=0)
+    check = prepare(subject(wordless), Cpu(), seed=0)
     assert check.unfit == output_check.NO_TENSORS
     assert check.unchecked == "output (str)"
 
@@ -215,7 +233,10 @@ class Cache:
 def test_outputs_that_are_not_compared_are_named(
     shape: Callable[[Tensor, Tensor], Any], left_out: str | None
 ) -> None:
-    assert prepare(Subject(Returns(shape), Inputs((torch.randn(8),), {})), 0).unchecked == left_out
+    assert (
+        prepare(Subject(Returns(shape), Inputs((torch.randn(8),), {})), Cpu(), 0).unchecked
+        == left_out
+    )
 
 
 @pytest.mark.parametrize("wrong_at", [0, 1])
@@ -223,7 +244,7 @@ def test_outputs_that_are_not_compared_are_named(
 def test_the_error_is_the_worst_over_fresh_inputs(wrong_at: int, wrong: float) -> None:
     """`max` over errors would lose a nan that does not come first."""
     own = subject(scaled)
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     calls: list[Tensor] = []
 
     def step() -> Tensor:
@@ -238,7 +259,7 @@ def test_the_error_is_the_worst_over_fresh_inputs(wrong_at: int, wrong: float) -
 
 def test_a_replay_that_ignores_its_inputs_is_caught() -> None:
     own = subject(scaled)
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     own.inputs.assign(check.inputs[0])
     captured = eager(own)()
     assert examine(check, own, lambda: captured) > 0.5
@@ -280,20 +301,19 @@ def test_eager_is_accepted_up_to_five_times_the_tolerance(dtype: str, limit: flo
         assert not eager_is_sane(error, dtype)
 
 
-def test_a_model_whose_eager_output_is_nan_is_never_accepted() -> None:
+def test_an_output_that_is_nan_everywhere_is_equal_to_itself() -> None:
     own = Subject(Returns(lambda x, y: x.abs().neg().sqrt()), Inputs((torch.randn(8),), {}))
-    check = prepare(own, seed=0)
-    assert not check.random  # its output is nan
-    error = examine(check, own, eager(own))
-    assert math.isnan(error)
-    assert not eager_is_sane(error, "fp32")
+    check = prepare(own, Cpu(), seed=0)
+    assert not check.seen.random
+    assert examine(check, own, eager(own)) == 0.0
+    assert math.isnan(examine(check, own, lambda: own.inputs.args[0]))
 
 
 @pytest.mark.parametrize("in_place", [True, False], ids=["in place", "replaced"])
 def test_a_counter_is_restored_after_every_call(in_place: bool) -> None:
     own = subject(counts, in_place=in_place)
     before = own.module.get_buffer("calls")
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) < 1e-6
     assert examine(check, own, eager(own)) < 1e-6
@@ -303,7 +323,7 @@ def test_a_counter_is_restored_after_every_call(in_place: bool) -> None:
 
 def test_running_statistics_are_restored_after_every_call() -> None:
     own = subject(normalises)
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) < 1e-6
     assert not own.module.get_buffer("mean").any()
@@ -316,7 +336,7 @@ def test_checking_restores_the_inputs() -> None:
     own = subject(scaled)
     before = own.inputs.map(torch.clone)
     where = own.inputs.args[0].data_ptr()
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     examine(check, own, eager(own))
     assert torch.equal(own.inputs.args[0], before.args[0])
     assert own.inputs.args[0].data_ptr() == where
@@ -327,24 +347,27 @@ def test_checking_restores_the_inputs() -> None:
 
 def test_dropout_makes_a_model_random_in_training_mode_only() -> None:
     own = subject(lambda: (nn.Dropout(0.5), (torch.randn(64),)))
-    assert not prepare(own, seed=0).random
+    assert not prepare(own, Cpu(), seed=0).seen.random
     own.module.train()
-    assert prepare(own, seed=0).random
+    assert prepare(own, Cpu(), seed=0).seen.random
 
 
 def test_a_model_that_draws_random_numbers_is_recognised() -> None:
-    assert prepare(subject(random), seed=0).random
+    assert prepare(subject(random), Cpu(), seed=0).seen.random
 
 
 def test_sums_in_another_order_are_not_taken_for_random_draws() -> None:
-    wobble = iter([1.0, 1.0, 1.0 + 1e-13])
-    own = Subject(Returns(lambda x, y: x * next(wobble)), Inputs((torch.randn(8),), {}))
-    assert not prepare(own, seed=0).random
+    calls = itertools.count()
+    own = Subject(
+        Returns(lambda x, y: x * (1 + 1e-13 * next(calls))), Inputs((torch.randn(8),), {})
+    )
+    seen = prepare(own, Cpu(), seed=0).seen
+    assert (seen.random, seen.depends) == (False, False)
 
 
 def test_seed_decides_the_check() -> None:
     own = subject(scaled)
-    checks = [prepare(own, seed) for seed in (1, 1, 2)]
+    checks = [prepare(own, Cpu(), seed) for seed in (1, 1, 2)]
     errors = [examine(check, own, eager(own)) for check in checks]
     assert errors[0] == errors[1] != errors[2]
     assert torch.equal(checks[0].inputs[0].args[0], checks[1].inputs[0].args[0])
@@ -352,7 +375,7 @@ def test_seed_decides_the_check() -> None:
 
 def test_random_numbers_are_seeded_alike_for_every_step() -> None:
     own = subject(random)
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     assert examine(check, own, eager(own)) == examine(check, own, eager(own))
 
 
@@ -361,7 +384,7 @@ def test_constants_created_in_forward_have_the_precision_of_the_reference() -> N
         Returns(lambda x, y: x * torch.tensor(0.1) + torch.full((8,), 0.3)),
         Inputs((torch.ones(8),), {}),
     )
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     x = check.inputs[0].args[0].double()
     assert torch.equal(check.references[0].outputs[""], x * 0.1 + 0.3)
     assert torch.get_default_dtype() == torch.float32
@@ -370,14 +393,14 @@ def test_constants_created_in_forward_have_the_precision_of_the_reference() -> N
 def test_the_default_dtype_is_restored_after_a_failed_forward() -> None:
     own = Subject(Returns(lambda x, y: 1 / 0), Inputs((torch.ones(8),), {}))
     with pytest.raises(ZeroDivisionError):
-        prepare(own, seed=0)
+        prepare(own, Cpu(), seed=0)
     assert torch.get_default_dtype() == torch.float32
 
 
 def test_the_reference_is_float64_and_leaves_the_model_unchanged() -> None:
     own = subject(scaled)
     weight = own.module.get_parameter("weight")
-    check = prepare(own, seed=0)
+    check = prepare(own, Cpu(), seed=0)
     x = check.inputs[1].args[0]
     assert torch.equal(check.references[1].outputs[""], weight.double() * x.double())
     assert weight.dtype == x.dtype == torch.float32

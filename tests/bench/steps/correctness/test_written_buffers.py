@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from modescope.bench.devices.devices import Cpu
 from modescope.bench.steps.correctness.output_check import deviation, prepare
 from modescope.bench.steps.correctness.written_buffers import Writes, errors, written
 from modescope.bench.steps.subject import Inputs, Subject, state_kept
@@ -82,7 +83,7 @@ def test_a_write_that_no_output_shows_is_checked(entry: int, least: float, most:
     torch.manual_seed(0)
     module = Store(torch.randn(100, 4), 7)
     of = Subject(module.eval(), Inputs((torch.randn(4),), {}))
-    check, start = prepare(of, seed=0), module.cache.clone()
+    check, start = prepare(of, Cpu(), seed=0), module.cache.clone()
     module.entry = entry
     found = deviation(check, of, lambda: module(*of.inputs.args))
     assert least <= found.error <= most

@@ -371,10 +371,10 @@ def test_an_unused_parameter_that_moves_is_found() -> None:
 
 
 def test_models_that_draw_random_numbers_are_known() -> None:
-    assert check_of(subject(random)).random
+    assert check_of(subject(random)).seen.random
     dropping = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
-    assert check_of(subject(lambda: (dropping, (torch.randn(8, 4),)))).random
-    assert not check_of(subject(small_mlp)).random
+    assert check_of(subject(lambda: (dropping, (torch.randn(8, 4),)))).seen.random
+    assert not check_of(subject(small_mlp)).seen.random
 
 
 class SkipsAtRandom(nn.Module):
@@ -399,7 +399,7 @@ def test_randomness_that_two_runs_need_not_show_is_known(
         torch.manual_seed(seed)
         made = subject(lambda: (SkipsAtRandom(probability), (torch.randn(8, 4),)))
         recipe = check_of(made).recipe
-        assert recipe.check(made, 100 * seed).random == is_random
+        assert recipe.check(100 * seed).seen.random == is_random
 
 
 def test_a_model_with_its_own_loss_is_checked() -> None:

@@ -1,0 +1,326 @@
+"""What calls in plain eager tell of a model: its inputs, its reference, randomness and state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.records.cases import Variant
+from modescope.bench.records.results import Ended
+from modescope.bench.steps import plain_call
+from modescope.bench.steps.check import Seen
+from modescope.bench.steps.correctness import output_check
+from modescope.bench.steps.correctness.output_check import OutputCheck
+from modescope.bench.steps.subject import Inputs, Subject
+from tests.helpers.probe_models import variant
+
+WIDTH = 8
+
+Forward = Callable[..., Any]
+Arguments = tuple[Any, ...]
+
+
+class Net(nn.Module):
+    """Calls a function of itself and the arguments."""
+
+    def __init__(self, forward: Forward, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH, dtype=dtype)
+        self.kept: Any = None
+        self.function = forward
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self, *args)
+
+
+def check_of(forward: Forward, make: Callable[[], Arguments], **options: Any) -> OutputCheck:
+    """Of a Net whose builder makes its arguments by `make`."""
+
+    def arguments(seed: int) -> Inputs:
+        torch.manual_seed(seed)
+        return Inputs(make(), {})
+
+    example = arguments(0)
+    module = Net(forward, **options).eval()
+    subject = Subject(module, example, rebuild=arguments)
+    return output_check.prepare(subject, Cpu(), seed=0)
+
+
+def seen(forward: Forward, make: Callable[[], Arguments] | None = None, **options: Any) -> Seen:
+    return check_of(forward, make or (lambda: (torch.randn(4, WIDTH),)), **options).seen
+
+
+# Inputs
+
+
+def x() -> Tensor:
+    return torch.randn(6, WIDTH)
+
+
+def lengths() -> Tensor:
+    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.tensor([2, 1, 3]).cumsum(0)])
+
+
+def increasing(net: Net, x: Tensor, ends: Tensor) -> Tensor:
+    if not bool((ends.diff() > 0).all()):
+        raise ValueError("offsets must increase")
+    return net.linear(x) * ends.sum()
+
+
+def packed(net: Net, x: Tensor, sizes: Tensor) -> Tensor:
+    return pack_padded_sequence(net.linear(x), sizes, batch_first=True).data
+
+
+def attends(net: Net, x: Tensor, mask: Tensor) -> Tensor:
+    if not bool(((mask == 0) | mask.isinf()).all()):
+        raise ValueError("a mask of 0 and -inf")
+    return net.linear(x) @ net.linear(x).t() + mask
+
+
+def positive_definite() -> Tensor:
+    a = torch.randn(WIDTH, WIDTH)
+    return a @ a.t() + torch.eye(WIDTH)
+
+
+def distribution() -> Tensor:
+    return torch.rand(3, WIDTH).softmax(-1)
+
+
+def simplex(net: Net, p: Tensor) -> Tensor:
+    if not torch.allclose(p.sum(-1), torch.ones(3, dtype=p.dtype)):
+        raise ValueError("shares must add up to 1")
+    return net.linear(p)
+
+
+CAUSAL = torch.full((6, 6), -torch.inf).triu(1)
+
+
+@pytest.mark.parametrize(
+    ("forward", "make", "drawn"),
+    [
+        (lambda net, x, ids: net.linear(x)[ids], lambda: (x(), torch.arange(6)), "fresh"),
+        (increasing, lambda: (x(), lengths()), "floats"),
+        (packed, lambda: (torch.randn(3, 5, WIDTH), torch.tensor([5, 4, 2])), "floats"),
+        (attends, lambda: (x(), CAUSAL), "floats"),
+        (lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (positive_definite(),),
+         "rebuilt"),
+        (lambda net, a: net.linear(a) * a.logdet(), lambda: (positive_definite(),), "rebuilt"),
+        (simplex, lambda: (distribution(),), "rebuilt"),
+    ],
+    ids=["ids", "offsets", "packed", "mask", "raises", "not a number", "shares"],
+)  # fmt: skip
+def test_inputs_are_the_freest_that_plain_eager_takes(
+    forward: Forward, make: Callable[[], Arguments], drawn: str
+) -> None:
+    found = seen(forward, make)
+    assert (found.checked_inputs, found.note, found.is_exact) == (drawn, None, True)
+
+
+def test_inputs_that_the_builder_repeats_are_those_of_the_example() -> None:
+    fixed = distribution()
+    found = seen(simplex, lambda: (fixed,))
+    assert (found.checked_inputs, found.note) == ("example", plain_call.STALE_PASSES)
+
+
+def test_one_argument_of_an_example_moves_if_plain_eager_takes_that() -> None:
+    fixed = positive_definite()
+    check = check_of(lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (fixed,))
+    assert (check.seen.checked_inputs, check.seen.note) == ("example", None)
+    assert torch.equal(check.inputs[1].args[0], fixed * plain_call.NUDGE)
+
+
+def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:
+    sizes = iter(range(1, 9))
+
+    def make() -> Arguments:
+        size = next(sizes)
+        ends = torch.arange(size + 1)
+        return torch.arange(size * WIDTH).view(size, WIDTH).float(), ends
+
+    def forward(net: Net, x: Tensor, ends: Tensor) -> Tensor:
+        if not torch.equal(x.flatten(), torch.arange(x.numel()).to(x)):
+            raise ValueError("numbers in order")
+        return increasing(net, x, ends)
+
+    assert seen(forward, make).checked_inputs == "example"
+
+
+# References
+
+
+def in_autocast(net: Net, x: Tensor) -> Tensor:
+    with torch.autocast("cpu", BF16):
+        return net.linear(net.linear(x)).float()
+
+
+def masked(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x).masked_fill(x > 0, torch.finfo(x.dtype).min)
+
+
+def plain_float(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x.float())
+
+
+def plain_constant(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x) @ torch.ones(WIDTH, WIDTH, dtype=torch.float32)
+
+
+def forces(net: Net, x: Tensor) -> Tensor:
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(net.linear(x).square().sum(), x)[0]
+
+
+def half(net: Net, x: Tensor) -> Tensor:
+    return net.linear(x.bfloat16()).float()
+
+
+BF16 = torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("forward", "dtype", "against", "narrowest"),
+    [
+        (lambda net, x: net.linear(x), None, "float64", "fp32"),
+        (lambda net, x: net.linear(x.to(BF16)), BF16, "own", "bf16"),
+        (lambda net, x: net.linear(x.to(net.linear.weight)), BF16, "float64", "fp32"),
+        (forces, None, "float64", "fp32"),
+        (plain_float, None, "fp32", "fp32"),
+        (plain_constant, None, "fp32", "fp32"),
+        (masked, None, "fp32", "fp32"),
+        (in_autocast, None, "fp32", "bf16"),
+        (half, BF16, "own", "bf16"),
+    ],
+)  # fmt: skip
+def test_the_reference_is_the_most_precise_that_computes_what_plain_eager_does(
+    forward: Forward, dtype: torch.dtype | None, against: str, narrowest: str
+) -> None:
+    found = seen(forward, dtype=dtype)
+    assert (found.checked_against, found.narrowest) == (against, narrowest)
+    assert (found.random, found.depends) == (False, False)
+
+
+def test_a_reference_that_is_plain_eager_makes_limits_as_wide_as_the_precision() -> None:
+    own = Seen(checked_against="own", narrowest="bf16")
+    assert [own.tolerance(variant(dtype)) for dtype in ("fp32", "fp16", "bf16")] == [2e-2] * 3
+    assert Seen().tolerance(Variant(variant().mode, "fp32")) == 1e-4
+
+
+def test_a_model_that_fails_in_plain_eager_raises_its_own_error() -> None:
+    with pytest.raises(ZeroDivisionError):
+        seen(lambda net, x: 1 / 0)
+
+
+# Randomness and state
+
+
+def adds_to(name: str) -> Forward:
+    """Its result is the sum of all inputs so far."""
+
+    def forward(net: Net, x: Tensor) -> Tensor:
+        before = getattr(net, name, None)
+        setattr(net, name, x if before is None else before + x)
+        return net.linear(getattr(net, name))
+
+    return forward
+
+
+def remembers(net: Net, x: Tensor) -> Tensor:
+    """Its result is that of the first call with the same tensor."""
+    if net.kept is None or net.kept[0] is not x:
+        net.kept = x, net.linear(x)
+    result: Tensor = net.kept[1]
+    return result
+
+
+def counts(net: Net, x: Tensor) -> Tensor:
+    net.kept = (net.kept or 0) + 1
+    return net.linear(x) / net.kept
+
+
+def caches(net: Net, x: Tensor) -> Tensor:
+    """Does not depend on earlier calls."""
+    if net.kept is None:
+        net.kept = torch.arange(x.shape[-1]).to(x)
+    return net.linear(x) * net.kept
+
+
+TABLE: dict[str, int] = {}
+
+
+def counts_in_the_process(net: Net, x: Tensor) -> Tensor:
+    TABLE["calls"] = TABLE.get("calls", 0) + 1
+    return net.linear(x) * TABLE["calls"]
+
+
+def draws_and_counts(net: Net, x: Tensor) -> Tensor:
+    return counts(net, x) + torch.rand_like(x)
+
+
+STATE = {
+    "sum": adds_to("kept"),
+    "last result": remembers,
+    "count": counts,
+    "count in the process": counts_in_the_process,
+    "count and random": draws_and_counts,
+}
+
+RANDOM = {
+    "torch": lambda net, x: net.linear(x) + torch.rand_like(x),
+    "python": lambda net, x: net.linear(x) * random.random(),
+    "numpy": lambda net, x: net.linear(x) * float(numpy.random.rand()),
+    "rarely": lambda net, x: net.linear(x) if float(torch.rand(())) < 0.8 else x,
+}
+
+NEITHER = {
+    "plain": lambda net, x: net.linear(x),
+    "cached": caches,
+    "drawn in vain": lambda net, x: net.linear(x) + 0 * torch.rand_like(x),
+}
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_results_that_depend_on_earlier_calls_are_told_from_random_ones(name: str) -> None:
+    found = seen(STATE[name])
+    assert (found.depends, found.random) == (True, False)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_results_that_depend_on_random_numbers_are_known(name: str) -> None:
+    found = seen(RANDOM[name])
+    assert (found.depends, found.random) == (False, True)
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_other_results_are_repeatable(name: str) -> None:
+    found = seen(NEITHER[name])
+    assert (found.depends, found.random) == (False, False)
+
+
+def test_parameters_made_in_the_first_call_are_refused() -> None:
+    def forward(net: Net, x: Tensor) -> Any:
+        if net.kept is None:
+            net.kept = nn.Linear(x.shape[-1], 2)
+        return net.kept(x)
+
+    with pytest.raises(Ended, match=r"kept.weight, kept.bias.*call it once in the builder"):
+        seen(forward)
+
+
+def test_the_weights_of_lazy_modules_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lazy = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.Flatten(), nn.LazyLinear(2))
+    made = Subject(lazy.eval(), Inputs((torch.randn(2, 3, WIDTH),), {}))
+    monkeypatch.setattr(plain_call, "build", lambda model, shape: replace(made))
+    case: Any = type("Case", (), {"model": None, "shape": {}})
+    subject = plain_call.built(case, Cpu())
+    one, other = (list(subject.cast(None).module.parameters()) for _ in range(2))
+    assert [each.shape for each in one][-2:] == [(2, 24), (2,)]
+    assert all(map(torch.equal, one, other))
