@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs bench selfcheck instructions claims
+.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs weigh bench selfcheck instructions claims
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -78,6 +78,9 @@ docs: $(DOCS) ## build the site of docs/: site/index.html
 	@rm -rf site
 	.venv/bin/python -m sphinx -W --keep-going -q -E -d .venv/doctrees -c docs/website . site $(ARGS)
 	@echo site/index.html
+
+weigh: $(READY) ## count lines and files of each room (ARGS=REVISION: the change since then)
+	@.venv/bin/python -m tests.helpers.weigh $(ARGS)
 
 bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)

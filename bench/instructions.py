@@ -1,8 +1,134 @@
-"""`python -m bench.instructions`."""
+"""Counts the machine instructions of a call in each gradient mode: `python -m bench.instructions`.
 
+Callgrind counts them in a process of torch's own, so they do not depend on how busy the machine is.
+An empty call's are taken off. It takes some two minutes for each row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 
-from modescope.bench.tools.instructions.__main__ import main
+from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
+from tqdm import tqdm
+
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.paths import program
+from modescope.bench.text import tables
+from modescope.bench.tools import publish
+from modescope.bench.tools.cli import ToolParser, check_folder, command
+
+PROGRAM = program("bench.instructions")
+CALLS = 100
+
+OPERATORS = {
+    "add": "torch.add(x, w)",
+    "mm": "torch.mm(x, w)",
+    "view": "x.view(-1)",
+    "add_": "x.add_(w)",
+}
+MODES = {"enabled": "enable_grad", "no_grad": "no_grad", "inference_mode": "inference_mode"}
+SETUP = """
+w = torch.nn.Parameter(torch.rand(8, 8))
+mode = torch.{mode}()
+mode.__enter__()
+x = w * torch.rand(8, 8)
+"""
+
+PARTS = {
+    "interpreter": r"/(lib)?python3[^/]*$",
+    "bindings": r"/libtorch_python[^/]*$",
+    "torch": r"/torch/lib/|/lib(torch|c10)[^/]*$",
+    "system": "",
+}
+"""Part of the program -> pattern of its libraries' paths, of which the first that matches counts.
+
+Bindings take Python's arguments and wrap results; torch is dispatcher, autograd and kernels; system
+is the rest, mostly malloc.
+"""
+
+NOTE = (
+    "Operands are 8 × 8, float32: w is a parameter, and x is computed from it inside the mode, "
+    "which is entered once. Columns after instructions are parts of them."
+)
+VARIABLES = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    "PYTHONHASHSEED": "0",
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+}
+"""Of the counted process, which torch starts as `python`; callgrind counts all its threads."""
+
+
+@dataclass(frozen=True)
+class CallRow:
+    """The instructions of one call, without those of an empty one."""
+
+    op: str  # a key of OPERATORS
+    mode: str  # a key of MODES
+    instructions: float
+    interpreter: float  # by the keys of PARTS
+    bindings: float
+    torch: float
+    system: float
+
+
+def by_part(counts: FunctionCounts) -> Mapping[str, int]:
+    """Instructions by the keys of PARTS; a function is named `file:function [library]`."""
+    found: Counter[str] = Counter()
+    for each in counts:
+        library = each.function.rpartition("[")[2].rstrip("]")
+        found[next(part for part, path in PARTS.items() if re.search(path, library))] += each.count
+    return found
+
+
+def row(op: str, mode: str, stats: CallgrindStats) -> CallRow:
+    """The row of an operator in a mode."""
+    all_calls, empty = by_part(stats.stmt_exclusive_stats), by_part(stats.baseline_exclusive_stats)
+    parts = {part: (all_calls[part] - empty[part]) / stats.number_per_run for part in PARTS}
+    return CallRow(op, mode, sum(parts.values()), **parts)
+
+
+def count(op: str, mode: str) -> CallRow:
+    """Counts by callgrind; raises OSError where it cannot.
+
+    torch tries the setup in this process first: in a thread of its own the mode ends with that.
+    """
+    timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
+    with ThreadPoolExecutor(1) as thread:
+        return row(op, mode, thread.submit(timer.collect_callgrind, CALLS).result())
+
+
+@command
+def main(words: Sequence[str]) -> int:
+    """Exit status: 0 done, 2 wrong arguments or no valgrind that works, 130 by Ctrl-C."""
+    parser = ToolParser(PROGRAM, __doc__)
+    add = parser.add_argument
+    add("--ops", nargs="+", choices=OPERATORS, default=["add"], help="with spaces")
+    add("--results-dir", type=Path, default=Path("results"), help="files go to its instructions/")
+    options = parser.parse_args(words)
+    folder = options.results_dir / "instructions"
+    check_folder(folder)
+    context = publish.run_context("cpu", 1, PROGRAM, words)
+    os.environ.update(VARIABLES)
+    cells = [(op, mode) for op in options.ops for mode in MODES]
+    try:
+        rows = [count(*cell) for cell in tqdm(cells, disable=None, leave=False)]
+    except OSError as error:
+        *_, reason = str(error).strip().splitlines()
+        raise UsageError(f"instructions are counted by valgrind: {reason}") from error
+    lines = [[each.op, each.mode, *(f"{n:,.0f}" for n in astuple(each)[2:])] for each in rows]
+    section = tables.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
+    page = tables.page("Instructions per call", publish.heading(context), [section])
+    print(tables.for_terminal(section))
+    print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, {CallRow: rows})))
+    return 0
+
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ from modescope.analysis.load.remote import Folder, first_line
 from modescope.bench.records.parquet import SCHEMA
 
 IDENTITY = {"schema_version", "run_id", "case_id", "status"}  # every run file has these columns
+_NAMES = frozenset(SCHEMA.names)  # a list that Arrow makes anew each time
 _MAGIC = b"PAR1"  # at the start and the end of every Parquet file
 
 
@@ -84,18 +85,22 @@ def current(table: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
     """
     if table.schema.equals(schema):
         return table.replace_schema_metadata()
-    missing = [name for name in schema.names if name not in table.column_names]
-    unknown = [name for name in table.column_names if name not in SCHEMA.names]
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    missing = [name for name in schema.names if name not in columns]
+    unknown = [name for name in columns if name not in _NAMES]
     if missing and unknown:
         raise ValueError(f"lacks {', '.join(missing)} and has unknown columns {', '.join(unknown)}")
-    return pa.table([_column(table, field) for field in schema], schema=schema)
+    arrays = [
+        _cast(columns[field.name], field)
+        if field.name in columns
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)
 
 
-def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
-    if field.name not in table.column_names:
-        return pa.nulls(table.num_rows, field.type)
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
-        return table[field.name].cast(field.type)
+        return column.cast(field.type)
     except (pa.ArrowException, ValueError):
-        kind = table.schema.field(field.name).type
-        raise ValueError(f"has a {field.name} of type {kind}, not {field.type}") from None
+        raise ValueError(f"has a {field.name} of type {column.type}, not {field.type}") from None

@@ -1,1 +1,1 @@
-"""Further programs: self-check, instruction counts, claims."""
+"""Further programs: self-check and claims."""

@@ -1,13 +1,11 @@
-"""The rooms of bench/ and analysis/, and who may import whom: `python -m tests.helpers.rooms`.
+"""The rooms of bench/ and analysis/, and who may import whom.
 
-Prints files, lines and imports of each room; exits with 1 where a rule is broken. A new file needs
-no entry here; a new room is one line of `ROOMS`.
+A new file needs no entry here; a new room is one line of `ROOMS`.
 """
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
@@ -201,24 +199,3 @@ def broken(root: Path = ROOT) -> Iterator[str]:
     for top, count in loose(root).items():
         if count > LOOSE_FILES_MAX:
             yield f"{top}/ has {count} loose files, allowed are {LOOSE_FILES_MAX}"
-
-
-def main() -> int:
-    """Exit status: 1 where a rule is broken."""
-    lines: dict[str, list[int]] = {}
-    for module, path in modules().items():
-        top = f"{module.partition('.')[0]} (loose)"
-        count = len(path.read_text(encoding="utf-8").splitlines())
-        lines.setdefault(room_of(module) or top, []).append(count)
-    for room in sorted(lines, key=lambda name: (*ROOMS, name).index(name)):
-        print(
-            f"{room:20} {len(lines[room]):3} files {sum(lines[room]):6} lines   "
-            f"{ROOMS.get(room, 'every room')}"
-        )
-    faults = list(broken())
-    print("\n".join(faults) or "every import is allowed")
-    return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.sweep.host import releases
+from tests.helpers import weigh
 from tests.helpers.paths import ROOT
 
 OLDEST = ".".join(map(str, releases.OLDEST))
@@ -142,3 +143,30 @@ def test_help_lists_every_target() -> None:
     )
     shown = [line.split()[1] for line in done.stdout.splitlines()]
     assert sorted(shown) == sorted(listed.split()[1:])
+
+
+def test_rooms_are_weighed_with_their_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit(**files: str | None) -> None:
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/")
+            path = path.with_suffix(".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True) if text is None else path.write_text(text)
+        author = ("-c", "user.name=a", "-c", "user.email=a")
+        for words in (["add", "-A"], [*author, "commit", "-qm", "x"]):
+            subprocess.run(["git", *words], cwd=tmp_path, check=True)
+
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(weigh, "ROOT", tmp_path)
+    commit(bench__a__one="1\n2\n3\n", bench__loose="1\n", tests__bench__test_one="1\n")
+    commit(bench__a__one="1\n", bench__a__two="1\n2\n", tests__bench__test_one=None)
+    shown = {line.split()[0]: line.split()[1:] for line in weigh.weigh("HEAD~1")}
+    assert shown == {
+        "bench/": ["1", "files", "1", "lines", "+0", "+0"],
+        "bench/a": ["2", "files", "3", "lines", "+1", "+0"],
+        "tests/bench": ["0", "files", "0", "lines", "-1", "-1"],
+        "product": ["3", "files", "4", "lines", "+1", "+0"],
+        "tests": ["0", "files", "0", "lines", "-1", "-1"],
+    }

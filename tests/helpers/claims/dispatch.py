@@ -46,7 +46,6 @@ def gains(small: Bounds, tiny: Bounds, large: Bounds, overhead: float = 0.9) -> 
     return {
         "saved": saved,
         "overhead": {name: Estimate(each, each, each) for name, each in shares.items()},
-        "instructions": {},
     }
 
 

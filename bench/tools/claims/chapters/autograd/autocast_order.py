@@ -40,7 +40,7 @@ CALLS = lab.functions(
     },
     snippet="""
         import torch
-        from modescope.bench.tools.instructions.keys import visited
+        from modescope.bench.tools.claims.probing import visited
 
         x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
         with torch.autocast("cpu", torch.bfloat16):

@@ -13,12 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter, functional
 
-from modescope.bench.records.errors import UsageError
 from modescope.bench.steps.modes import GRAD
 from modescope.bench.tools.claims import lab
-from modescope.bench.tools.instructions import callgrind
-from modescope.bench.tools.instructions.cells import NOTHING, CallCell
-from modescope.bench.tools.instructions.rows import row, typical
 
 TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound of 5 %
 DOMINATES = 0.5  # share of the time that tensors of two elements take, too: from here on
@@ -86,8 +82,6 @@ REQUESTS: dict[str, tuple[Callable[[], StepAndTensors], Callable[[], StepAndTens
     "a product 256 wide": (partial(product, 256, 96), partial(product, 2, 1)),
     "a product 128 wide": (partial(product, 128, 128), partial(product, 2, 1)),
 }
-COUNTED = {"under no_grad": "no_grad", "in inference_mode": "inference_mode"}
-BLOCKS_COUNTED, CALLS_COUNTED = 5, 50
 
 
 def faster_where_dispatch_dominates(o: lab.Observed) -> lab.Rule:
@@ -115,12 +109,11 @@ def faster_where_dispatch_dominates(o: lab.Observed) -> lab.Rule:
     "vanishes for large ops",
     "003 §7.3; 003 Exercise 6",
     timed=True,
-    limit_s=600,  # most of it for importing torch under valgrind
+    limit_s=300,
     rule=faster_where_dispatch_dominates,
     figures={
         "saved": "time saved by inference_mode: [share]",
         "overhead": "time on two elements ÷ time, under no_grad: [share]",
-        "instructions": "instructions of torch.add(x, w), 8 × 8 elements,",
     },
     snippet="""
         import torch
@@ -138,8 +131,7 @@ def faster_where_dispatch_dominates(o: lab.Observed) -> lab.Rule:
 def inference_vs_no_grad(device: lab.Hardware) -> lab.Values:
     """What inference_mode saves of the time that requests take under no_grad, in paired rounds.
 
-    Layers are those of the exercise. Then the same under no_grad on tensors of two elements, and
-    the instructions of one addition where valgrind is there.
+    Layers are those of the exercise. Then the same under no_grad on tensors of two elements.
     """
     saved, overhead = {}, {}
     for name, (build, build_tiny) in REQUESTS.items():
@@ -148,7 +140,7 @@ def inference_vs_no_grad(device: lab.Hardware) -> lab.Values:
         gain = lab.speedup(fast, slow, device, tensors, TIMED_S)
         saved[name] = lab.converted(gain, lambda ratio: 1 - 1 / ratio)
         overhead[name] = lab.speedup(slow, _within("no_grad", tiny), device, [*tensors, *few], 0.5)
-    return saved, overhead, _instructions()
+    return saved, overhead
 
 
 def _within(mode: str, step: lab.Step) -> lab.Step:
@@ -160,17 +152,3 @@ def _within(mode: str, step: lab.Step) -> lab.Step:
             step()
 
     return inside
-
-
-def _instructions() -> dict[str, float | None]:
-    """Of one call, by callgrind; None where there is no valgrind that works."""
-    cells = [CallCell("add", mode, "activation") for mode in COUNTED.values()]
-    try:
-        program = callgrind.available()
-        each = [NOTHING, *cells]
-        counts = callgrind.count(program, each, BLOCKS_COUNTED, CALLS_COUNTED, lambda: None)
-    except (UsageError, callgrind.Failed):
-        return dict.fromkeys(COUNTED)
-    empty, *blocks = counts.blocks
-    rows = [row(c, b, empty, CALLS_COUNTED) for c, b in zip(cells, blocks, strict=True)]
-    return {name: typical(of.instructions) for name, of in zip(COUNTED, rows, strict=True)}

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from modescope.bench.tools.claims import lab
-from modescope.bench.tools.claims.probing import probed
-from modescope.bench.tools.instructions.keys import visited
+from modescope.bench.tools.claims.probing import probed, visited
 
 AUTOGRAD = "AutogradCPU"
 
@@ -89,7 +88,7 @@ def _operands(mode: str) -> Iterator[tuple[Tensor, Tensor]]:
     },
     snippet="""
         import torch
-        from modescope.bench.tools.instructions.keys import visited
+        from modescope.bench.tools.claims.probing import visited
 
         x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
         for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):

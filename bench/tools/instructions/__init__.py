@@ -1,1 +1,0 @@
-"""The cost of the dispatcher in each mode, in instructions, which have no timing noise."""

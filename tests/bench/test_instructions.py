@@ -1,0 +1,87 @@
+"""Instruction counts: split by library, without an empty call's, and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch.utils.benchmark import CallgrindStats, FunctionCounts, Timer
+from torch.utils.benchmark.utils.common import TaskSpec
+from torch.utils.benchmark.utils.valgrind_wrapper.timer_interface import FunctionCount
+
+from modescope.bench import instructions
+
+
+def counted(**by_library: int) -> FunctionCounts:
+    paths = {
+        "python": "/usr/bin/python3.11",
+        "bindings": "/site-packages/torch/lib/libtorch_python.so",
+        "torch": "/site-packages/torch/lib/libtorch_cpu.so",
+        "c": "/lib/x86_64-linux-gnu/libc-2.31.so",
+    }
+    named = [FunctionCount(n, f"a.c:f [{paths[each]}]") for each, n in by_library.items()]
+    return FunctionCounts((*named, FunctionCount(50, "???:0x1234")), inclusive=False)
+
+
+CALLED, EMPTY = counted(python=700, bindings=400, torch=900, c=300), counted(python=200)
+STATS = CallgrindStats(TaskSpec("", ""), 100, False, EMPTY, EMPTY, CALLED, CALLED, None)
+
+
+@pytest.fixture
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Valgrind is not started; what torch tries in this process before is done."""
+
+    def collect(timer: Timer, number: int) -> CallgrindStats:
+        timer.timeit(1)
+        return STATS
+
+    monkeypatch.setattr(Timer, "collect_callgrind", collect)
+    for name, value in instructions.VARIABLES.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("stubbed")
+@pytest.mark.parametrize("mode", instructions.MODES)
+@pytest.mark.parametrize("op", instructions.OPERATORS)
+def test_a_call_is_split_by_library_and_leaves_no_mode_behind(op: str, mode: str) -> None:
+    found = instructions.count(op, mode)
+    assert found == instructions.CallRow(op, mode, 21.0, 5.0, 4.0, 9.0, 3.0)
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+
+
+@pytest.mark.usefixtures("stubbed")
+def test_rows_and_a_page_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert instructions.main(["--ops", "mm", "view", "--results-dir", str(tmp_path)]) == 0
+    (file,), (page,) = tmp_path.rglob("*.parquet"), tmp_path.rglob("*.md")
+    rows = pq.read_table(file).to_pylist()
+    assert [(row["op"], row["mode"]) for row in rows] == [
+        (op, mode) for op in ("mm", "view") for mode in instructions.MODES
+    ]
+    assert {row["instructions"] for row in rows} == {21.0}
+    assert "| mm | no_grad | 21 | 5 | 4 | 9 | 3 |" in page.read_text(encoding="utf-8")
+    assert "inference_mode" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["--ops", "sub"], ["--slowly"], ["--results-dir", "/dev/null/x"]]
+)
+def test_wrong_arguments_have_status_2(words: list[str], capfd: Any) -> None:
+    assert instructions.main(words) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_without_valgrind_the_status_is_2(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: Any
+) -> None:
+    def collect(timer: Timer, number: int) -> CallgrindStats:
+        raise OSError("Missing: `valgrind`")
+
+    monkeypatch.setattr(Timer, "collect_callgrind", collect)
+    assert instructions.main(["--results-dir", str(tmp_path)]) == 2
+    out = capfd.readouterr()
+    assert "valgrind" in out.err.splitlines()[-1]
+    assert not list(tmp_path.rglob("*.*"))
