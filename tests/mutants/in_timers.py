@@ -17,6 +17,13 @@ READING_TIME = (
         (CLOCKS,),
     ),
     Fault(
+        "changed arguments are not put back before a timed call",
+        "bench/timing/timers.py",
+        "_awaited(step.prepare, device) if isinstance(step, Prepared) else None",
+        "None",
+        (f"{CLOCKS}::test_what_a_call_needs_is_done_before_each_one_and_not_timed",),
+    ),
+    Fault(
         "no gate: the queue is not held",
         "bench/timing/timers.py",
         "    device.hold(hold_s)\n",
