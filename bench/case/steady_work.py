@@ -27,8 +27,9 @@ Computing = Counter[str]
 """The operators of a call that compute something, by name."""
 
 REMEMBERED = (
-    "called again with the same arguments, the model computes nothing: it returns what it remembers "
-    "of an earlier call, so there is nothing to time; measure the part of it that computes"
+    "called again with the same arguments, the model computes nothing: it returns what it "
+    "remembers of an earlier call, so there is nothing to time; measure the part of it that "
+    "computes"
 )
 
 

@@ -77,8 +77,8 @@ def _awaited(step: Step, device: Device) -> Step:
 
 def host(step: Step, device: Device, calls: int) -> Timing:
     """The time that the host is busy issuing a call to an empty queue. One sample per call."""
-    clock, synchronize, call = device.clock, device.synchronize, alone(step)
-    prepare = step.prepare if isinstance(step, Prepared) else None
+    clock, synchronize = device.clock, device.synchronize
+    prepare, step = step.prepare if isinstance(step, Prepared) else None, alone(step)
     samples: list[float] = []
     keep = samples.append
     for _ in repeat(None, calls):
@@ -86,7 +86,7 @@ def host(step: Step, device: Device, calls: int) -> Timing:
             prepare()
         synchronize()
         start = clock()
-        call()
+        step()
         keep(clock() - start)
     synchronize()
     return Timing(tuple(samples))

@@ -358,3 +358,69 @@ def case(
     of: Model, asked: Variant, baseline: Variant | None = BASELINE, device: str = "cpu"
 ) -> Case:
     return Case(of, "{}", asked, baseline, device, threads=1)
+
+
+BEGUN: set[tuple[float, int]] = set()
+"""Of each call of `Consumes`: the first number of a tensor, and the length of a list."""
+
+
+class Consumes(nn.Module):
+    """Scales a tensor in place and empties a list; both are arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+
+    def forward(self, x: Tensor, parts: list[Tensor]) -> Tensor:
+        values = x.detach().numpy().ravel()  # by no operator, as an empty batch has no first number
+        BEGUN.update((float(first), len(parts)) for first in values[:1])
+        x.mul_(0.7)
+        total = x * self.weight
+        while parts:
+            total = total + parts.pop()
+        return total
+
+
+def consumes() -> tuple[nn.Module, Any]:
+    return Consumes(), (torch.randn(2, WIDTH), [torch.randn(2, WIDTH) for _ in range(3)])
+
+
+class Forgets(nn.Module):
+    """Does less from its `calls`-th call on; with 0 from the second with the same argument on."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.calls, self.left = calls, calls
+        self.last: tuple[Any, Any] = (None, None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.calls:
+            self.left -= 1
+            return x * self.weight if self.left <= 0 else (x * self.weight).exp().log()
+        if self.last[0] is not x:
+            self.last = (x, x * self.weight)
+        result: Tensor = self.last[1]
+        return result
+
+
+def forgets(calls: int = 0) -> Built:
+    return Forgets(calls), (torch.rand(2, WIDTH) + 0.5,)
+
+
+class Tabulates(nn.Module):
+    """Makes a table in its first call, which later calls read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.table: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = torch.arange(WIDTH, dtype=x.dtype).cos()
+        return x * self.weight * self.table
+
+
+def tabulates() -> Built:
+    return Tabulates(), (torch.randn(2, WIDTH),)

@@ -298,6 +298,15 @@ def test_only_the_timed_variant_is_in_memory(grad: str) -> None:
     assert found.resident_bytes == WEIGHT_BYTES + INPUT_BYTES
 
 
+@pytest.mark.parametrize("grad", ["enabled", "inference_mode"])
+def test_values_kept_of_changed_arguments_are_not_in_memory(grad: str) -> None:
+    found = measured(probe_models.consumes, grad)
+    assert found.changed_arguments
+    assert found.weights_bytes
+    assert found.input_bytes
+    assert found.resident_bytes == found.weights_bytes + found.input_bytes
+
+
 def test_a_second_copy_of_the_model_shows_in_resident_bytes() -> None:
     found = measured(probe_models.hoarded, "enabled")
     assert found.resident_bytes == found.weights_bytes + found.input_bytes + WEIGHT_BYTES
@@ -388,7 +397,7 @@ def test_partial_results_are_sent_before_each_pass(plan: Plan) -> None:
     assert [phase for phase in kept if phase in names] == names
     assert all(kept[name].status == "ok" for name in names)
     of_passes = ("memory_note", "work_note", "profile_note")
-    of_clocks = ("device_note", "dispatch_note")
+    of_clocks = ("pipelined_note", "device_note", "dispatch_note")
     assert kept["clocks"].lost == of_clocks + of_passes
     assert kept["memory"].lost == of_passes
     assert kept["profile"].lost == ("profile_note",)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Prepared, Step
 from modescope.bench.timing import timers
 from modescope.bench.tools.testbed.simulated import (
     SimulatedDevice,
@@ -233,3 +233,43 @@ def test_the_calls_that_fill_a_duration(
 def test_calls_for_raises_where_neither_call_nor_clock_takes_time(per_call_s: float) -> None:
     with pytest.raises(ValueError, match="one of them must be positive"):
         timers.calls_for(1e-3, per_call_s, 0.0)
+
+
+PREPARING_S = 5.0
+
+
+def shrinking(device: SimulatedDevice) -> Prepared:
+    """3.5 s after its preparation of 5 s on host and device; each further call takes half."""
+    left = [1.0]
+
+    def prepare() -> None:
+        device.launch(PREPARING_S, PREPARING_S)
+        left[0] = 1.0
+
+    def call() -> None:
+        device.launch(0.5 * left[0], 3.0 * left[0])
+        left[0] /= 2
+
+    return Prepared(prepare, call)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+@pytest.mark.parametrize("name", ["latency_s", "host_s"])
+def test_what_a_call_needs_is_done_before_each_one_and_not_timed(name: str, queues: bool) -> None:
+    device = SimulatedDevice(queues=queues)
+    timing = TIMERS[name](shrinking(device), device, CALLS)
+    expected_s = 0.5 if queues and name == "host_s" else 3.5
+    assert timing.samples_s == pytest.approx([expected_s] * CALLS)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_calls_that_need_a_preparation_are_not_timed_in_a_row(queues: bool) -> None:
+    device = SimulatedDevice(queues=queues)
+    timing = timers.pipelined(shrinking(device), device, CALLS)
+    assert (timing.samples_s, timing.reason) == ((), timers.NOT_IN_A_ROW)
+
+
+def test_calls_that_need_a_preparation_cannot_be_queued() -> None:
+    device = SimulatedDevice()
+    timing = timers.device_time(shrinking(device), device, CALLS)
+    assert (timing.samples_s, timing.reason) == ((), timers.NOT_IN_A_ROW)

@@ -1,0 +1,80 @@
+"""Every call that is made of a model is the user's call, and does the work of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.case import runner
+from modescope.bench.records.cases import Case, Training, Variant
+from modescope.bench.records.results import Result
+from modescope.bench.timing import timers
+from tests.helpers.probe_models import (
+    BEGUN,
+    case,
+    consumes,
+    forgets,
+    model,
+    silent,
+    smoke,
+    tabulates,
+    variant,
+)
+
+pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
+
+EAGER = variant()
+INFERENCE = variant(grad="inference_mode")
+
+
+def run(asked: Case, **plan: object) -> Result:
+    return runner.run(silent, asked, replace(smoke(), **plan))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", [EAGER, INFERENCE], ids=["eager", "inference_mode"])
+def test_every_call_begins_with_the_example_or_inputs_of_a_check(
+    asked: Variant, tmp_path: Path
+) -> None:
+    BEGUN.clear()
+    result = run(case(model(consumes), asked), profile=True, memory=True, results_dir=str(tmp_path))
+    assert (result.status, result.reason) == ("ok", None)
+    assert {length for _, length in BEGUN} == {3}
+    assert len(BEGUN) == 3  # the example, and two fresh inputs
+    found = result.findings
+    assert found.changed_arguments == "[0], [1][0], [1][1], [1][2]"
+    assert (found.steady_operators, found.flags.count("other_operators")) == (None, 0)
+    assert found.host_rounds_s
+    assert found.dispatch_rounds_s
+    assert (found.pipelined_rounds_s, found.pipelined_note) == (None, timers.NOT_IN_A_ROW)
+
+
+def test_a_training_step_begins_with_the_example(tmp_path: Path) -> None:
+    BEGUN.clear()
+    asked = replace(case(model(consumes), EAGER), options=Training("sgd"))
+    result = run(asked, profile=True, memory=True, results_dir=str(tmp_path))
+    assert (result.status, result.reason) == ("ok", None)
+    assert {length for _, length in BEGUN} == {3}
+    assert len(BEGUN) == 4  # the example, and a batch for each of three steps
+    assert result.findings.parts_latency_rounds_s
+
+
+@pytest.mark.parametrize("asked", [EAGER, INFERENCE], ids=["eager", "inference_mode"])
+def test_a_model_that_returns_its_last_result_fails_for_that_reason(asked: Variant) -> None:
+    result = run(case(model(forgets), asked))
+    assert result.status == "failed"
+    assert "what it remembers of an earlier call" in str(result.reason)
+
+
+def test_a_steady_call_that_does_less_is_flagged_with_what_it_lacks() -> None:
+    found = run(case(model(forgets, calls=5), EAGER)).findings
+    assert "other_operators" in found.flags
+    assert found.steady_operators == "without aten.exp, aten.log"
+
+
+@pytest.mark.parametrize("asked", [EAGER, INFERENCE], ids=["eager", "inference_mode"])
+def test_a_table_made_in_the_first_call_is_no_other_work(asked: Variant) -> None:
+    found = run(case(model(tabulates), asked)).findings
+    assert "other_operators" not in found.flags
+    assert found.steady_operators is None
