@@ -94,8 +94,8 @@ def _wrong_scale(
 
 
 def _accept(error: float) -> str:
-    """How to accept `error`, as a clause; empty for another result altogether."""
-    if not error < 1:
+    """How to accept `error`, as a clause; empty where the error is not finite."""
+    if not math.isfinite(error):
         return ""
     return f", or accept the error with max_error={_rounded_up(error):.2g}"
 
