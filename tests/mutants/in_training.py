@@ -107,7 +107,7 @@ TRAINING = (
     Fault(
         "updates of adamw count where gradients are unclear",
         "bench/steps/training/reference.py",
-        "difference, value = difference[clear], value[clear]",
+        "wrong, value = wrong[clear], value[clear]",
         "pass",
         (f"{EXAM}::test_eager_passes_the_training_check",),
     ),
