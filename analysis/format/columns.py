@@ -149,6 +149,10 @@ FURTHER = (
     _number(numbers.scientific, "scale error", "scale_error"),
     Column("unchecked", lambda row: row["unchecked_outputs"] or "", optional=True),
     Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN), optional=True),
+    Column("checked on", lambda row: row["checked_inputs"] or numbers.UNKNOWN, optional=True),
+    Column(
+        "checked against", lambda row: row["checked_against"] or numbers.UNKNOWN, optional=True
+    ),
     Column("about the check", lambda row: row["checked_note"] or numbers.UNKNOWN, optional=True),
     Column("loss scale", cells.loss_scale, ">", optional=True, key="loss_scale"),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),

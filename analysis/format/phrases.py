@@ -179,15 +179,21 @@ def flags(row: Row, *touching: str) -> list[str]:
     return [flag for flag, figure in pairs if figure in touching]
 
 
-_CHECKED = {"not": "not checked", "without_randomness": "checked without randomness"}
+_CHECKED = {
+    "checked": {"not": "not checked", "without_randomness": "checked without randomness"},
+    "checked_against": dict.fromkeys(("fp32", "own"), "checked against eager"),
+    "checked_inputs": {"example": "checked on the example"},
+}
+"""Remarks by column and value."""
 
 
 def checked(row: Row) -> str:
-    """A remark on results that were not compared with float64 themselves; else empty.
+    """A remark on results that were not compared with float64 on fresh inputs; else empty.
 
     Rows of versions that did not record it have none.
     """
-    return _CHECKED.get(row["checked"], "")
+    texts = (table.get(row[column], "") for column, table in _CHECKED.items())
+    return ", ".join(filter(None, texts))
 
 
 def unchecked(row: Row) -> str:

@@ -319,6 +319,7 @@ CONTRACT = (
     "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",
     "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
     "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
-    "unchecked_outputs", "baseline_error", "checked", "checked_note", "loss_scale",
-    "overflow_skipped", "flops", "roofline_fraction", "flags", "flags_touch", "cause", "cause_text",
+    "unchecked_outputs", "baseline_error", "checked", "checked_note", "checked_inputs",
+    "checked_against", "loss_scale", "overflow_skipped", "flops", "roofline_fraction", "flags",
+    "flags_touch", "cause", "cause_text",
 )  # fmt: skip

@@ -23,8 +23,9 @@ _COLUMNS = (
     "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
     "reason", "in_effect", "in_effect_note", "flags", "flags_touch", "replicates", "error",
     "error_limit", "scale_error", "scale_error_limit", "max_error", "baseline_error",
-    "baseline_error_limit", "checked", "checked_note", "latency_s", "latency_ci_low_s",
-    "latency_ci_high_s", "baseline_latency_s", "speedup", "speedup_ci_low", "speedup_ci_high",
+    "baseline_error_limit", "checked", "checked_note", "checked_inputs", "checked_against",
+    "latency_s", "latency_ci_low_s", "latency_ci_high_s", "baseline_latency_s",
+    "speedup", "speedup_ci_low", "speedup_ci_high",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
     "setup_peak_bytes", "weights_bytes", "input_bytes",
 )  # fmt: skip

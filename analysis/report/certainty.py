@@ -59,7 +59,9 @@ def _errors(answers: Sequence[Recommendation], rows: Mapping[str, Row]) -> str:
     replaced = ((_baseline(a.question), rows[c.run_id]["baseline_error"]) for a, c in chosen)
     errors += [(name, error) for name, error in replaced if error is not None]
     known = any(error is not None for _, error in errors)
-    unit = " (relative, against float64)" if known else ""
+    references = {rows[c.run_id]["checked_against"] or "float64" for _, c in chosen}
+    against = "float64" if references == {"float64"} else "float64 or eager"
+    unit = f" (relative, against {against})" if known else ""
     return f"{_ranges(errors, numbers.scientific)}{unit}"
 
 

@@ -91,13 +91,17 @@ TERMS = {
     "difference between them counts as noise: the mode pays at once, or "
     f"{numbers.UNKNOWN} if its first call took more than twice as long as the baseline's and 0.1 s "
     "more.",
-    "error": "relative RMS error against float64. Compare it before you replace fp32 by a smaller "
-    "dtype.",
+    "error": "relative RMS error against float64, or what else checked against names. Compare it "
+    "before you replace fp32 by a smaller dtype.",
     "checked": "exact: the error is that of the timed step. without randomness: the timed step's "
     "random numbers (such as dropout) were compared with eager's, and the error is that of a copy "
     "that is built and compiled the same, without them. no (remark: not checked): the results "
     "could not be judged, so whether the mode computes the right thing is unknown; about the "
     "check says why.",
+    "checked on, checked against": "checked on: fresh inputs; floats, if only floating inputs "
+    "could be redrawn; rebuilt, if the model's function had to make them; or the example. checked "
+    "against: float64; or plain eager, in fp32 or in the model's own dtypes, if the model does not "
+    "compute the same in float64.",
     "error of, error limit, scale error, loss scale": "error of: the output, gradient or update "
     "with that error. error limit: the largest error accepted. scale error: how far the factor "
     "between a gradient or update and that of float64 is from 1. loss scale: the factor of "

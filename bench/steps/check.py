@@ -16,6 +16,9 @@ from modescope.bench.steps.subject import Subject
 
 EAGER_FACTOR = 3.0
 
+LEAST_SCALE = 1e-4
+"""Smaller errors of a gradient's scale are accepted everywhere."""
+
 FLOAT64 = "float64"
 
 
@@ -130,9 +133,13 @@ class Check(Protocol):
     def results(self, built: Built) -> Outputs:
         """The results of one step on the example inputs; buffers and state are as before."""
 
-    @abstractmethod
-    def limit(self, eager: Deviation, variant: Variant) -> Limit:
-        """The errors that are usual where plain eager has these."""
+    def limit(self, eager: Deviation | None, variant: Variant) -> Limit:
+        """The errors that are usual where plain eager has these, or is the reference if None."""
+        if eager is None:
+            tolerance = self.seen.tolerance(variant)
+            return Limit(tolerance, tolerance)
+        scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
+        return Limit(accepted_error(eager.error, variant.dtype), scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
         """The errors that rounding alone causes at this precision; None where they are not known.

@@ -70,8 +70,13 @@ class Calls(Generic[T]):
 class Recipe(Protocol[T]):
     """How a phase calls copies of a model, and how it compares their results."""
 
-    subject: Subject
-    jumps: bool  # whether rounding alone may change results by far more than the tolerance
+    @property
+    def subject(self) -> Subject:
+        """The model as it was built."""
+
+    @property
+    def jumps(self) -> bool:
+        """Whether rounding alone may change results by far more than the tolerance."""
 
     def copy(self, dtype: torch.dtype | None) -> Calls[T]:
         """Of a fresh copy with all floats in `dtype`; None: as it was built."""

@@ -282,7 +282,7 @@ def test_a_replay_follows_inputs_and_weights(
 @pytest.mark.parametrize("axes", REPLAYING)
 def test_a_replay_passes_the_check(axes: dict[str, Any], device: Hardware) -> None:
     subject = subject_of(model(linear), device)
-    check = prepare(subject, seed=0)
+    check = prepare(subject, device, seed=0)
     asked = variant(grad="inference_mode", **axes)
     made = built(asked, device)
     before = output(made)

@@ -63,39 +63,25 @@ def chaotic(limit: Limit, dtype: str) -> str:
 
 def wrong(found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str) -> str:
     """An error is beyond its limit; which, where, and how it compares with eager's."""
+    reference, scale = REFERENCE[against], limit.worst_scale(found)
     if found.error <= limit.error:
-        return _wrong_scale(found, against, eager, limit, dtype)
-    error, at = found.error, f" in {found.place}" if found.place else ""
-    usual = eager and (f", {_times(error, eager.error)} at {dtype}")
+        what = (
+            f"the scale of the {scale.place} is off by {scale.value:.2g} of it against {reference}"
+        )
+        usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
+    else:
+        at = f" in {found.place}" if found.place else ""
+        what = f"relative error {found.error:.2g} against {reference}{at}"
+        usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
     return (
-        f"relative error {error:.2g} against {REFERENCE[against]}{at}{usual or ''}; accepted is "
-        f"{limit.error:.2g}; check whether seed=1 and another dtype or mode show it too"
-        f"{_accept(error)} ({GUIDE})"
-    )
-
-
-def _times(error: float, usual: float) -> str:
-    if math.isfinite(error) and usual:
-        return f"{error / usual:.2g} times eager's {usual:.2g}"
-    return f"eager has {usual:.2g}"
-
-
-def _wrong_scale(
-    found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str
-) -> str:
-    seen = limit.worst_scale(found)
-    usual = f", eager's by {eager.scale:.2g} at {dtype}" if eager else ""
-    return (
-        f"the scale of the {seen.place} is off by {seen.value:.2g} of it against "
-        f"{REFERENCE[against]}{usual}; accepted is {seen.limit:.2g}; check whether seed=1 and "
-        "another dtype or mode show it too, or accept errors of any kind with "
-        f"max_error={_rounded_up(found.error):.2g} ({GUIDE})"
+        f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another dtype "
+        f"or mode show it too{_accept(found.error)} ({GUIDE})"
     )
 
 
 def _accept(error: float) -> str:
-    """How to accept `error`, as a clause; empty for another result altogether."""
-    if not error < 1:
+    """How to accept `error`, as a clause; empty where the error is not finite."""
+    if not math.isfinite(error):
         return ""
     return f", or accept the error with max_error={_rounded_up(error):.2g}"
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from modescope.bench.case.correctness import exact, messages
+from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps import arguments, modes, plain_call
+from modescope.bench.steps import arguments, plain_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
 from modescope.bench.steps.correctness import draws
@@ -56,7 +57,7 @@ class RandomJudge:
 
     @property
     def last_check(self) -> LastCheck:
-        """As in `judging.Judge`."""
+        """What is left to check when all is measured; it needs nothing of the judge."""
         return without_randomness
 
     def columns(self, findings: Findings) -> Findings:
@@ -128,9 +129,9 @@ def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Fi
     subject = phase.prepare(plain_call.built(case, device), plan.seed)
     subject = replace(subject, changes=arguments.changed_by_a_call(subject.cast(None)))
     off: list[str] = []
-    for switch in SWITCHES:
-        switch.turn_off(subject.module)
-        off.append(switch.name)
+    for name, turn_off in SWITCHES.items():
+        turn_off(subject.module)
+        off.append(name)
         check = phase.check(subject, device, plan.seed)
         if not (check.seen.random or check.unfit):
             break
@@ -140,24 +141,12 @@ def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Fi
         return replace(findings, checked="not", checked_note=messages.DEPENDS)
     subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
     judge = exact.judge(check, subject, case, plan, device)
-    findings = judge.judge(_built(subject, case, device), judge.columns(findings))
+    built = enter(subject, case.variant, case, device, plan).built
+    findings = judge.judge(built, judge.columns(findings))
     if findings.checked == "not":
         return findings
     notes = filter(None, (f"in a copy in which {' and '.join(off)}", findings.checked_note))
     return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
-
-
-def _built(subject: Subject, case: Case, device: Hardware) -> Built:
-    """The case's mode on a copy of `subject`, built like the one that is timed."""
-    variant, phase = case.variant, phase_of(case.options)
-    own = phase.own(subject.cast(modes.weight_dtype(variant)))
-    start = phase.start(own.module)
-    built = modes.build(own, variant, case.model.fullgraph, device, phase, start)
-    with built.kept():
-        for _ in range(2):  # reduce-overhead captures in the second call
-            built.step()
-    built.settle()
-    return built
 
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:

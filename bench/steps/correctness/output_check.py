@@ -16,7 +16,7 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Ended
 from modescope.bench.steps import plain_call
 from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit, Seen, accepted_error, worst
+from modescope.bench.steps.check import Check, Deviation, Seen, worst
 from modescope.bench.steps.correctness import written_buffers
 from modescope.bench.steps.correctness.written_buffers import Writes
 from modescope.bench.steps.outputs import Outputs, comparable, difference, finite, unchecked
@@ -65,10 +65,6 @@ class OutputCheck(Check):
         with state_kept(built.subject.module):
             return comparable(built.step())
 
-    def limit(self, eager: Deviation, variant: Variant) -> Limit:
-        """As `Check.limit`."""
-        return Limit(accepted_error(eager.error, variant.dtype))
-
 
 @dataclass(frozen=True)
 class Forward:
@@ -90,8 +86,7 @@ class Forward:
 
     def error(self, results: list[Results], references: list[Results]) -> float:
         """As `Recipe.error`."""
-        pairs = zip(results, references, strict=True)
-        return worst(item for one, other in pairs for item in one.errors(other).items()).error
+        return _worst(results, references).error
 
     def finite(self, results: list[Results]) -> bool:
         """As `Recipe.finite`."""
@@ -122,7 +117,11 @@ def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
     own = subject.inputs.map(torch.clone)
     runs = _runs(subject, step, check.inputs, check.seed)
     subject.inputs.assign(own)
-    pairs = zip(runs, check.references, strict=True)
+    return _worst(runs, check.references)
+
+
+def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviation:
+    pairs = zip(results, references, strict=True)
     return worst(item for one, other in pairs for item in one.errors(other).items())
 
 

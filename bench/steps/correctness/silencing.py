@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -29,16 +28,8 @@ def _evaluate(module: nn.Module) -> None:
             part.training = False
 
 
-@dataclass(frozen=True)
-class Switch:
-    """One way to switch random numbers off."""
-
-    name: str
-    turn_off: Callable[[nn.Module], None]  # changes the module
-
-
-SWITCHES = (
-    Switch("all probabilities of dropout are 0", _never_drop),
-    Switch("all modules but norms and recurrent networks are in eval()", _evaluate),
-)
-"""Tried in this order, each beside those before it."""
+SWITCHES: dict[str, Callable[[nn.Module], None]] = {
+    "all probabilities of dropout are 0": _never_drop,
+    "all modules but norms and recurrent networks are in eval()": _evaluate,
+}
+"""Ways to switch random numbers off, which change the module; each beside those before it."""

@@ -18,13 +18,13 @@ from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TO
 from modescope.bench.steps import modes, plain_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import (
+    LEAST_SCALE,
     Check,
     Deviation,
     Limit,
     RoundingCheck,
     Seen,
     StateCheck,
-    accepted_error,
     parameter,
 )
 from modescope.bench.steps.correctness.rounding import Rounded
@@ -55,9 +55,6 @@ is close to zero, rounding may switch it on or off, and all gradients before it 
 
 CALM = 1e-2
 """Where no more of a gradient's scale may be due to rounding, a fault of 2 % is clear enough."""
-
-LEAST_SCALE = 1e-4
-"""Smaller errors of a gradient's scale are accepted everywhere."""
 
 REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none", graph=False), "-")
 
@@ -134,11 +131,6 @@ class TrainingCheck(Check):
             trainer.restore()
             loss = _on_host(built.step())
             return {"loss": loss, **_gradients(built)}
-
-    def limit(self, eager: Deviation, variant: Variant) -> Limit:
-        """As `Check.limit`."""
-        scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
-        return Limit(accepted_error(eager.error, variant.dtype), scale)
 
     def rounding(self, variant: Variant) -> RoundingCheck | None:
         """With the set of batches on which rounding changes the factor of gradients least."""

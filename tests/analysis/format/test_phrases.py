@@ -33,6 +33,7 @@ def test_training_is_named_with_its_optimizer_and_options(
 UNCHECKED = {
     "status": "ok", "error": None, "error_limit": None, "max_error": None, "baseline_error": None,
     "baseline_error_limit": None, "baseline_dtype": "fp32", "checked": None, "checked_note": None,
+    "checked_inputs": None, "checked_against": None,
     "scale_error": None, "scale_error_limit": None,
 }  # fmt: skip
 FACTOR_OFF = {"error": 0.01, "error_limit": 0.01, "scale_error": 0.02, "scale_error_limit": 1e-3}
@@ -86,6 +87,9 @@ def test_a_baseline_that_was_accepted_knowingly_is_a_remark(
         ({"checked": "exact", "checked_note": "by rounding"}, "", ""),
         ({"checked": "without_randomness", "checked_note": "p = 0"},
          "checked without randomness", ""),
+        ({"checked": "exact", "checked_against": "float64", "checked_inputs": "rebuilt"}, "", ""),
+        ({"checked": "exact", "checked_against": "own", "checked_inputs": "example"},
+         "checked against eager, checked on the example", ""),
         ({"checked": "not", "checked_note": "chaos"}, "not checked", "chaos"),
         ({"checked": "not"}, "not checked", "no reason was recorded"),
         ({"checked": "not", "status": "wrong_result"}, "not checked", ""),

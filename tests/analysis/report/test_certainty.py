@@ -84,6 +84,8 @@ OF_FLOAT64 = " (relative, against float64)"
     ("columns", "told"),
     [
         ({"checked": "exact"}, f"compile fp32 2.1e-7, eager fp32 2.0e-7{OF_FLOAT64}"),
+        ({"checked_against": "fp32"},
+         "compile fp32 2.1e-7, eager fp32 2.0e-7 (relative, against float64 or eager)"),
         ({"checked": "without_randomness", "baseline_error": None},
          f"compile fp32 (in a copy without randomness) 2.1e-7{OF_FLOAT64}"),
         ({"checked": "not", "error": 0.8},

@@ -268,7 +268,7 @@ def test_a_model_wrong_only_when_compiled_is_a_wrong_result(watch: Watch) -> Non
     found = result.findings
     assert result.reason.startswith(
         f"relative error {found.error:.2g} against float64 in output, "
-        f"{found.error / found.eager_error:.2g} times eager's {found.eager_error:.2g} at fp32; "
+        f"eager's is {found.eager_error:.2g} at fp32; "
         f"accepted is {found.error_limit:.2g}; check whether seed=1 "
     )
     assert result.findings.error > 0.1 > result.findings.error_limit
@@ -457,7 +457,7 @@ def test_a_model_that_cannot_be_traced_fails_even_with_breaks_allowed(fullgraph:
     result = run(case(model(prints_within_cond, fullgraph), COMPILE))
     assert result.status == "failed"
     told = "torch.compile cannot trace the model, and cannot break its graph there: "
-    assert result.reason.startswith(told)
+    assert f"fails in plain eager, before any mode is tried: {told}" in result.reason
     assert result.reason.endswith(f"Failed to trace builtin operator at {WITHIN_COND}")
 
 

@@ -70,17 +70,17 @@ def lengths() -> Tensor:
     return torch.cat([torch.zeros(1, dtype=torch.int64), torch.tensor([2, 1, 3]).cumsum(0)])
 
 
-def increasing(net: Net, x: Tensor, ends: Tensor) -> Tensor:
+def increasing(net: Net, x: Tensor, ends: Tensor) -> Any:
     if not bool((ends.diff() > 0).all()):
         raise ValueError("offsets must increase")
     return net.linear(x) * ends.sum()
 
 
-def packed(net: Net, x: Tensor, sizes: Tensor) -> Tensor:
+def packed(net: Net, x: Tensor, sizes: Tensor) -> Any:
     return pack_padded_sequence(net.linear(x), sizes, batch_first=True).data
 
 
-def attends(net: Net, x: Tensor, mask: Tensor) -> Tensor:
+def attends(net: Net, x: Tensor, mask: Tensor) -> Any:
     if not bool(((mask == 0) | mask.isinf()).all()):
         raise ValueError("a mask of 0 and -inf")
     return net.linear(x) @ net.linear(x).t() + mask
@@ -95,7 +95,7 @@ def distribution() -> Tensor:
     return torch.rand(3, WIDTH).softmax(-1)
 
 
-def simplex(net: Net, p: Tensor) -> Tensor:
+def simplex(net: Net, p: Tensor) -> Any:
     if not torch.allclose(p.sum(-1), torch.ones(3, dtype=p.dtype)):
         raise ValueError("shares must add up to 1")
     return net.linear(p)
@@ -146,7 +146,7 @@ def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:
         ends = torch.arange(size + 1)
         return torch.arange(size * WIDTH).view(size, WIDTH).float(), ends
 
-    def forward(net: Net, x: Tensor, ends: Tensor) -> Tensor:
+    def forward(net: Net, x: Tensor, ends: Tensor) -> Any:
         if not torch.equal(x.flatten(), torch.arange(x.numel()).to(x)):
             raise ValueError("numbers in order")
         return increasing(net, x, ends)
@@ -157,29 +157,29 @@ def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:
 # References
 
 
-def in_autocast(net: Net, x: Tensor) -> Tensor:
+def in_autocast(net: Net, x: Tensor) -> Any:
     with torch.autocast("cpu", BF16):
         return net.linear(net.linear(x)).float()
 
 
-def masked(net: Net, x: Tensor) -> Tensor:
+def masked(net: Net, x: Tensor) -> Any:
     return net.linear(x).masked_fill(x > 0, torch.finfo(x.dtype).min)
 
 
-def plain_float(net: Net, x: Tensor) -> Tensor:
+def plain_float(net: Net, x: Tensor) -> Any:
     return net.linear(x.float())
 
 
-def plain_constant(net: Net, x: Tensor) -> Tensor:
+def plain_constant(net: Net, x: Tensor) -> Any:
     return net.linear(x) @ torch.ones(WIDTH, WIDTH, dtype=torch.float32)
 
 
-def forces(net: Net, x: Tensor) -> Tensor:
+def forces(net: Net, x: Tensor) -> Any:
     x = x.detach().requires_grad_()
     return torch.autograd.grad(net.linear(x).square().sum(), x)[0]
 
 
-def half(net: Net, x: Tensor) -> Tensor:
+def half(net: Net, x: Tensor) -> Any:
     return net.linear(x.bfloat16()).float()
 
 
@@ -225,7 +225,7 @@ def test_a_model_that_fails_in_plain_eager_raises_its_own_error() -> None:
 def adds_to(name: str) -> Forward:
     """Its result is the sum of all inputs so far."""
 
-    def forward(net: Net, x: Tensor) -> Tensor:
+    def forward(net: Net, x: Tensor) -> Any:
         before = getattr(net, name, None)
         setattr(net, name, x if before is None else before + x)
         return net.linear(getattr(net, name))
@@ -233,20 +233,19 @@ def adds_to(name: str) -> Forward:
     return forward
 
 
-def remembers(net: Net, x: Tensor) -> Tensor:
+def remembers(net: Net, x: Tensor) -> Any:
     """Its result is that of the first call with the same tensor."""
     if net.kept is None or net.kept[0] is not x:
         net.kept = x, net.linear(x)
-    result: Tensor = net.kept[1]
-    return result
+    return net.kept[1]
 
 
-def counts(net: Net, x: Tensor) -> Tensor:
+def counts(net: Net, x: Tensor) -> Any:
     net.kept = (net.kept or 0) + 1
     return net.linear(x) / net.kept
 
 
-def caches(net: Net, x: Tensor) -> Tensor:
+def caches(net: Net, x: Tensor) -> Any:
     """Does not depend on earlier calls."""
     if net.kept is None:
         net.kept = torch.arange(x.shape[-1]).to(x)
@@ -256,12 +255,12 @@ def caches(net: Net, x: Tensor) -> Tensor:
 TABLE: dict[str, int] = {}
 
 
-def counts_in_the_process(net: Net, x: Tensor) -> Tensor:
+def counts_in_the_process(net: Net, x: Tensor) -> Any:
     TABLE["calls"] = TABLE.get("calls", 0) + 1
     return net.linear(x) * TABLE["calls"]
 
 
-def draws_and_counts(net: Net, x: Tensor) -> Tensor:
+def draws_and_counts(net: Net, x: Tensor) -> Any:
     return counts(net, x) + torch.rand_like(x)
 
 

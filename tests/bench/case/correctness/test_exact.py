@@ -43,7 +43,7 @@ class Known(Check):
     by_rounding: Limit | Exception | None
     reads_rounding: list[Variant] = field(default_factory=list)
     unfit: str | None = None
-    seen: Seen = Seen()
+    seen: Seen = field(default_factory=Seen)
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         return self.eager if built == EAGER else self.mode

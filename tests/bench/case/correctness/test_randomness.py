@@ -41,7 +41,7 @@ class Dropped(Check):
 
     added: dict[Built, Tensor]
     unfit: str | None = None
-    seen: Seen = Seen(random=True)
+    seen: Seen = field(default_factory=lambda: Seen(random=True))
     asked: list[Built] = field(default_factory=list)
 
     def examine(self, built: Built, variant: Variant) -> Deviation:

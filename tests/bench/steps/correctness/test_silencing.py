@@ -91,8 +91,8 @@ def test_the_first_switches_that_are_needed_silence_a_model(name: str) -> None:
     torch.manual_seed(0)
     module = nn.Sequential(build(), nn.Linear(8, 8)).train()
     seen = [draws(module)]
-    for switch in SWITCHES:
-        switch.turn_off(module)
+    for turn_off in SWITCHES.values():
+        turn_off(module)
         seen.append(draws(module))
     assert seen == [True] * needed + [False] * (1 + len(SWITCHES) - needed)
 
@@ -100,12 +100,12 @@ def test_the_first_switches_that_are_needed_silence_a_model(name: str) -> None:
 def test_norms_and_recurrent_networks_go_on_training() -> None:
     """A batch norm computes something else in eval(); cuDNN has no backward there."""
     module = nn.Sequential(nn.BatchNorm1d(8), nn.LSTM(8, 8), nn.Dropout(0.3)).train()
-    for switch in SWITCHES:
-        switch.turn_off(module)
+    for turn_off in SWITCHES.values():
+        turn_off(module)
     assert [part.training for part in module] == [True, True, False]
 
 
 def test_other_numbers_stay() -> None:
     relu, norm = nn.LeakyReLU(0.2), nn.BatchNorm1d(8, eps=0.1)
-    SWITCHES[0].turn_off(nn.Sequential(relu, norm))
+    next(iter(SWITCHES.values()))(nn.Sequential(relu, norm))
     assert (relu.negative_slope, norm.eps) == (0.2, 0.1)
