@@ -183,7 +183,7 @@ def _emptied(subject: Subject, batch_dim: int) -> Subject:
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):
             return tensor
-        return torch.empty_like(tensor.narrow(batch_dim, 0, 0))
+        return tensor.narrow(batch_dim, 0, 0)
 
     weights = {id(weight): weight for weight in subject.module.parameters()}
     module = copy.deepcopy(subject.module, weights)  # which shares what is in its memo

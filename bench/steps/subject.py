@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,18 @@ class Inputs:
         """The same arguments, in new containers, with `function` applied to each tensor."""
         return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
 
+    def copied(self, convert: geometry.Convert = torch.clone) -> Inputs:
+        """Copies that lie in memory like the originals; `convert` makes their storage."""
+        return self.map(geometry.copier(self.tensors(), convert))
+
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
-        """Overwrites the tensors in place, so that captured graphs see the new values."""
+        """Overwrites the tensors in place, so that captured graphs see the new values.
+
+        `values` must lie in memory as these do.
+        """
         for tensor, value in zip(self.tensors(), values.tensors(), strict=True):
-            tensor.copy_(value)
+            geometry.write(tensor, value)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Subject:
 
         return Subject(
             copy.deepcopy(self.module)._apply(converted),
-            self.inputs.map(lambda tensor: converted(tensor.clone())),
+            self.inputs.copied(lambda storage: converted(storage.clone())),
             self.random,
         )
 
@@ -69,7 +76,7 @@ class Subject:
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
-        inputs = self.inputs.map(lambda tensor: tensor.to(device))
+        inputs = self.inputs.copied(lambda storage: storage.to(device))
         return Subject(self.module.to(device), inputs, self.random)
 
 
@@ -80,7 +87,13 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     Yields copies of the buffers, by their names as in `named_buffers`.
     """
     before = [
-        (owner, f"{prefix}.{name}".lstrip("."), name, buffer, _copied(buffer))
+        (
+            owner,
+            f"{prefix}.{name}".lstrip("."),
+            name,
+            buffer,
+            None if buffer is None else geometry.copied(buffer),
+        )
         for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
     ]
@@ -90,12 +103,8 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
         with torch.inference_mode():  # buffers made in inference mode can only be written there
             for owner, _, name, buffer, value in before:
                 if buffer is not None and value is not None:
-                    buffer.copy_(value)  # in place, because captured graphs contain its address
+                    geometry.write(buffer, value)  # captured graphs contain its address
                 setattr(owner, name, buffer)
-
-
-def _copied(buffer: torch.Tensor | None) -> torch.Tensor | None:
-    return None if buffer is None else buffer.clone()
 
 
 def redraw(inputs: Inputs, seed: int) -> Inputs:
@@ -113,7 +122,10 @@ def redraw(inputs: Inputs, seed: int) -> Inputs:
         noise = torch.randn(tensor.shape, generator=generator).to(tensor)
         return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
 
-    return inputs.map(fresh)
+    drawn = inputs.copied()
+    for tensor in map(geometry.distinct, drawn.tensors()):
+        tensor.copy_(fresh(tensor))
+    return drawn
 
 
 def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

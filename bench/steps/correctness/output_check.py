@@ -91,7 +91,7 @@ def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
 
     Buffers and inputs are restored on return.
     """
-    own = subject.inputs.map(torch.clone)
+    own = subject.inputs.copied()
     deviations = [
         worst(_run(subject, step, fresh, check.seed).errors(reference).items())
         for fresh, reference in zip(check.inputs, check.references, strict=True)
