@@ -7,6 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -45,7 +46,14 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     for place, leaf in trees.leaves(example):
         if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
             raise UsageError(STRANGE_INPUT.format(model.origin, place, type(leaf).__name__))
-    return Subject(module.eval(), inputs)
+    return Subject(_in_eval(module), inputs)
+
+
+def _in_eval(module: torch.nn.Module) -> torch.nn.Module:
+    """As it is where torch cannot switch it: an exported program was traced in one of the modes."""
+    with suppress(NotImplementedError):
+        module.eval()
+    return module
 
 
 def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -> Subject:
@@ -69,7 +77,7 @@ def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
     inputs = as_inputs(described_inputs.draw(described, shape))
     assert inputs is not None
     described_inputs.check_names(module, inputs.args, inputs.kwargs)
-    return Subject(module.eval(), inputs)
+    return Subject(_in_eval(module), inputs)
 
 
 def _called(

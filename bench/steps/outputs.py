@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
 
@@ -42,7 +42,9 @@ def floating(outputs: object) -> list[torch.Tensor]:
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
-    """A float64 copy; a complex number becomes two real numbers."""
+    """A float64 copy, a dense one; a complex number becomes two real numbers."""
+    if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
+        tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return real.detach().to(torch.float64, copy=True)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,11 +64,9 @@ class Subject:
         def converted(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
-        return Subject(
-            copy.deepcopy(self.module)._apply(converted),
-            self.inputs.copied(lambda storage: converted(storage.clone())),
-            self.random,
-        )
+        module = module_copied(self.module, converted)._apply(converted)
+        inputs = self.inputs.copied(lambda storage: converted(storage.clone()))
+        return replace(self, module=module, inputs=inputs)
 
     def tensors(self) -> list[torch.Tensor]:
         """Parameters, buffers and inputs."""
@@ -77,7 +75,26 @@ class Subject:
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
         inputs = self.inputs.copied(lambda storage: storage.to(device))
-        return Subject(self.module.to(device), inputs, self.random)
+        return replace(self, module=self.module.to(device), inputs=inputs)
+
+
+def module_copied(
+    module: torch.nn.Module,
+    convert: geometry.Convert = torch.Tensor.detach,
+    shared: Iterable[torch.Tensor] = (),
+) -> torch.nn.Module:
+    """A deep copy that has the `shared` tensors in common with `module`.
+
+    Compressed sparse tensors are copied and converted here: deepcopy fails for them, and
+    `Module._apply` changes what their dtype is called, but not their values (torch 2.13).
+    """
+    known: dict[int, Any] = {id(tensor): tensor for tensor in shared}
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.layout in geometry.COMPRESSED and id(tensor) not in known:
+            own = convert(tensor.detach().clone())
+            is_weight = isinstance(tensor, torch.nn.Parameter)
+            known[id(tensor)] = torch.nn.Parameter(own, tensor.requires_grad) if is_weight else own
+    return copy.deepcopy(module, known)
 
 
 @contextmanager
