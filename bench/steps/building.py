@@ -29,6 +29,8 @@ STRANGE_INPUT = (
     "None, alone or in tuples, lists, dicts, dataclasses or registered pytrees"
 )
 
+IN_A_MODULE = "call a function of tensors in the forward of a torch.nn.Module"
+
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
     """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
@@ -105,7 +107,8 @@ def _called(
         ) from error
     except TypeError as error:
         raise UsageError(
-            f"{model.origin} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
+            f"{model.origin}, which must build the model, cannot be called with {shape | kwargs}: "
+            f"{error}; set model.kwargs, or {IN_A_MODULE}"
         ) from error
     try:
         return function(**arguments)
@@ -195,9 +198,14 @@ def _wrong(model: Model, built: object) -> str:
             f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
             f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
         )
+    is_function = isinstance(built, tuple) and built and callable(built[0])
+    way_out = (
+        f"; {IN_A_MODULE}" if is_function and not isinstance(built[0], torch.nn.Module) else ""
+    )
     return (
         f"{model.origin} returned {_returned(built)}; it must return (torch.nn.Module, example "
         "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"
+        f"{way_out}"
     )
 
 

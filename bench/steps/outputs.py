@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+from collections import abc
 from typing import Any
 
 import torch
@@ -9,6 +12,15 @@ import torch
 from modescope.bench.steps import geometry, trees
 
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
+
+UNFINISHED: dict[str, type | tuple[type, ...]] = {
+    "generator": (abc.Generator, abc.AsyncGenerator),
+    "coroutine": abc.Coroutine,
+    "future": (asyncio.Future, concurrent.futures.Future, torch.futures.Future, torch._C.Future),
+    "awaitable": (abc.Awaitable, abc.AsyncIterator),
+    "iterator": abc.Iterator,
+}
+"""What a function returns before it has done its work, or while others do it; first match."""
 
 MOST_NAMED = 8
 """Places that `unchecked` names; a cache of a large model may have hundreds."""
@@ -34,6 +46,34 @@ def unchecked(outputs: object) -> str | None:
     texts = [f"{place or 'output'} ({_kind(leaf)})" for place, leaf in named[:MOST_NAMED]]
     texts += [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
     return ", ".join(texts) or None
+
+
+def unfinished(outputs: object) -> str | None:
+    """The kind of `UNFINISHED` that a call returned, alone or in containers; None if there is none.
+
+    An iterator whose class is not its kind is named: `iterator (map)`.
+    """
+    for _, leaf in trees.leaves(outputs):
+        for kind, types in UNFINISHED.items():
+            if isinstance(leaf, types):
+                name = type(leaf).__name__
+                return kind if name.lower() in (kind, f"async_{kind}") else f"{kind} ({name})"
+    return None
+
+
+def nothing_to_compare(outputs: object) -> str | None:
+    """Why no result of forward can be compared; None where one can."""
+    if kind := unfinished(outputs):
+        return (
+            f"forward returned a {kind}, which has not done its work when forward returns; return "
+            "its results, as in list(...)"
+        )
+    if _compared(outputs):
+        return None
+    return (
+        f"forward returned no tensor, but {unchecked(outputs) or 'nothing'}; return the tensors "
+        "that it computes, so that they can be checked"
+    )
 
 
 def floating(outputs: object) -> list[torch.Tensor]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from modescope.bench.records.cores import usable_cores
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.progress import replace_unprintable
 
 EXIT_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -27,6 +28,7 @@ def command(main: Main) -> Main:
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
+        replace_unprintable()
         try:
             return main(words)
         except UsageError as error:

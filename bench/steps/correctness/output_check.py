@@ -15,7 +15,7 @@ from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Limit, accepted_error, worst
 from modescope.bench.steps.correctness import written_buffers
 from modescope.bench.steps.correctness.written_buffers import Writes
-from modescope.bench.steps.outputs import Outputs, comparable, unchecked
+from modescope.bench.steps.outputs import Outputs, comparable, nothing_to_compare, unchecked
 from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
 
 FRESH_INPUTS = 2
@@ -23,8 +23,6 @@ FRESH_INPUTS = 2
 
 REPEATABLE = 1e-9
 """Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
-
-NO_TENSORS = "forward returned no tensor that could be checked"
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,19 @@ def prepare(subject: Subject, seed: int) -> OutputCheck:
     inputs = tuple(redraw(subject.inputs, seed + 1 + i) for i in range(FRESH_INPUTS))
     double = subject.cast(torch.float64)
     left_out: list[str | None] = []
+    unfit: list[str | None] = []
 
     def forward() -> object:
         output = double.module(*double.inputs.args, **double.inputs.kwargs)
         left_out.append(unchecked(output))
+        unfit.append(nothing_to_compare(output))
         return output
 
     with default_dtype(torch.float64), torch.no_grad():
         references = tuple(_run(double, forward, fresh, seed) for fresh in inputs)
         again = _run(double, forward, inputs[0], seed + 1)
-    unfit = None if references[0].outputs else NO_TENSORS
     random = worst(again.errors(references[0]).items()).error > REPEATABLE
-    return OutputCheck(inputs, references, seed, unfit, random, left_out[0])
+    return OutputCheck(inputs, references, seed, unfit[0], random, left_out[0])
 
 
 def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
