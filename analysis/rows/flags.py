@@ -66,6 +66,11 @@ FLAGS = {
         "the baseline did not do what its name says, so there is no speedup against it: choose "
         "another baseline.mode or baseline.dtype.",
     ),
+    "settings_changed": Flag(
+        Figure.LATENCY,
+        "forward changes settings of torch in every call (settings_in_calls), such as the number "
+        "of threads, so times are not those of the row's settings: set them outside of forward.",
+    ),
     "no_steady_state": Flag(
         Figure.LATENCY,
         "warm-up ended before times settled: use a longer one (budget=thorough).",

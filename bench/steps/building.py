@@ -20,7 +20,7 @@ from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps import described_inputs, trees
+from modescope.bench.steps import described_inputs, torch_settings, trees
 from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject
 
@@ -37,7 +37,14 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
 
     Raises UsageError where the target cannot be found or called with these arguments, or returns
     anything but (module, inputs); with `model.inputs`, anything but a module that takes these.
+    Settings of torch that it changes are put back.
     """
+    with torch_settings.kept() as changed:
+        subject = _built(model, shape)
+    return replace(subject, put_back=tuple(changed))
+
+
+def _built(model: Model, shape: dict[str, int]) -> Subject:
     if model.inputs_json is not None:
         return _with_described_inputs(model, shape)
     built = _called(model, shape, {}, refused=(ValueError,))

@@ -54,6 +54,7 @@ class Subject:
     module: torch.nn.Module
     inputs: Inputs
     random: bool = False  # whether forward is known to draw random numbers
+    put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
 
     def cast(self, dtype: torch.dtype) -> Subject:
         """A copy whose floating weights, buffers and inputs have `dtype`.

@@ -82,3 +82,67 @@ class SparseOutput(nn.Module):
 
 def sparse_input() -> Built:
     return SparseOutput(), (torch.randn(4, WIDTH).triu().to_sparse(),)
+
+
+class SetsThreads(nn.Module):
+    """Doubles the number of threads in every call, or only in the first."""
+
+    def __init__(self, always: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.always, self.called = always, False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.always or not self.called:
+            torch.set_num_threads(2)
+            self.called = True
+        return torch.as_tensor(self.linear(x))
+
+
+def sets_threads(always: bool) -> Built:
+    return SetsThreads(always), inputs()
+
+
+class Notes(Tanh):
+    """Remembers the settings that its last call saw."""
+
+    seen: tuple[object, ...] = ()
+
+    def forward(self, x: Tensor) -> Tensor:
+        Notes.seen = torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()
+        return super().forward(x)
+
+
+def sets_when_built() -> Built:
+    torch.set_num_threads(2)
+    torch.set_grad_enabled(False)
+    built = Notes(), inputs()
+    torch.set_default_dtype(torch.float64)
+    return built
+
+
+@torch.compile(backend="eager")
+def _compiled_by_author(x: Tensor) -> Tensor:
+    return torch.tanh(x)
+
+
+class PartCompiled(Tanh):
+    def forward(self, x: Tensor) -> Tensor:
+        return _compiled_by_author(self.linear(x))
+
+
+def part_compiled() -> Built:
+    return PartCompiled(), inputs()
+
+
+class Root(nn.Module):
+    def __init__(self, size: float) -> None:
+        super().__init__()
+        self.power = nn.Parameter(torch.rand(4, WIDTH) * size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.sqrt(self.power)
+
+
+def root(size: float) -> Built:
+    return Root(size), inputs()
