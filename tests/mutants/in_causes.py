@@ -15,6 +15,27 @@ WORLDS = "tests/analysis/causes/test_worlds.py::test_it_is_named_with_its_figure
 
 CAUSES = (
     Fault(
+        "subnormal numbers are named where there are none",
+        "analysis/causes/kernels.py",
+        "if not shares or phrases.on_cuda(case.row):",
+        "if shares or phrases.on_cuda(case.row):",
+        (f"{WORLDS}[subnormal_numbers]",),
+    ),
+    Fault(
+        "the model is said to compile itself where it does not",
+        "analysis/causes/compiler.py",
+        "if not graphs:",
+        "if graphs:",
+        (f"{WORLDS}[compiled_by_model]",),
+    ),
+    Fault(
+        "a small part explains a large loss",
+        "analysis/causes/finding.py",
+        "parts < LEAST_OF_A_LOSS",
+        "parts > LEAST_OF_A_LOSS",
+        (f"{FINDING}::test_parts_that_are_too_small_for_a_loss_only_stand_beside_it",),
+    ),
+    Fault(
         "gradients are blamed where the mode without them is slower",
         "analysis/causes/overhead.py",
         'one["speedup_ci_low"] * (1 - LEAST) > row["speedup_ci_high"]',

@@ -35,7 +35,11 @@ def test_a_setting_that_is_changed_is_put_back_and_named(name: str) -> None:
 
 def test_settings_are_put_back_after_an_exception() -> None:
     threads = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), torch_settings.kept():
+
+    def fail() -> None:
         torch.set_num_threads(threads + 1)
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), torch_settings.kept():
+        fail()
     assert torch.get_num_threads() == threads
