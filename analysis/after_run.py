@@ -33,6 +33,6 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
 
         print(f"report   {report.write(study)}")
     print(f"results  {study / 'runs'}")
-    print(f"next     {program('analysis.table' if is_sweep else 'analysis.report')} {study}")
+    print(f"next     {program('analysis.table' if is_sweep else 'analysis.report', study)}")
     unread = set(run_ids) - set(mine["run_id"])
     return 0 if set(mine["status"]) <= {"ok", "skipped"} and not unread else 1

@@ -18,6 +18,7 @@ from modescope.analysis.load.remote import Folder, located
 from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
+from modescope.bench.records.progress import replace_unprintable
 
 EXIT_USAGE = 2
 _PREFIXES = ("not", "~", "!", "-")  # incomplete alone
@@ -97,6 +98,7 @@ def where(table: pd.DataFrame | Table, expression: str) -> Selection:
 def exit_status(body: Callable[[], None]) -> int:
     """Runs `body`; a UsageError becomes one line on stderr and status 2."""
     logging.basicConfig(format="warning: %(message)s")
+    replace_unprintable()
     try:
         body()
     except UsageError as error:

@@ -81,7 +81,7 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
         work = f"{phrases.work(row)}: " if several else ""
         lines += paragraph(f"{work}{row['cause_text']}")
     study = folder or f"results/{rows['study'].iloc[0]}"
-    return "\n".join([f"why ({program('analysis.why')} {study})", *lines]) if lines else ""
+    return "\n".join([f"why ({program('analysis.why', study)})", *lines]) if lines else ""
 
 
 def of_nodes(groups: Iterable[Group]) -> str:
@@ -148,7 +148,7 @@ def summary(rows: pd.DataFrame, limit: int = 40, folder: str | Folder | None = N
         lines = terminal.lines(important.head(count))
         if count < len(rows):
             study = folder or f"results/{rows['study'].iloc[0]}"
-            lines.append(f"{len(rows) - count} more: {program('analysis.table')} {study}")
+            lines.append(f"{len(rows) - count} more: {program('analysis.table', study)}")
         if len(lines) <= limit or count == 1:
             return "\n".join(lines)
     return "no runs"

@@ -109,4 +109,5 @@ def _note(row: Row) -> str:
     why = row["in_effect_note"] or "no reason was recorded"
     notes = [f"not in effect: {why}"] if phrases.not_in_effect(row) else []
     notes += [f"not checked: {reason}"] if (reason := phrases.unchecked(row)) else []
+    notes += phrases.of_model(row)
     return "; ".join(filter(None, (*notes, graph_breaks(row))))

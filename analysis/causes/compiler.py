@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import compiled_call
@@ -82,7 +82,22 @@ def _why(case: Case) -> str:
     return f": {evidence.first_of(reasons)}" if reasons else ""
 
 
+def compiled_by_model(case: Case) -> Evidence | None:
+    """Code of the model compiles a part of it in every mode, the baseline's included."""
+    graphs = case.row.get("own_graphs")
+    if not graphs:
+        return None
+    return Evidence(None, {"graphs": numbers.counted(graphs, "graph", "graphs")})
+
+
 CAUSES = (
+    Cause(
+        "compiled_by_model", HINT, compiled_by_model,
+        "the model compiles a part of itself ({graphs}) in eager too, so a gain of compiling it is "
+        "larger than against plain eager code.",
+        "",
+        "own_graphs above 0",
+    ),
     Cause(
         "recompiles", PART, recompiles,
         "torch compiled again {times}{when}{why}.",

@@ -18,13 +18,18 @@ from modescope.analysis.causes.types import (
     SMALL_GAIN,
     Case,
     Cause,
+    Evidence,
     Finding,
 )
-from modescope.analysis.causes.verdicts import comparison, is_gain, is_no_gain, lead
+from modescope.analysis.causes.verdicts import comparison, is_gain, is_loser, is_no_gain, lead
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
+
+LEAST_OF_A_LOSS = 0.5
+"""The parts of a call that explain why it takes longer than the baseline's are, together, at least
+this share of what it takes longer."""
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
@@ -99,21 +104,23 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     Where the mode did not do what its name says, the other causes would describe another mode:
     only hints follow.
     """
-    found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
+    seen = [(entry, told) for entry in causes if (told := entry.rule(case)) is not None]
+    parts = sum(told.share or 0.0 for entry, told in seen if entry.kind == PART)
+    too_small = is_loser(case.row) and parts < LEAST_OF_A_LOSS * (1 - case.row["speedup"])
+    found = [_finding(case.row, entry, told, too_small) for entry, told in seen]
     if phrases.not_in_effect(case.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
-def _finding(case: Case, entry: Cause) -> Finding | None:
-    evidence = entry.rule(case)
-    if evidence is None:
-        return None
+def _finding(row: Row, entry: Cause, evidence: Evidence, too_small: bool) -> Finding:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    kind = _kind(case.row, entry.kind)
-    text = " ".join(filter(None, (f"{_before(case.row, kind)} {sentence}", remedy)))
+    kind = _kind(row, entry.kind)
+    if kind == PART and too_small and evidence.share is not None:
+        kind = REST
+    text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import DECISIVE, GAIN, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compiled,
     is_faster,
@@ -23,7 +24,19 @@ from modescope.bench.records.instruction_sets import BF16
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
 FASTER_DEVICE = "Only less work, or a faster device, helps."
+MOST = 3  # places of subnormal numbers that are named
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
+
+
+def subnormal_numbers(case: Case) -> Evidence | None:
+    """Weights, inputs or results are subnormal numbers, which may take any multiple of the time."""
+    shares = json.loads(case.row.get("subnormal") or "{}")
+    if not shares or phrases.on_cuda(case.row):
+        return None
+    places = sorted(shares, key=lambda place: -shares[place])
+    named = ", ".join(f"{place} ({numbers.share(shares[place], 1)})" for place in places[:MOST])
+    more = f" and {len(places) - MOST} more" if len(places) > MOST else ""
+    return Evidence(None, {"places": f"{named}{more}"})
 
 
 def unchanged_kernels(case: Case) -> Evidence | None:
@@ -156,6 +169,13 @@ def _less_work(case: Case) -> str:
 
 
 CAUSES = (
+    Cause(
+        "subnormal_numbers", DECISIVE, subnormal_numbers,
+        "the model computes with subnormal numbers, for which some kernels of a CPU take many "
+        "times longer than for others, in eager or compiled: {places}.",
+        "Flush them to zero (torch.set_flush_denormal(True)) and measure again.",
+        "subnormal is not null",
+    ),
     Cause(
         "unchanged_kernels", PART, unchanged_kernels,
         "{share} of a call is kernels that {mode} leaves as they are ({names}); without all the "

@@ -9,13 +9,13 @@ from modescope.analysis.format.phrases import Row
 
 # Kinds of causes, the first most important. Within a kind, the larger share comes first. SMALL_GAIN
 # and REST are no kinds of an entry: `finding` gives them to a GAIN and a PART by the row's speedup.
-DECISIVE = 0  # the mode did not do what its name says, so nothing else explains its speed
+DECISIVE = 0  # the mode did not do what its name says, or not with usual numbers: it comes first
 GAIN = 1  # what the mode saves of the baseline's call
 PART = 2  # takes a part of a call's time, and so explains why the mode gains little or loses
 SMALL_GAIN = 3  # a GAIN of a call that gains less than a tenth, which a PART explains first
 SETTING = 4  # explains a call's time, but not its ratio to the baseline, which has the same setting
 COST = 5  # a cost beside the time of a call: first call, memory
-REST = 6  # a PART of a call that gains all the same: what there is left to gain
+REST = 6  # a PART of a call that gains all the same, or too small for what the call loses
 HINT = 7  # a fact whose effect was not measured
 
 EXPLAINING = (DECISIVE, GAIN, PART, SMALL_GAIN)

@@ -220,6 +220,20 @@ def accepted_knowingly(row: Row) -> str:
     return "" if error <= usual and usual_factor else f"error accepted up to {limit:g}"
 
 
+def of_model(row: Row) -> list[str]:
+    """What the model itself changes about the row: torch's settings, and what eager means."""
+    texts = {
+        column: ", ".join(json.loads(row.get(column) or "[]"))
+        for column in ("settings_put_back", "settings_in_calls")
+    }
+    put_back, in_calls = texts.values()
+    return [
+        *([f"the model changed {put_back}, which was put back"] if put_back else []),
+        *([f"forward changes {in_calls} in every call"] if in_calls else []),
+        *(["the model compiles a part of itself, in eager too"] if row.get("own_graphs") else []),
+    ]
+
+
 def baseline_accepted(row: Row) -> str:
     """`baseline's error accepted up to 0.7` if it passes only because of max_error; else empty."""
     error, limit = row["baseline_error"], row["max_error"]

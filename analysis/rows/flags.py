@@ -72,6 +72,11 @@ FLAGS = {
         "what was timed is not what a program's calls do: look for what the model keeps from call "
         "to call.",
     ),
+    "settings_changed": Flag(
+        Figure.LATENCY,
+        "forward changes settings of torch in every call (settings_in_calls), such as the number "
+        "of threads, so times are not those of the row's settings: set them outside of forward.",
+    ),
     "no_steady_state": Flag(
         Figure.LATENCY,
         "warm-up ended before times settled: use a longer one (budget=thorough).",

@@ -31,6 +31,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.outputs import unfinished
 from modescope.bench.timing import memory_layout, timers
 from modescope.bench.timing.comparison import Measurement
 from modescope.bench.timing.comparison import measure as compared
@@ -81,7 +82,8 @@ def measure(
         seed: of the order of rounds and of memory layouts.
 
     Raises:
-        UsageError: an argument is wrong, torch has no such device, or a result lies on another GPU.
+        UsageError: an argument is wrong, torch has no such device, a result lies on another GPU, or
+            a function returns a generator, coroutine, iterator or future, which works later.
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
@@ -89,7 +91,11 @@ def measure(
     _check(baseline, candidate, numbers, tensors)
     begin = time.perf_counter()
     # first calls may compile, or use a GPU for the first time
-    places = {tensor.device for call in (baseline, candidate) for tensor in trees.tensors(call())}
+    results = baseline(), candidate()
+    for function, returned in zip((baseline, candidate), results, strict=True):
+        _check_finished(function, returned)
+    places = {tensor.device for tensor in trees.tensors(results)}
+    del results, returned
     compiler.wait_for_workers()
     with chosen(device) as hardware:
         _check_places(places, hardware.torch_device)
@@ -224,6 +230,16 @@ def _check_places(places: set[torch.device], measured: torch.device) -> None:
                 f"a function returns a tensor on {place}, and what is measured is {measured}; use "
                 f"device='{place}'"
             )
+
+
+def _check_finished(function: Callable[[], object], returned: object) -> None:
+    """Raises UsageError where a function returns before it has worked, so that it looks fast."""
+    if kind := unfinished(returned):
+        raise UsageError(
+            f"{getattr(function, '__name__', function)} returned a {kind}, which has not done its "
+            "work yet; finish it within the function, as in list(...), asyncio.run(...) or "
+            "future.result()"
+        )
 
 
 def _check(baseline: Any, candidate: Any, numbers: dict[str, Any], tensors: Any) -> None:

@@ -25,7 +25,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.pickled_models import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.pickled_model import names_of_main
 
 ID_DIGITS = 16
@@ -66,7 +66,10 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
     stay as they are. Raises UsageError where something cannot be pickled, and names it.
     """
     folder = study / PICKLE_FOLDER
-    content = {MODEL: model, INPUTS: trees.mapped(_compact, inputs)}
+    # copies, because a file would hold all of the storage of which a tensor shows a part
+    detached = trees.mapped(torch.Tensor.detach, inputs)
+    compact = geometry.copier(trees.tensors(detached), torch.clone)
+    content = {MODEL: model, INPUTS: trees.mapped(compact, detached)}
     with atomic_write(folder / f"{name}{PICKLE_SUFFIX}") as written:
         try:
             torch.save(
@@ -96,13 +99,6 @@ def _named(folder: Path, name: str, content: str) -> str:
     while (numbered := name if number == 1 else f"{name}-{number}") in taken:
         number += 1
     return f"{numbered}.{content}"
-
-
-def _compact(tensor: torch.Tensor) -> torch.Tensor:
-    """Without the rest of the storage of which it shows a part: a file would hold all of it."""
-    tensor = tensor.detach()
-    whole = tensor.untyped_storage().nbytes()
-    return tensor.clone() if whole > tensor.numel() * tensor.element_size() else tensor
 
 
 def _versions(model: Any) -> dict[str, str]:

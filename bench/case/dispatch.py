@@ -6,7 +6,6 @@ compute. This requires that an empty batch runs the operators of the real one, w
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.phases.inference import ONE_CALL
-from modescope.bench.steps.subject import Subject, state_kept
+from modescope.bench.steps.subject import Subject, module_copied, state_kept
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling
 from modescope.bench.timing.timers import calls_for, host, reading_cost
@@ -183,10 +182,9 @@ def _emptied(subject: Subject, batch_dim: int) -> Subject:
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
         if not _has(tensor, batch_dim):
             return tensor
-        return torch.empty_like(tensor.narrow(batch_dim, 0, 0))
+        return tensor.narrow(batch_dim, 0, 0)
 
-    weights = {id(weight): weight for weight in subject.module.parameters()}
-    module = copy.deepcopy(subject.module, weights)  # which shares what is in its memo
+    module = module_copied(subject.module, shared=subject.module.parameters())
     return replace(subject, module=module, inputs=subject.inputs.map(emptied))
 
 

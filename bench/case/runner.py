@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,15 @@ from modescope.bench.records.results import (
     flagged,
     joined,
 )
-from modescope.bench.steps import arguments, backends, compiler, modes, plain_call
+from modescope.bench.steps import (
+    arguments,
+    backends,
+    compiler,
+    modes,
+    plain_call,
+    torch_settings,
+)
+from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 from modescope.bench.timing.calibration import calibrate
@@ -127,8 +135,9 @@ def _timed(
 ) -> tuple[Contender, LastCheck | None, Findings]:
     """The candidate after checks of correctness and effect, with everything that is timed."""
     progress("reference")
-    phase = phase_of(case.options)
+    phase, settings = phase_of(case.options), torch_settings.read()
     subject = plain_call.built(case, device)
+    put_back, compiled = subject.put_back, mode_effect.compiled_so_far()
     with _blaming("the model fails in plain eager, before any mode is tried: {}", case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
@@ -149,7 +158,9 @@ def _timed(
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
     try:
         judge = judge_of(check, subject, case, plan, device)
-        findings = judge.columns(findings)
+        own_graphs = mode_effect.compiled_so_far().since(compiled).graphs  # only eager ran so far
+        findings = replace(judge.columns(findings), own_graphs=own_graphs or None)
+        put_back += torch_settings.put_back(settings)
         candidate = enter(subject, case.variant, case, device, plan)
     except Exception as error:
         if is_out_of_memory(error) or (reason := _needs_gradients(subject, case.variant)) is None:
@@ -166,8 +177,10 @@ def _timed(
     baseline, findings = _baseline(judge, subject, candidate, case, device, plan, findings)
     del subject  # from here on only what is timed, and its references, take memory
 
+    put_back += torch_settings.put_back(settings)
     with candidate.built.kept():  # a module that counts its calls ends as it began
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
+    findings = _with_settings(findings, put_back, torch_settings.put_back(settings))
     progress("check again")
     findings = judge.judge(candidate.built, findings)
     timed = [each for each in (candidate, baseline) if each]
@@ -188,6 +201,19 @@ def _timed(
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
     return candidate, judge.last_check, findings
+
+
+def _with_settings(
+    findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]
+) -> Findings:
+    """With the settings of torch that the model changed, before the timed calls and in them."""
+    before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
+    findings = replace(
+        findings,
+        settings_put_back=json.dumps(before, ensure_ascii=False) if before else None,
+        settings_in_calls=json.dumps(in_calls, ensure_ascii=False) if in_calls else None,
+    )
+    return flagged(findings, "settings_changed") if in_calls else findings
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:

@@ -48,7 +48,7 @@ def usual(plain: Subject, findings: Findings) -> Usual | None:
     """
     compiled = mode_effect.compiled_so_far()
     try:
-        called = replace(plain, inputs=plain.inputs.map(torch.clone))
+        called = replace(plain, inputs=plain.inputs.copied())
         new, same = _operators(called), _operators(called)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
         return None

@@ -177,6 +177,11 @@ def find(name: str) -> Hardware:
     known = re.fullmatch("auto|cuda(?::([0-9]+))?", name)
     if not known:
         raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
+    if torch.version.hip:
+        raise UsageError(
+            f"device={name}: torch {torch.__version__} is built for AMD GPUs (ROCm), on which "
+            "modescope cannot see whether a mode launches graphs; use device=cpu, or an NVIDIA GPU"
+        )
     index = int(known[1] or 0)
     if not torch.cuda.is_available():
         raise UsageError(

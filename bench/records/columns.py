@@ -151,6 +151,23 @@ class Compilations:
 
 
 @dataclass(frozen=True)
+class ModelsOwn:
+    """What the model itself does to torch, whatever the mode; null where it does nothing."""
+
+    settings_put_back: str | None = nullable(
+        "JSON: torch's settings that building the model or its first calls changed, such as "
+        "`threads 1 → 2`, and that were put back before timing"
+    )
+    settings_in_calls: str | None = nullable(
+        "JSON: torch's settings that the timed calls changed, so that they are not those of the row"
+    )
+    own_graphs: int | None = nullable(
+        "graphs that code of the model compiled by itself in eager: then the baseline is compiled "
+        "in part"
+    )
+
+
+@dataclass(frozen=True)
 class Rounds:
     """Case and baseline in paired rounds, or the case alone; durations in seconds."""
 
@@ -499,6 +516,10 @@ class WorkCounts:
     eager_bytes: int | None = nullable(
         "bytes of the arguments and results of all operators of plain eager, views excepted: the "
         "traffic without fusion, to compare with bytes_accessed"
+    )
+    subnormal: str | None = nullable(
+        "JSON, on a CPU: weights, buffers, inputs and results of operators of which at least 1 % "
+        "are subnormal numbers, with the share; null without any"
     )
     work_note: str | None = nullable(
         "why any of these is null, or what to know about the two ceilings"

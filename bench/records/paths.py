@@ -1,5 +1,6 @@
 """Where modescope's own files lie, and the commands that start it from the current folder."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -9,12 +10,13 @@ ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
 
-def program(module: str) -> str:
-    """The command that starts a module, such as analysis.table.
+def program(module: str, *words: object) -> str:
+    """The command that starts a module, such as analysis.table, with these arguments.
 
     In a checkout `python -m analysis.table`, elsewhere `modescope table`.
     """
-    return f"python -m {module}" if _in_checkout() else f"modescope {module.rpartition('.')[2]}"
+    start = ("python", "-m", module) if _in_checkout() else ("modescope", module.rpartition(".")[2])
+    return shlex.join([*start, *map(str, words)])
 
 
 def runner() -> str:

@@ -1,7 +1,9 @@
-"""What a child process reports to its parent: the phase it enters, and an error in one line."""
+"""What processes say: a child to its parent, and commands to a terminal that may lack letters."""
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Protocol
 
 
@@ -10,6 +12,12 @@ class Progress(Protocol):
 
     def __call__(self, phase: str, keep: object = None) -> None:
         """Enters a phase; the parent gets `keep` as the result if the child dies in that phase."""
+
+
+def replace_unprintable() -> None:
+    """Lets this process print `?` for what stdout cannot encode, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # unlike in a notebook
+        sys.stdout.reconfigure(errors="replace")
 
 
 def one_line(error: BaseException, limit: int = 300) -> str:

@@ -167,6 +167,7 @@ class Findings(
     columns.Calibration,
     columns.Clocks,
     columns.Rounds,
+    columns.ModelsOwn,
     columns.Checks,
 ):
     """All that was measured, as columns of one row; the last base class has the first columns."""

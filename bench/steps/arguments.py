@@ -13,7 +13,7 @@ import torch
 
 from modescope.bench.devices.devices import Prepared, Step
 from modescope.bench.records.errors import UsageError
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.subject import Inputs, Subject
 
 OPAQUE = (
@@ -84,7 +84,7 @@ def changed_by_a_call(subject: Subject) -> tuple[str, ...]:
 
     The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
     """
-    own = subject.inputs.map(torch.clone)
+    own = subject.inputs.copied()
     before, called = Snapshot(own), fresh(own)
     subject.module(*called.args, **called.kwargs)
     return before.changed(called)
@@ -114,7 +114,7 @@ class _Renewal:
     def __call__(self) -> None:
         with torch.no_grad():
             for given, value in self._values:
-                given.copy_(value)
+                geometry.write(given, value)
         self.called = fresh(self._given)
 
 

@@ -7,6 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,7 @@ from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps import described_inputs, trees
+from modescope.bench.steps import described_inputs, torch_settings, trees
 from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject
 
@@ -28,13 +29,22 @@ STRANGE_INPUT = (
     "None, alone or in tuples, lists, dicts, dataclasses or registered pytrees"
 )
 
+IN_A_MODULE = "call a function of tensors in the forward of a torch.nn.Module"
+
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
     """Calls the model's target, in fp32 on the CPU, and switches to `eval()`.
 
     Raises UsageError where the target cannot be found or called with these arguments, or returns
     anything but (module, inputs); with `model.inputs`, anything but a module that takes these.
+    Settings of torch that it changes are put back.
     """
+    with torch_settings.kept() as changed:
+        subject = _built(model, shape)
+    return replace(subject, put_back=tuple(changed))
+
+
+def _built(model: Model, shape: dict[str, int]) -> Subject:
     if model.inputs_json is not None:
         return _with_described_inputs(model, shape)
     built = _called(model, shape, {}, refused=(ValueError,))
@@ -45,7 +55,14 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     for place, leaf in trees.leaves(example):
         if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
             raise UsageError(STRANGE_INPUT.format(model.origin, place, type(leaf).__name__))
-    return Subject(module.eval(), inputs)
+    return Subject(_in_eval(module), inputs)
+
+
+def _in_eval(module: torch.nn.Module) -> torch.nn.Module:
+    """As it is where torch cannot switch it: an exported program was traced in one of the modes."""
+    with suppress(NotImplementedError):
+        module.eval()
+    return module
 
 
 def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -> Subject:
@@ -69,7 +86,7 @@ def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
     inputs = as_inputs(described_inputs.draw(described, shape))
     assert inputs is not None
     described_inputs.check_names(module, inputs.args, inputs.kwargs)
-    return Subject(module.eval(), inputs)
+    return Subject(_in_eval(module), inputs)
 
 
 def _called(
@@ -97,7 +114,8 @@ def _called(
         ) from error
     except TypeError as error:
         raise UsageError(
-            f"{model.origin} cannot be called with {shape | kwargs}: {error}; set model.kwargs"
+            f"{model.origin}, which must build the model, cannot be called with {shape | kwargs}: "
+            f"{error}; set model.kwargs, or {IN_A_MODULE}"
         ) from error
     try:
         return function(**arguments)
@@ -187,9 +205,14 @@ def _wrong(model: Model, built: object) -> str:
             f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
             f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
         )
+    is_function = isinstance(built, tuple) and built and callable(built[0])
+    way_out = (
+        f"; {IN_A_MODULE}" if is_function and not isinstance(built[0], torch.nn.Module) else ""
+    )
     return (
         f"{model.origin} returned {_returned(built)}; it must return (torch.nn.Module, example "
         "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"
+        f"{way_out}"
     )
 
 

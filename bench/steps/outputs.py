@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+from collections import abc
 from typing import Any
 
 import torch
 
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
+
+UNFINISHED: dict[str, type | tuple[type, ...]] = {
+    "generator": (abc.Generator, abc.AsyncGenerator),
+    "coroutine": abc.Coroutine,
+    "future": (asyncio.Future, concurrent.futures.Future, torch.futures.Future, torch._C.Future),
+    "awaitable": (abc.Awaitable, abc.AsyncIterator),
+    "iterator": abc.Iterator,
+}
+"""What a function returns before it has done its work, or while others do it; first match."""
 
 MOST_NAMED = 8
 """Places that `unchecked` names; a cache of a large model may have hundreds."""
@@ -36,13 +48,43 @@ def unchecked(outputs: object) -> str | None:
     return ", ".join(texts) or None
 
 
+def unfinished(outputs: object) -> str | None:
+    """The kind of `UNFINISHED` that a call returned, alone or in containers; None if there is none.
+
+    An iterator whose class is not its kind is named: `iterator (map)`.
+    """
+    for _, leaf in trees.leaves(outputs):
+        for kind, types in UNFINISHED.items():
+            if isinstance(leaf, types):
+                name = type(leaf).__name__
+                return kind if name.lower() in (kind, f"async_{kind}") else f"{kind} ({name})"
+    return None
+
+
+def nothing_to_compare(outputs: object) -> str | None:
+    """Why no result of forward can be compared; None where one can."""
+    if kind := unfinished(outputs):
+        return (
+            f"forward returned a {kind}, which has not done its work when forward returns; return "
+            "its results, as in list(...)"
+        )
+    if _compared(outputs):
+        return None
+    return (
+        f"forward returned no tensor, but {unchecked(outputs) or 'nothing'}; return the tensors "
+        "that it computes, so that they can be checked"
+    )
+
+
 def floating(outputs: object) -> list[torch.Tensor]:
     """The floating tensors, in the order of their places."""
     return [tensor for tensor in trees.tensors(outputs) if tensor.is_floating_point()]
 
 
 def double(tensor: torch.Tensor) -> torch.Tensor:
-    """A float64 copy; a complex number becomes two real numbers."""
+    """A float64 copy, a dense one; a complex number becomes two real numbers."""
+    if tensor.layout in (torch.sparse_coo, *geometry.COMPRESSED):
+        tensor = tensor.detach().to_dense()
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return real.detach().to(torch.float64, copy=True)
 

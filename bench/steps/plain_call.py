@@ -25,7 +25,7 @@ from modescope.bench.records.input_descriptions import KEY
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import TOLERANCE, eager_is_sane
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.building import build
 from modescope.bench.steps.check import FLOAT64, Seen
 from modescope.bench.steps.operator_mode import OperatorMode
@@ -182,9 +182,10 @@ def _rebuilt(subject: Subject, seed: int) -> Inputs:
 
 def _nudged(subject: Subject, seed: int) -> Inputs:
     """The example with one floating argument scaled."""
-    arguments = trees.tensors((subject.inputs.args, subject.inputs.kwargs))
-    scaled = next((each for each in arguments if is_plain_float(each)), None)
-    nudged = subject.inputs.map(lambda each: each * NUDGE if each is scaled else each)
+    nudged = subject.inputs.copied()
+    arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
+    if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
+        scaled.mul_(NUDGE)
     return _with_targets(nudged, subject, seed)
 
 
@@ -212,13 +213,20 @@ def _form(inputs: Inputs) -> list[object]:
     """All that has to stay for tensors to be assigned to the example's."""
     leaves = trees.leaves((inputs.args, inputs.kwargs))
     return [
-        (place, leaf.shape, leaf.dtype) if isinstance(leaf, torch.Tensor) else (place, leaf)
+        (place, leaf.dtype, leaf.shape, geometry.distinct(leaf).stride())
+        if isinstance(leaf, torch.Tensor)
+        else (place, leaf)
         for place, leaf in leaves
     ]
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:
-    return all(map(torch.equal, *(trees.tensors((i.args, i.kwargs)) for i in (inputs, others))))
+    pairs = zip(
+        *(trees.tensors((each.args, each.kwargs)) for each in (inputs, others)), strict=True
+    )
+    return all(
+        torch.equal(geometry.distinct(one), geometry.distinct(other)) for one, other in pairs
+    )
 
 
 def _narrowest(tensors: Sequence[torch.Tensor]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from modescope.bench.steps import trees
+from modescope.bench.steps import geometry, trees
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,18 @@ class Inputs:
         """The same arguments, in new containers, with `function` applied to each tensor."""
         return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
 
+    def copied(self, convert: geometry.Convert = torch.clone) -> Inputs:
+        """Copies that lie in memory like the originals; `convert` makes their storage."""
+        return self.map(geometry.copier(self.tensors(), convert))
+
     @torch.no_grad()
     def assign(self, values: Inputs) -> None:
-        """Overwrites the tensors in place, so that captured graphs see the new values."""
+        """Overwrites the tensors in place, so that captured graphs see the new values.
+
+        `values` must lie in memory as these do.
+        """
         for tensor, value in zip(self.tensors(), values.tensors(), strict=True):
-            tensor.copy_(value)
+            geometry.write(tensor, value)
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,14 @@ class Subject:
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
     own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
     rebuild: Callable[[int], Inputs] | None = None  # the arguments that its builder makes of a seed
+    put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
 
     @cached_property
     def given(self) -> Inputs:
         """What forward is given in each call: copies of what it changes, for the rest `inputs`."""
         leaves = dict(self.inputs.leaves())
         changed = {id(leaves.get(place)) for place in self.changes}
-        return self.inputs.map(lambda each: each.clone() if id(each) in changed else each)
+        return self.inputs.map(lambda each: geometry.copied(each) if id(each) in changed else each)
 
     def cast(self, dtype: torch.dtype | None) -> Subject:
         """A copy whose floating weights, buffers and inputs have `dtype`; None: their own.
@@ -77,15 +85,13 @@ class Subject:
         def converted(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
-        return replace(
-            self,
-            module=copy.deepcopy(self.module)._apply(converted),
-            inputs=self.inputs.map(lambda tensor: converted(tensor.clone())),
-        )
+        module = module_copied(self.module, converted)._apply(converted)
+        inputs = self.inputs.copied(lambda storage: converted(storage.clone()))
+        return replace(self, module=module, inputs=inputs)
 
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs; returns what it returns."""
-        own = self.inputs.map(torch.clone)
+        own = self.inputs.copied()
         return self.module(*own.args, **own.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
@@ -94,8 +100,27 @@ class Subject:
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
-        inputs = self.inputs.map(lambda tensor: tensor.to(device))
+        inputs = self.inputs.copied(lambda storage: storage.to(device))
         return replace(self, module=self.module.to(device), inputs=inputs)
+
+
+def module_copied(
+    module: torch.nn.Module,
+    convert: geometry.Convert = torch.Tensor.detach,
+    shared: Iterable[torch.Tensor] = (),
+) -> torch.nn.Module:
+    """A deep copy that has the `shared` tensors in common with `module`.
+
+    Compressed sparse tensors are copied and converted here: deepcopy fails for them, and
+    `Module._apply` changes what their dtype is called, but not their values (torch 2.13).
+    """
+    known: dict[int, Any] = {id(tensor): tensor for tensor in shared}
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.layout in geometry.COMPRESSED and id(tensor) not in known:
+            own = convert(tensor.detach().clone())
+            is_weight = isinstance(tensor, torch.nn.Parameter)
+            known[id(tensor)] = torch.nn.Parameter(own, tensor.requires_grad) if is_weight else own
+    return copy.deepcopy(module, known)
 
 
 @contextmanager
@@ -105,7 +130,13 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     Yields copies of the buffers, by their names as in `named_buffers`.
     """
     before = [
-        (owner, f"{prefix}.{name}".lstrip("."), name, buffer, _copied(buffer))
+        (
+            owner,
+            f"{prefix}.{name}".lstrip("."),
+            name,
+            buffer,
+            None if buffer is None or is_lazy(buffer) else geometry.copied(buffer),
+        )
         for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
     ]
@@ -115,12 +146,8 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
         with torch.inference_mode():  # buffers made in inference mode can only be written there
             for owner, _, name, buffer, value in before:
                 if buffer is not None and value is not None:
-                    buffer.copy_(value)  # in place, because captured graphs contain its address
+                    geometry.write(buffer, value)  # captured graphs contain its address
                 setattr(owner, name, buffer)
-
-
-def _copied(buffer: torch.Tensor | None) -> torch.Tensor | None:
-    return None if buffer is None or is_lazy(buffer) else buffer.clone()
 
 
 def is_plain_float(tensor: torch.Tensor) -> bool:
@@ -143,14 +170,17 @@ def redraw(
 
     def fresh(tensor: torch.Tensor) -> torch.Tensor:
         if not redrawn(tensor):
-            return tensor.clone()
+            return tensor
         if not tensor.is_floating_point():
             order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
             return tensor.flatten()[order].view(tensor.shape)
         noise = torch.randn(tensor.shape, generator=generator).to(tensor)
         return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
 
-    return inputs.map(fresh)
+    drawn = inputs.copied()
+    for tensor in map(geometry.distinct, drawn.tensors()):
+        tensor.copy_(fresh(tensor))
+    return drawn
 
 
 def _like(tensor: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

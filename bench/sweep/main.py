@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.progress import replace_unprintable
 from modescope.bench.sweep import executors
 from modescope.bench.sweep.settings.composing import composed
 from modescope.bench.sweep.settings.error_texts import os_error_text
@@ -24,6 +25,7 @@ Show = Callable[[Path, Sequence[str], bool], int]
 def main(show: Show) -> int:
     """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
     signal.signal(signal.SIGTERM, terminate)
+    replace_unprintable()
     try:
         requests = composed()
         status = measure(requests, show) if requests else 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.progress import replace_unprintable
 
 EXIT_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -25,6 +26,7 @@ def command(main: Main) -> Main:
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
+        replace_unprintable()
         try:
             return main(words)
         except UsageError as error:

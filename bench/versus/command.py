@@ -24,6 +24,7 @@ from modescope.analysis.compare import command as comparing
 from modescope.analysis.compare.rules.gate import NOT_COMPARED
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
+from modescope.bench.records.progress import replace_unprintable
 from modescope.bench.sweep.executors import EXECUTORS
 from modescope.bench.sweep.host.fingerprint import source_id
 from modescope.bench.sweep.main import stopped, terminate
@@ -46,6 +47,7 @@ def main(words: Sequence[str]) -> int:
         print(f"{__doc__}\nThe comparison's own options: {program('analysis.compare')} --help")
         return 0
     signal.signal(signal.SIGTERM, terminate)
+    replace_unprintable()
     try:
         return _run(arguments.parse(words))
     except UsageError as error:

@@ -92,6 +92,7 @@ def test_help_of_run_names_the_command(capsys: pytest.CaptureFixture[str]) -> No
 def test_commands_are_named_as_they_are_typed_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert paths.program("analysis.table", Path("my results")) == "modescope table 'my results'"
     assert (paths.program("analysis.table"), paths.runner()) == ("modescope table", "modescope run")
     monkeypatch.chdir(ROOT)
     assert paths.program("analysis.table") == "python -m analysis.table"

@@ -159,8 +159,8 @@ def _matching(sides: Sequence[Side], where: str) -> list[Side]:
         counts.append(f"{side.label}: {selection.count}")
     if not chosen:
         raise UsageError(
-            f"{'; '.join(counts)}, so nothing is compared; `{program('analysis.table')} "
-            f"{sides[0].folder}` lists the rows"
+            f"{'; '.join(counts)}, so nothing is compared; "
+            f"`{program('analysis.table', sides[0].folder)}` lists the rows"
         )
     return [_only(side, chosen) for side in sides]
 

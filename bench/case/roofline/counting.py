@@ -7,6 +7,7 @@ and inputs: the work is the same.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -54,6 +55,12 @@ MATRIX_WORDS = frozenset(
 )
 """Words in the names of operators that do matrix work: without a formula, FLOPs are unknown."""
 
+SUBNORMAL_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+"""Not fp16, which a CPU computes in fp32, where its least numbers are normal."""
+
+LEAST_SUBNORMAL = 0.01
+"""Of a tensor: kernels that are 45 times slower for them then take half as long again."""
+
 PLAIN_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler"})
 """Operators from other namespaces may do any work."""
 
@@ -71,9 +78,9 @@ def count(built: Built) -> WorkCounts:
             changed = built.state.written(built.live)
         traffic = Traffic([*built.subject.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
-        call = ready(built.live)
+        call, subnormal = ready(built.live), _Subnormal(built)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
-        with built.kept(), _counting_without_compiler(), traffic, unknown, counter:
+        with built.kept(), _counting_without_compiler(), subnormal, traffic, unknown, counter:
             output = call()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
         least_bytes += storage_bytes(changed)
@@ -84,6 +91,7 @@ def count(built: Built) -> WorkCounts:
         flops=None if names else int(counter.get_total_flops()),
         least_bytes=least_bytes,
         eager_bytes=traffic.total_bytes,
+        subnormal=json.dumps(subnormal.shares) if subnormal.shares else None,
         work_note=f"the FLOPs of these operators are unknown: {names}" if names else None,
     )
 
@@ -95,6 +103,36 @@ def _counting_without_compiler() -> AbstractContextManager[object]:
     if plain is None or compiler.is_imported():
         return nullcontext()
     return mock.patch.object(mode, "__torch_dispatch__", plain)
+
+
+class _Subnormal(OperatorMode):
+    """Finds subnormal numbers on a CPU, on which some kernels take many times longer."""
+
+    def __init__(self, built: Built) -> None:
+        super().__init__()
+        self.shares: dict[str, float] = {}  # by place
+        module, inputs = built.subject.module, built.subject.inputs
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            self._note(name, tensor)
+        for place, leaf in trees.leaves((*inputs.args, inputs.kwargs)):
+            if isinstance(leaf, torch.Tensor):
+                self._note(f"input {place}", leaf)
+
+    def _note(self, place: str, tensor: torch.Tensor) -> None:
+        usual = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.numel()
+        if usual and tensor.dtype in SUBNORMAL_DTYPES:
+            size = tensor.detach().abs()
+            share = float(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).double().mean())
+            if share >= LEAST_SUBNORMAL:
+                self.shares[place] = max(share, self.shares.get(place, 0.0))
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        results = func(*args, **(kwargs or {}))
+        for tensor in trees.tensors(results):
+            self._note(f"results of {func.overloadpacket}", tensor)
+        return results
 
 
 class _UnknownWork(OperatorMode):

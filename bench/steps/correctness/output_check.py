@@ -19,14 +19,19 @@ from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Seen, worst
 from modescope.bench.steps.correctness import written_buffers
 from modescope.bench.steps.correctness.written_buffers import Writes
-from modescope.bench.steps.outputs import Outputs, comparable, difference, finite, unchecked
+from modescope.bench.steps.outputs import (
+    Outputs,
+    comparable,
+    difference,
+    finite,
+    nothing_to_compare,
+    unchecked,
+)
 from modescope.bench.steps.plain_call import Calls
 from modescope.bench.steps.subject import Inputs, Subject, state_kept
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
-
-NO_TENSORS = "forward returned no tensor that could be checked"
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Results:
     outputs: Outputs
     writes: Writes
     unchecked: str | None  # what else there was
+    unfit: str | None  # why there is nothing to compare
 
     def errors(self, references: Results) -> dict[str | None, float]:
         """Of each output, and of each buffer that either of both wrote."""
@@ -103,9 +109,8 @@ def prepare(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
             raise
         found = plain_call.examine(Forward(subject, torch.enable_grad), device, seed, FRESH_INPUTS)
     first = found.references[0]
-    unfit = None if first.outputs else NO_TENSORS
     return OutputCheck(
-        found.inputs, tuple(found.references), seed, unfit, found.seen, first.unchecked
+        found.inputs, tuple(found.references), seed, first.unfit, found.seen, first.unchecked
     )
 
 
@@ -114,7 +119,7 @@ def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
 
     Buffers and inputs are restored on return.
     """
-    own = subject.inputs.map(torch.clone)
+    own = subject.inputs.copied()
     runs = _runs(subject, step, check.inputs, check.seed)
     subject.inputs.assign(own)
     return _worst(runs, check.references)
@@ -154,5 +159,6 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
         with state_kept(subject.module) as before:
             output = step()
             writes = written_buffers.written(subject.module, before)
-            runs.append(Results(comparable(output), writes, unchecked(output)))
+            unfit = nothing_to_compare(output)
+            runs.append(Results(comparable(output), writes, unchecked(output), unfit))
     return runs

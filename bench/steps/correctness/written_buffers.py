@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from modescope.bench.steps import geometry
 from modescope.bench.steps.outputs import difference, double, finite
 
 
@@ -58,7 +59,7 @@ def written(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writ
     writes = {}
     for name, buffer in module.named_buffers(remove_duplicate=False):
         if name in before and (buffer.is_floating_point() or buffer.is_complex()):
-            old, new = before[name], buffer.detach()
+            old, new = map(geometry.distinct, (before[name], buffer.detach()))
             old = old if old.shape == new.shape else torch.zeros_like(new)
             changed = (old != new) & ~(old.isnan() & new.isnan())
             if changed.any():

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -69,14 +70,19 @@ def recompile_reasons() -> Callable[[], list[str]]:
 def observe(built: Built, device: Hardware) -> Observed:
     """The state during a live call; where the step is a replay, that is the captured call.
 
-    It is read in a temporary forward pre-hook of the called module, outside compiled code.
+    It is read where the step calls its module, outside compiled code.
     """
     observed: list[Observed] = []
+    kind = type(built.target)
+    call = kind.__call__
 
-    def read(target: torch.nn.Module, args: Any) -> None:
-        observed.append(_state(built.subject.module, device.type))
+    def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if module is built.target:
+            observed.append(_state(built.subject.module, device.type))
+        return call(module, *args, **kwargs)
 
-    with built.target.register_forward_pre_hook(read), built.kept():
+    # not a hook, which a ScriptModule refuses
+    with mock.patch.object(kind, "__call__", watched), built.kept():
         built.live()
     return observed[0]
 

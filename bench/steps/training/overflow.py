@@ -35,7 +35,7 @@ def plant(built: Built) -> Overflow:
     """
     trainer = trainer_of(built)
     assert trainer.scaler is not None
-    own = built.subject.inputs.map(torch.clone)
+    own = built.subject.inputs.copied()
     with built.kept():
         trainer.restore()
         before, scale = _trained(trainer), trainer.scaler.get_scale()
@@ -57,7 +57,7 @@ def plant(built: Built) -> Overflow:
 
 
 def _overflowing(inputs: Inputs) -> Inputs:
-    batch = inputs.map(torch.clone)
+    batch = inputs.copied()
     floating = [each for each in batch.tensors() if each.is_floating_point() and each.numel()]
     for tensor in floating[-1:]:
         tensor[(0,) * tensor.dim()] = torch.inf

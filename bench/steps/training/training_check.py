@@ -200,7 +200,7 @@ def _outcome(
 ) -> Outputs:
     """Losses, gradients and updates by name, as float64 copies; steps are made `within`."""
     trainer = trainer_of(built)
-    own = built.subject.inputs.map(torch.clone)
+    own = built.subject.inputs.copied()
     outcome: Outputs = {}
     with built.kept():
         trainer.restore()

@@ -25,6 +25,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobRuntime
+from hydra.plugins.config_source import ConfigSource
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
@@ -40,6 +41,7 @@ OF_A_RUN = (GlobalHydra, HydraConfig, JobRuntime, VersionBase)
 
 _instantiate_sweeper = Plugins.instantiate_sweeper
 _mode_of_files = Hydra.get_mode
+_header_of = ConfigSource._get_header_dict
 
 
 def _checked_sweeper(plugins: Plugins, **parts: Any) -> Sweeper:
@@ -80,9 +82,15 @@ def _no_logging(*settings: Any) -> None:
     """Configuring Python's logging anew closes the handlers that the process has."""
 
 
+def _header(text: str) -> dict[str, str | None]:
+    """The `@package` of a file, also after the byte order mark that some editors write."""
+    return _header_of(text.removeprefix("\ufeff"))
+
+
 REPLACED: tuple[tuple[object, str, Callable[..., Any]], ...] = (
     (Sweeper, "validate_batch_is_legal", _not_twice),
     (Hydra, "get_mode", _mode),
+    (ConfigSource, "_get_header_dict", staticmethod(_header)),
     (Plugins, "instantiate_sweeper", _checked_sweeper),
     (Plugins, "instantiate_launcher", _basic_launcher),
     *((module, "configure_log", _no_logging) for module in (utils, hydra_module, basic_launcher)),

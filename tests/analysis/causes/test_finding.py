@@ -14,6 +14,7 @@ from modescope.analysis.causes.types import (
     GAIN,
     HINT,
     PART,
+    REST,
     SETTING,
     Case,
     Cause,
@@ -72,6 +73,20 @@ def test_causes_are_ordered_by_kind_then_by_share(
 ) -> None:
     (row,) = rows_of([record("compile", speedup=speedup, spread=0.002)], tmp_path)
     assert codes(found_in(Case(row), PLANTED)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shares", "kind"),
+    [([0.25], REST), ([0.35], PART), ([0.25, 0.25], PART), ([0.25, None], PART)],
+)
+def test_parts_that_are_too_small_for_a_loss_only_stand_beside_it(
+    tmp_path: Path, shares: list[float | None], kind: int
+) -> None:
+    """A call of 2.8 times the baseline's loses 64 % of itself."""
+    (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
+    found = found_in(Case(row), [_planted(f"part of {one}", PART, one) for one in shares])
+    assert found[0].kind == kind
+    assert (f"{lead(row)};" in found[0].text) is (kind == REST)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -275,3 +276,43 @@ def test_a_result_without_an_interval_says_what_to_do() -> None:
     first, second = str(replace(MEASURED, **unknown, flags=())).splitlines()
     assert first.endswith("unknown, as there were too few rounds; allow more seconds")
     assert "detects" not in second
+
+
+async def _coroutine() -> None: ...
+
+
+def _submitted() -> list[concurrent.futures.Future[None]]:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return [pool.submit(float, 1)]
+
+
+def _rows() -> Iterator[int]:
+    yield 1
+
+
+@torch.jit.script
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+RETURNS_EARLY: dict[str, Callable[[], object]] = {
+    "generator": _rows,
+    "coroutine": _coroutine,
+    "iterator (map)": lambda: map(abs, [1]),
+    "generator in a tuple": lambda: (1, (x for x in [1])),
+    "future": _submitted,
+    "future (of torch.jit)": lambda: torch.jit.fork(_twice, torch.ones(1)),
+    "future (of torch)": lambda: torch.futures.Future(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("function", RETURNS_EARLY.values(), ids=RETURNS_EARLY)
+@pytest.mark.parametrize("is_candidate", [True, False])
+def test_a_function_that_returns_before_it_has_worked_is_refused(
+    function: Callable[[], object], is_candidate: bool, request: pytest.FixtureRequest
+) -> None:
+    pair = [lambda: None, function]
+    kind = request.node.callspec.id.split("-")[-1].split(" ")[0]
+    with pytest.raises(modescope.UsageError, match=f"returned a {kind}"):
+        api.measure(*(pair if is_candidate else reversed(pair)), seconds=0.01)

@@ -346,7 +346,8 @@ def test_a_wrong_baseline_is_flagged_and_not_timed(watch: Watch) -> None:
 
 def test_a_model_without_results_is_not_timed(watch: Watch) -> None:
     result = run(case(model(wordless), NO_GRAD))
-    assert (result.status, result.reason) == ("failed", output_check.NO_TENSORS)
+    assert result.status == "failed"
+    assert "str" in (result.reason or "")
     assert result.findings.unchecked_outputs == "output (str)"
     assert watch.built == []
 

@@ -231,6 +231,16 @@ def test_a_gpu_without_cuda_is_refused(name: str, monkeypatch: pytest.MonkeyPatc
         find(name)
 
 
+@pytest.mark.parametrize("name", ["auto", "cuda"])
+def test_an_amd_gpu_is_refused_and_its_cpu_is_not(
+    name: str, gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    with pytest.raises(UsageError, match="AMD GPUs"):
+        find(name)
+    assert find("cpu").type == "cpu"
+
+
 def test_a_gpu_index_out_of_range_is_refused(gpu: Gpu) -> None:
     with pytest.raises(UsageError, match=r"device=cuda:2: this machine has 2 GPU\(s\)"):
         find("cuda:2")

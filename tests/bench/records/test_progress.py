@@ -1,10 +1,17 @@
-"""An error as the reason of a record."""
+"""An error as the reason of a record, and printing where letters are missing."""
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Callable
+
 import pytest
 
+from modescope.analysis import cli
 from modescope.bench.records.progress import one_line
+from modescope.bench.sweep import main
+from modescope.bench.tools import cli as tools
 
 
 @pytest.mark.parametrize(
@@ -17,3 +24,32 @@ from modescope.bench.records.progress import one_line
 )
 def test_an_exception_is_shown_on_one_line(error: Exception, text: str) -> None:
     assert one_line(error) == text
+
+
+def _measure() -> int:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(main, "composed", list)
+        status = main.main(lambda *_: 0)
+    print("1.02× → no_grad")
+    return status
+
+
+COMMANDS = {
+    "run": _measure,
+    "analysis": lambda: cli.exit_status(lambda: print("1.02× → no_grad")),
+    "tools": lambda: tools.command(lambda words: print("1.02× → no_grad") or 0)([]),
+}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "printed"), [("ascii", b"1.02? ? no_grad"), ("latin-1", b"1.02\xd7 ? no_grad")]
+)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_commands_print_where_letters_are_missing(
+    command: Callable[[], int], encoding: str, printed: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert command() == 0
+    sys.stdout.flush()
+    assert written.getvalue().strip() == printed

@@ -24,6 +24,16 @@ def _split(mode: str, speedup: float, profile: dict[str, Any]) -> Any:
 EAGER = _split("inference_mode", 1.0, profiled(400e-6, PRODUCT, ("aten::gelu", 3, 260e-6)))
 
 WORLDS = {
+    "subnormal_numbers": World(
+        [record("compile", speedup=63.0, subnormal='{"power": 1.0, "results of aten.sqrt": 0.5}')],
+        "the model computes with subnormal numbers, for which some kernels of a CPU take many "
+        "times longer than for others, in eager or compiled: power (100 %), results of aten.sqrt "
+        "(50 %).",
+        silent={
+            "only ordinary numbers": last(subnormal=None),
+            "on a GPU": last(device="cuda"),
+        },
+    ),
     "unchanged_kernels": World(
         [
             record("compile", speedup=1.0, spread=0.002,

@@ -56,6 +56,14 @@ def test_an_application_of_hydra_goes_on_as_before(tmp_path: Path, asked: list[s
     ]  # fmt: skip
 
 
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    text = "# @package _global_\ndefaults: [custom, _self_]\nmodel: {target: package:build}\n"
+    (tmp_path / "model" / "mine.yaml").write_text(text, encoding="utf-8-sig")
+    (found,) = composed(["--config-dir", str(tmp_path), "model=mine", f"results_dir={tmp_path}"])
+    assert found.config["model"]["target"] == "package:build"
+
+
 def test_log_files_of_the_process_stay_open(tmp_path: Path, asked: list[str]) -> None:
     handler = logging.FileHandler(tmp_path / "log")
     logger = logging.getLogger("theirs")

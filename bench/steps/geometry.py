@@ -1,0 +1,100 @@
+"""Copies and overwrites tensors without changing how their elements lie in memory.
+
+`clone()` and `to()` make a dense tensor of an expanded or sliced one, which takes more memory and
+other kernels. Here a copy has the size, strides and offset of its original, and tensors that share
+a storage still share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+
+Convert = Callable[[torch.Tensor], torch.Tensor]
+"""Makes a new tensor of the same size, with other elements, dtype or device."""
+
+PAGE = 2**20
+"""Elements: a part of a large storage keeps its alignment, and not all that lies before it."""
+
+Memory = tuple[int, torch.dtype]
+"""A storage, and how its bytes are read."""
+
+COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
+
+
+def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
+    """A function that copies each of `tensors` by applying `convert` to the storage that it shows.
+
+    What none of them shows at either end of a storage is left out, at its beginning in multiples of
+    PAGE. A tensor without strides, such as a sparse one, is converted as it is.
+    """
+    shown: dict[Memory, tuple[int, int]] = {}
+    for tensor in filter(_strided, tensors):
+        begin, end = tensor.storage_offset(), tensor.storage_offset() + _extent(tensor)
+        known = shown.get(_memory(tensor), (begin, end))
+        shown[_memory(tensor)] = min(begin, known[0]), max(end, known[1])
+    converted: dict[Memory, torch.Tensor] = {}
+
+    def copy(tensor: torch.Tensor) -> torch.Tensor:
+        if not _strided(tensor):
+            return convert(tensor)
+        memory = _memory(tensor)
+        begin, end = shown[memory]
+        begin -= begin % PAGE
+        if memory not in converted:
+            converted[memory] = convert(tensor.as_strided((end - begin,), (1,), begin))
+        new, offset = converted[memory], tensor.storage_offset() - begin
+        # set_, because as_strided would make a view of another tensor
+        return new.new_empty(0).set_(new.untyped_storage(), offset, tensor.size(), tensor.stride())
+
+    return copy
+
+
+def copied(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of one tensor."""
+    return copier([tensor], torch.clone)(tensor)
+
+
+def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
+    """Overwrites `tensor` in place with a copy of it that has other elements."""
+    distinct(tensor).copy_(distinct(value))
+
+
+def distinct(tensor: torch.Tensor) -> torch.Tensor:
+    """A view that shows each element in memory once: of expanded dimensions only the first index.
+
+    Of windows that overlap it shows all that lies between their first and last element; of a sparse
+    tensor the values.
+    """
+    if tensor.layout == torch.sparse_coo:
+        return tensor._values()
+    if tensor.layout in COMPRESSED:
+        return tensor.values()
+    if not _strided(tensor) or tensor.numel() == 0:
+        return tensor
+    size = [n if step else 1 for n, step in zip(tensor.size(), tensor.stride(), strict=True)]
+    once = tensor.as_strided(size, tensor.stride())
+    extent = _extent(tensor)
+    return once if once.numel() <= extent else tensor.as_strided((extent,), (1,))
+
+
+def _strided(tensor: torch.Tensor) -> bool:
+    """Whether strides say all of where elements lie; a subclass may wrap other tensors."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.layout == torch.strided
+        and not (tensor.is_nested or tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    )
+
+
+def _memory(tensor: torch.Tensor) -> Memory:
+    return tensor.untyped_storage()._cdata, tensor.dtype
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """From the first to the last element, as a number of elements."""
+    if tensor.numel() == 0:
+        return 0
+    steps = zip(tensor.size(), tensor.stride(), strict=True)
+    return 1 + sum((n - 1) * step for n, step in steps)

@@ -1,0 +1,99 @@
+"""Settings of torch that hold for the whole process, which a model may change and we put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+SUBNORMAL = 1e-39
+"""In fp32; with flushing it is 0 as soon as a kernel has made it."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one setting is read and written; None is a value that cannot be read now."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+
+
+def _flushes() -> bool:
+    """Torch can set this, but not read it."""
+    with torch.inference_mode():
+        return not torch.full((1,), SUBNORMAL * 1e2, device="cpu", dtype=torch.float32).mul(1e-2)
+
+
+def _set_default_device(name: str) -> None:
+    """None for the CPU, because any other value slows every call down."""
+    torch.set_default_device(None if name == "cpu" else name)
+
+
+def _of_backend(backend: Any, name: str) -> Setting:
+    return Setting(partial(getattr, backend, name), partial(setattr, backend, name))
+
+
+SETTINGS: dict[str, Setting] = {
+    "threads": Setting(torch.get_num_threads, torch.set_num_threads),
+    "default dtype": Setting(torch.get_default_dtype, torch.set_default_dtype),
+    "default device": Setting(lambda: str(torch.get_default_device()), _set_default_device),
+    "deterministic algorithms": Setting(
+        torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode
+    ),
+    "flush denormal": Setting(_flushes, torch.set_flush_denormal),
+    "grad enabled": Setting(torch.is_grad_enabled, torch.set_grad_enabled),
+    **{
+        f"autocast on {device}": Setting(
+            partial(torch.is_autocast_enabled, device), partial(torch.set_autocast_enabled, device)
+        )
+        for device in ("cpu", "cuda")
+    },
+    **{
+        f"autocast dtype on {device}": Setting(
+            partial(torch.get_autocast_dtype, device), partial(torch.set_autocast_dtype, device)
+        )
+        for device in ("cpu", "cuda")
+    },
+    "matmul precision": Setting(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
+    ),
+    "cudnn.allow_tf32": _of_backend(torch.backends.cudnn, "allow_tf32"),
+    "cudnn.benchmark": _of_backend(torch.backends.cudnn, "benchmark"),
+    "cudnn.deterministic": _of_backend(torch.backends.cudnn, "deterministic"),
+    "cudnn.enabled": _of_backend(torch.backends.cudnn, "enabled"),
+    "mkldnn.enabled": _of_backend(torch.backends.mkldnn, "enabled"),
+}
+
+
+def read() -> dict[str, Any]:
+    """All settings as they are now."""
+    return {name: _value(setting) for name, setting in SETTINGS.items()}
+
+
+def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
+    """Writes what is no longer as `before`, and returns it as `threads 1 → 2`."""
+    changed = {name: now for name, now in read().items() if before[name] not in (None, now)}
+    for name in changed:
+        SETTINGS[name].write(before[name])
+    return tuple(f"{name} {before[name]} → {now}" for name, now in changed.items())
+
+
+@contextmanager
+def kept() -> Iterator[list[str]]:
+    """Puts all settings back afterwards, and adds to the list what was changed."""
+    before, changed = read(), list[str]()
+    try:
+        yield changed
+    finally:
+        changed += put_back(before)
+
+
+def _value(setting: Setting) -> Any:
+    try:
+        return setting.read()
+    except RuntimeError:  # of TF32, where a model used torch's other switches for it
+        return None
