@@ -79,8 +79,8 @@ docs: $(DOCS) ## build the site of docs/: site/index.html
 	.venv/bin/python -m sphinx -W --keep-going -q -E -d .venv/doctrees -c docs/website . site $(ARGS)
 	@echo site/index.html
 
-mutants: $(READY) ## plant faults in the harness and check that the tests detect them
-	.venv/bin/python -m tests.mutants $(ARGS)
+mutants: $(READY) ## plant faults drawn at random: which do the tests notice? (ARGS='--seed 7')
+	.venv/bin/python -m tests.mutation $(ARGS)
 
 torture: $(READY) ## disturb sweeps of several workers at random: is a case lost?
 	.venv/bin/python -m tests.torture $(ARGS)
