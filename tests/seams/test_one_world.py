@@ -8,6 +8,7 @@ shows here, though it may pass the tests of its own.
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,26 +95,35 @@ def test_every_column_has_a_value_somewhere(columns: list[str], table: values.Va
 
 
 def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, Machine]) -> None:
-    wrong = {}
-    for name, rows in STORED.items():
-        for row, expected in rows.items():
-            if isinstance(expected, Lasted):
-                expected = machines[row].lasted_s(expected.phase) - expected.less_s
-            found = stored[row][name]
-            if not same(found, expected, ROUGH.get(name, EXACT)):
-                wrong[name, row] = (found, expected)
-    assert not wrong
+    def value(row: str, expected: Any) -> Any:
+        if isinstance(expected, Lasted):
+            return machines[row].lasted_s(expected.phase) - expected.less_s
+        return expected
+
+    assert not wrong(STORED, lambda row, name: stored[row][name], value)
 
 
 def test_derived_columns(derived: pd.DataFrame) -> None:
-    wrong = {}
-    for name, rows in DERIVED.items():
-        for row, expected in rows.items():
-            found = derived.loc[row, name]
-            found = None if not isinstance(found, list) and pd.isna(found) else found
-            if not same(found, expected, ROUGH.get(name, EXACT)):
-                wrong[name, row] = (found, expected)
-    assert not wrong
+    def found(row: str, name: str) -> Any:
+        cell = derived.loc[row, name]
+        return None if not isinstance(cell, list) and pd.isna(cell) else cell
+
+    assert not wrong(DERIVED, found)
+
+
+def wrong(
+    table: values.Values,
+    found: Callable[[str, str], Any],
+    value: Callable[[str, Any], Any] = lambda row, expected: expected,
+) -> str:
+    """A line for each value that is not the expected one."""
+    lines = []
+    for name, rows in table.items():
+        for row, told in rows.items():
+            is_there, expected = found(row, name), value(row, told)
+            if not same(is_there, expected, ROUGH.get(name, EXACT)):
+                lines.append(f"{name} of {row}: {is_there} instead of {expected}")
+    return "\n".join(lines)
 
 
 def test_recommendations(derived: pd.DataFrame) -> None:
