@@ -262,6 +262,8 @@ def metered(measure: Callable[..., Any]) -> Callable[..., Any]:
 class Net(torch.nn.Module):
     """All numbers are powers of two, so that every precision computes them exactly."""
 
+    shift: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.diag(torch.tensor([1.0, 2.0, 4.0, 8.0])))

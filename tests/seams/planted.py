@@ -127,12 +127,11 @@ ROWS: dict[str, Record] = {
         gradient_bytes=640,
         optimizer_state_bytes=1280,
         seen_autocast="float16",
-        **{f"{name}_note": f"note on {name}" for name in NOTES},
         forward_rounds_s=rounds(100 * US, 1 * US),
         backward_rounds_s=rounds(200 * US, 2 * US),
         optimizer_rounds_s=rounds(50 * US, 0.5 * US),
         scaler_rounds_s=rounds(10 * US, 0.1 * US),
         parts_latency_rounds_s=(400 * US,) * 12,
-        **(MACHINE | _paired(300, 0.9)),
+        **(MACHINE | _paired(300, 0.9) | {f"{name}_note": f"note on {name}" for name in NOTES}),
     ),
 }  # fmt: skip

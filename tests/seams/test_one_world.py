@@ -74,7 +74,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
     if isinstance(expected, bool) or expected is None or found is None:
         return found is expected
     if isinstance(expected, float):
-        return found == pytest.approx(expected, rel=tolerance, nan_ok=True)
+        return bool(found == pytest.approx(expected, rel=tolerance, nan_ok=True))
     if isinstance(expected, list) and isinstance(found, list):
         return len(found) == len(expected) and all(map(same, found, expected))
     return bool(expected == found)
@@ -105,7 +105,7 @@ def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, M
 
 def test_derived_columns(derived: pd.DataFrame) -> None:
     def found(row: str, name: str) -> Any:
-        cell = derived.loc[row, name]
+        cell: Any = derived.loc[row, name]
         return None if not isinstance(cell, list) and pd.isna(cell) else cell
 
     assert not wrong(DERIVED, found)

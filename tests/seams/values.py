@@ -388,11 +388,11 @@ FUSED_GAIN = hull(CONTROL_S / FUSED_S[0], waited_s(EAGER, 1.25) / FUSED_S[1])
 INFERRED_S = waited_s(174), waited_s(166, 2.0)
 INFERRED_GAIN = hull(CONTROL_S / INFERRED_S[0], waited_s(EAGER, 2.0) / INFERRED_S[1])
 COMPILED_GAIN, CPU_GAIN = gained(1.5), gained(1.1)
-COMPILED_DISPATCH = tuple(each / 105.5 for each in rising(20, 0.1))
-CPU_DISPATCH = tuple(each / 205.5 for each in rising(40, 0.1))
+COMPILED_DISPATCH = rising(20 / 105.5, 0.1 / 105.5)
+CPU_DISPATCH = rising(40 / 205.5, 0.1 / 205.5)
 
 
-def rest(share: tuple[float, ...]) -> tuple[float, float, float]:
+def rest(share: tuple[float, float, float]) -> tuple[float, float, float]:
     """What a share leaves."""
     return 1 - share[0], 1 - share[2], 1 - share[1]
 
@@ -432,7 +432,7 @@ COMPILED_ALONE = less_work(1 - CPU_DISPATCH[0], COMPILED_FUSION[0])
 
 # A step whose parts rise by 1, 2, 0.5 and 0.1 µs from block to block, in one of 400 µs
 PARTS = {"forward": (100, 1.0), "backward": (200, 2.0), "optimizer": (50, 0.5), "scaler": (10, 0.1)}
-PARTS_RATIO = tuple(each / 400 for each in rising(360, 3.6))
+PARTS_RATIO = rising(360 / 400, 3.6 / 400)
 
 
 # µs as if all rounds had run at the machine's best pace of 50 µs. Of `one_thread` latencies rise by
@@ -441,7 +441,7 @@ COMPILED_AT_FULL_PACE = rising(100 * 50 / 100, 1 * 50 / 100)
 ONE_THREAD_AT_FULL_PACE = (50 * (175 / 100 + 176 / 104) / 2, 50 * 179 / 116, 50 * 172 / 88)
 
 
-def in_us(values: tuple[float, ...]) -> tuple[float, float, float]:
+def in_us(values: tuple[float, float, float]) -> tuple[float, float, float]:
     """True microseconds, in seconds."""
     value, low, high = (each * 1e-6 for each in values)
     return value, low, high
@@ -526,7 +526,7 @@ DERIVED: Values = {
     }),
     **{name: values for part, (first, step) in PARTS.items() for name, values in (
         clock(part, {"trained": in_us(rising(first, step)), "graph": NONE})
-        | ratio(f"{part}_share", {"trained": tuple(each / 400 for each in rising(first, step))})
+        | ratio(f"{part}_share", {"trained": rising(first / 400, step / 400)})
     ).items()},
     **ratio("parts_ratio", {"trained": PARTS_RATIO, "graph": NONE}),
     "parts_residual_s": {"trained": 305.5e-6 * (1 - PARTS_RATIO[0]), "graph": None},
