@@ -48,6 +48,9 @@ NAMES = {
 """What one writes by mistake for the other."""
 
 
+Code = ast.expr | ast.stmt
+
+
 @dataclass(frozen=True)
 class Fault:
     """A piece of a file, in bytes, and what is there instead."""
@@ -77,37 +80,47 @@ def _faults(path: Path, name: str) -> Iterator[Fault]:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for node in _planted_in(ast.parse(source)):
+    for node, names in _planted_in(ast.parse(source)):
         begin = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-        for new in dict.fromkeys(_instead(node)):
+        for new in dict.fromkeys(_instead(node, names)):
             yield Fault(name, begin, end, new)
 
 
-def _planted_in(node: ast.AST, inside: bool = False) -> Iterator[ast.expr | ast.stmt]:
-    """Nodes of code that runs: no annotations, decorators, texts, or constants of a module."""
+Names = frozenset[str]
+"""Of variables and parameters of a function; empty outside of one."""
+
+
+def _planted_in(node: ast.AST, names: Names = frozenset()) -> Iterator[tuple[Code, Names]]:
+    """Nodes of code that runs, and the names in their function.
+
+    No annotations, decorators and texts, and no constants of a module.
+    """
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "type_params", "bases"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
                 continue
-            if isinstance(child, (ast.expr, ast.stmt)) and (
-                inside or not isinstance(child, ast.Constant)
-            ):
-                yield child
-            within = inside or isinstance(child, (ast.FunctionDef, ast.Lambda))
-            yield from _planted_in(child, within)
+            if isinstance(child, Code) and (names or not isinstance(child, ast.Constant)):
+                yield child, names
+            inner = _names(child) if isinstance(child, ast.FunctionDef) else names
+            yield from _planted_in(child, inner)
 
 
-def _instead(node: ast.expr | ast.stmt) -> Iterator[str]:
+def _names(function: ast.FunctionDef) -> Names:
+    every = (getattr(node, "id", getattr(node, "arg", None)) for node in ast.walk(function))
+    return frozenset({*filter(None, every), "min", "max", "any", "all"})
+
+
+def _instead(node: Code, names: Names) -> Iterator[str]:
     """The faults of one node, as its new source."""
-    for changed in _changed(copy.deepcopy(node)):
+    for changed in _changed(copy.deepcopy(node), names):
         text = ast.unparse(ast.fix_missing_locations(changed))
         yield f"({text})" if isinstance(node, ast.expr) else text
 
 
-def _changed(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
+def _changed(node: Code, names: Names) -> Iterator[ast.AST]:
     match node:
         case ast.Compare(ops=[op]) | ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in OPERATORS:
             other = OPERATORS[type(op)]()
@@ -123,7 +136,7 @@ def _changed(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
             yield ast.Constant(value + 1)
         case ast.Constant(value=float(value)):
             yield ast.Constant(value * 2 or 1.0)
-        case ast.Name(id=name, ctx=ast.Load()) if name in NAMES:
+        case ast.Name(id=name, ctx=ast.Load()) if NAMES.get(name) in names:
             yield ast.Name(NAMES[name], ast.Load())
         case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if name in NAMES:
             yield ast.Attribute(value, NAMES[name], ast.Load())
