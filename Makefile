@@ -82,6 +82,9 @@ docs: $(DOCS) ## build the site of docs/: site/index.html
 weigh: $(READY) ## count lines and files of each room (ARGS=REVISION: the change since then)
 	@.venv/bin/python -m tests.helpers.weigh $(ARGS)
 
+mutants: $(READY) ## plant faults drawn at random: which do the tests notice? (ARGS='--seed 7')
+	.venv/bin/python -m tests.mutation $(ARGS)
+
 bench: $(READY) ## measure what modescope itself costs
 	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
 

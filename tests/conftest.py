@@ -99,6 +99,16 @@ def settings_kept() -> Iterator[None]:
 @pytest.fixture
 def restored_settings(settings_kept: None) -> Iterator[None]:
     """For cases that run in this process: they change global settings, and tests follow."""
+    yield from _restored()
+
+
+@pytest.fixture(scope="module")
+def settings_restored_after_module() -> Iterator[None]:
+    """For cases that run in this process once for all tests of a file."""
+    yield from _restored()
+
+
+def _restored() -> Iterator[None]:
     import torch
 
     before = _settings()

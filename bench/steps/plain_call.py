@@ -221,12 +221,8 @@ def _form(inputs: Inputs) -> list[object]:
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:
-    pairs = zip(
-        *(trees.tensors((each.args, each.kwargs)) for each in (inputs, others)), strict=True
-    )
-    return all(
-        torch.equal(geometry.distinct(one), geometry.distinct(other)) for one, other in pairs
-    )
+    both = (trees.tensors((each.args, each.kwargs)) for each in (inputs, others))
+    return all(map(torch.equal, *(map(geometry.distinct, tensors) for tensors in both)))
 
 
 def _narrowest(tensors: Sequence[torch.Tensor]) -> str:

@@ -1,0 +1,254 @@
+"""Draws faults in the measuring and judging rooms at random: which do the tests notice?
+
+`make mutants ARGS='--sample 60 --seed 7'`. Each fault is planted in a copy of the repository, where
+first the tests that mirror its file run, then those of its room and of the seams between rooms. A
+fault is killed by the first test that fails. Survivors are printed with their line before and
+after: some change nothing that matters, the others show what no test looks at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import binomtest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = (
+    *("bench/timing", "bench/stats", "bench/steps", "bench/case"),
+    *("analysis/metrics", "analysis/causes", "analysis/recommend", "analysis/compare"),
+)
+WIDER = ("tests/seams", "tests/golden")
+LIMIT_S = 600.0  # of one run of tests; a fault that makes them hang counts as a survivor
+NOTICED = (1, 2)  # pytest's status after failed tests, and where a file cannot be imported
+
+OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+NAMES = {
+    name: other
+    for pair in (("min", "max"), ("any", "all"), ("low", "high"), ("case", "baseline"),
+                 ("first", "last"), ("before", "after"), ("candidate", "baseline"))
+    for name, other in (pair, pair[::-1])
+}  # fmt: skip
+"""What one writes by mistake for the other."""
+
+
+Code = ast.expr | ast.stmt
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A piece of a file, in bytes, and what is there instead."""
+
+    file: str  # relative to the repository
+    begin: int
+    end: int
+    new: str
+
+    def lines(self, source: bytes) -> tuple[int, str, str]:
+        """The number of its first line, and the line (or lines) before and after."""
+        begin = source.rfind(b"\n", 0, self.begin) + 1
+        end = source.find(b"\n", self.end) % (len(source) + 1)
+        after = source[begin : self.begin] + self.new.encode() + source[self.end : end]
+        texts = (" ".join(text.decode().split()) for text in (source[begin:end], after))
+        return source.count(b"\n", 0, self.begin) + 1, *texts  # type: ignore[return-value]
+
+
+def faults(root: Path, rooms: Sequence[str]) -> list[Fault]:
+    """All faults that can be planted in the rooms, in a fixed order."""
+    files = sorted(path for room in rooms for path in (root / room).rglob("*.py"))
+    return [fault for path in files for fault in _faults(path, str(path.relative_to(root)))]
+
+
+def _faults(path: Path, name: str) -> Iterator[Fault]:
+    source = path.read_bytes()
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for node, names in _planted_in(ast.parse(source)):
+        begin = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        for new in dict.fromkeys(_instead(node, names)):
+            yield Fault(name, begin, end, new)
+
+
+Names = frozenset[str]
+"""Of variables and parameters of a function; empty outside of one."""
+
+
+def _planted_in(node: ast.AST, names: Names = frozenset()) -> Iterator[tuple[Code, Names]]:
+    """Nodes of code that runs, and the names in their function.
+
+    No annotations, decorators and texts, and no constants of a module.
+    """
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "type_params", "bases"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr):
+                continue
+            if isinstance(child, Code) and (names or not isinstance(child, ast.Constant)):
+                yield child, names
+            inner = _names(child) if isinstance(child, ast.FunctionDef) else names
+            yield from _planted_in(child, inner)
+
+
+def _names(function: ast.FunctionDef) -> Names:
+    every = (getattr(node, "id", getattr(node, "arg", None)) for node in ast.walk(function))
+    return frozenset({*filter(None, every), "min", "max", "any", "all"})
+
+
+def _instead(node: Code, names: Names) -> Iterator[str]:
+    """The faults of one node, as its new source."""
+    for changed in _changed(copy.deepcopy(node), names):
+        text = ast.unparse(ast.fix_missing_locations(changed))
+        yield f"({text})" if isinstance(node, ast.expr) else text
+
+
+def _changed(node: Code, names: Names) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare(ops=[op]) | ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in OPERATORS:
+            other = OPERATORS[type(op)]()
+            named = {"ops": [other]} if isinstance(node, ast.Compare) else {"op": other}
+            yield type(node)(**{**dict(ast.iter_fields(node)), **named})
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            yield operand
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            yield ast.IfExp(test, orelse, body)
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield ast.Constant(value + 1)
+        case ast.Constant(value=float(value)):
+            yield ast.Constant(value * 2 or 1.0)
+        case ast.Name(id=name, ctx=ast.Load()) if NAMES.get(name) in names:
+            yield ast.Name(NAMES[name], ast.Load())
+        case ast.Attribute(value=value, attr=name, ctx=ast.Load()) if name in NAMES:
+            yield ast.Attribute(value, NAMES[name], ast.Load())
+        case ast.Call(func=function, args=arguments, keywords=named):
+            for place in range(len(named)):  # the callee's default instead
+                yield ast.Call(function, arguments, named[:place] + named[place + 1 :])
+            if len({ast.dump(each) for each in arguments}) == len(arguments) == 2:
+                yield ast.Call(function, arguments[::-1], named)
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+            yield ast.Return(ast.Constant(None))
+        case ast.Expr(value=ast.Call()) | ast.AugAssign():
+            yield ast.Pass()
+
+
+def copied(target: Path) -> None:
+    """Copies the files that git would commit, with edits, to `target`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def stages(root: Path, file: str) -> list[list[str]]:
+    """The tests that mirror a file, then the others of its room and of the seams."""
+    path = Path("tests", file)
+    mirror = path.with_name(f"test_{path.name}")
+    room = next((each for each in path.parents if (root / each).is_dir()), Path("tests"))
+    wider = [str(room), *(each for each in WIDER if (root / each).is_dir())]
+    return [[str(mirror)], wider] if (root / mirror).is_file() else [wider]
+
+
+def tested(root: Path, tests: Sequence[str]) -> int | None:
+    """How pytest ends in the copy at `root`; None after LIMIT_S."""
+    options = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),  # before any modescope that is installed
+        "PYTHONDONTWRITEBYTECODE": "1",  # a fault may leave a file's size and second as they were
+        "PYTEST_ADDOPTS": "",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    with subprocess.Popen(
+        command, cwd=root, env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as run:  # fmt: skip
+        try:
+            return run.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, 9)
+            return None
+
+
+def killed_by(root: Path, fault: Fault) -> str | None:
+    """The tests that notice the fault; None where it survives."""
+    file = root / fault.file
+    source = file.read_bytes()
+    file.write_bytes(source[: fault.begin] + fault.new.encode() + source[fault.end :])
+    try:
+        for tests in stages(root, fault.file):
+            if tested(root, tests) in NOTICED:
+                return " ".join(tests)
+        return None
+    finally:
+        file.write_bytes(source)
+
+
+def examine(root: Path, chosen: Sequence[Fault]) -> dict[Fault, str | None]:
+    """What kills each fault. Raises ValueError where tests fail without any fault."""
+    outcomes: dict[Fault, str | None] = {}
+    sound: set[str | None] = {None}
+    for fault in chosen:
+        outcomes[fault] = named = killed_by(root, fault)
+        if named not in sound and tested(root, named.split()) != 0:
+            raise ValueError(f"{named}: these tests fail without a fault")
+        sound.add(named)
+        number, before, after = fault.lines((root / fault.file).read_bytes())
+        end = f"killed by {outcomes[fault]}" if outcomes[fault] else "SURVIVES"
+        print(f"{fault.file}:{number}: {end}\n  - {before}\n  + {after}", flush=True)
+    return outcomes
+
+
+def summary(outcomes: dict[Fault, str | None], rooms: Sequence[str]) -> Iterator[str]:
+    """Killed faults of each room, and of all with a 95 % interval (Clopper and Pearson)."""
+    for room in (*rooms, ""):
+        ends = [end for fault, end in outcomes.items() if fault.file.startswith(room)]
+        if ends:
+            killed = sum(end is not None for end in ends)
+            found = binomtest(killed, len(ends)).proportion_ci()
+            interval = f"{found.low:.0%} to {found.high:.0%}"
+            yield f"{room or 'all':20} {killed:3} of {len(ends):3} killed ({interval})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 1 where a fault survives."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sample", type=int, default=60, help="number of faults (default: 60)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (default: 0)")
+    parser.add_argument("--rooms", nargs="+", default=ROOMS, choices=ROOMS, metavar="ROOM")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        copied(root)
+        every = faults(root, asked.rooms)
+        print(f"{len(every)} faults can be planted; {asked.sample} are drawn by seed {asked.seed}")
+        chosen = random.Random(asked.seed).sample(every, min(asked.sample, len(every)))
+        outcomes = examine(root, chosen)
+    print("\n".join(summary(outcomes, asked.rooms)))
+    return int(None in outcomes.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

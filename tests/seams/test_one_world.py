@@ -1,0 +1,150 @@
+"""One world from its cases to the derived table: every column has the value worked out by hand.
+
+Of whatever is compared, the two sides differ in it: times, dtypes, rounds, errors, processes, the
+machines' speed. So a part that reads the wrong side, or a default in place of what it is given,
+shows here, though it may pass the tests of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from modescope.analysis.metrics import registry
+from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.recommend.decide import recommend
+from modescope.bench.records import parquet
+from modescope.bench.sweep import record_attempt
+from modescope.bench.sweep.process import isolation
+from tests.seams import planted, values, world
+from tests.seams.machine import Machine
+from tests.seams.values import DERIVED, STORED, Lasted, Text
+
+pytestmark = pytest.mark.slow
+
+EXACT = 1e-6
+"""Relative."""
+
+ROUGH = dict.fromkeys(
+    ("ceiling_flops_per_s", "ceiling_bytes_per_s", "floor_s", "roofline_fraction"), 1e-4
+) | dict.fromkeys(("warmup_s", "timed_s", "clocks_s"), 1e-3)
+"""Columns with a larger tolerance: what else is in them, such as marks and readings of the clock,
+is not worked out."""
+
+
+@pytest.fixture(scope="module")
+def results_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("world")
+
+
+@pytest.fixture(scope="module")
+def machines(settings_restored_after_module: None, results_dir: Path) -> dict[str, Machine]:
+    """Measures every process of the world; the machines afterwards."""
+    gc.collect()
+    gc.freeze()  # as in a child, where imported objects are not collected again
+    return {name: world.measured(name, results_dir) for name in world.RUNS}
+
+
+@pytest.fixture(scope="module")
+def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
+    """The study with the measured rows and the given ones."""
+    for row in planted.ROWS.values():
+        parquet.write(row, results_dir / world.STUDY / "runs")
+    return results_dir / world.STUDY
+
+
+@pytest.fixture(scope="module")
+def stored(study: Path) -> dict[str, dict[str, Any]]:
+    rows = [row for file in (study / "runs").iterdir() for row in pq.read_table(file).to_pylist()]
+    return {row["run_id"]: row for row in rows}
+
+
+@pytest.fixture(scope="module")
+def derived(study: Path) -> pd.DataFrame:
+    """Every metric, by the processes of a row."""
+    return registry.derived(str(study)).set_index("process_run_ids", drop=False)
+
+
+def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
+    """Whether a column holds what is expected; null is neither nan nor 0."""
+    if isinstance(expected, bool) or expected is None or found is None:
+        return found is expected
+    if isinstance(expected, float):
+        return bool(found == pytest.approx(expected, rel=tolerance, nan_ok=True))
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    return bool(expected == found)
+
+
+@pytest.mark.parametrize(
+    ("columns", "table"),
+    [
+        (parquet.SCHEMA.names, STORED),
+        ([*(each.name for each in registry.METRICS), *ADDED], DERIVED),
+    ],
+    ids=["stored", "derived"],
+)
+def test_every_column_has_a_value_somewhere(columns: list[str], table: values.Values) -> None:
+    told = {name for name, rows in table.items() if any(v is not None for v in rows.values())}
+    assert set(columns) - told == values.NEVER & set(columns)
+    assert set(table) <= set(columns)
+
+
+def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, Machine]) -> None:
+    def value(row: str, expected: Any) -> Any:
+        if isinstance(expected, Lasted):
+            return machines[row].lasted_s(expected.phase) - expected.less_s
+        return expected
+
+    assert not wrong(STORED, lambda row, name: stored[row][name], value)
+
+
+def test_derived_columns(derived: pd.DataFrame) -> None:
+    def found(row: str, name: str) -> Any:
+        cell: Any = derived.loc[row, name]
+        return None if not isinstance(cell, list) and pd.isna(cell) else cell
+
+    assert not wrong(DERIVED, found)
+
+
+def wrong(
+    table: values.Values,
+    found: Callable[[str, str], Any],
+    value: Callable[[str, Any], Any] = lambda row, expected: expected,
+) -> str:
+    """A line for each value that is not the expected one."""
+    lines = []
+    for name, rows in table.items():
+        for row, told in rows.items():
+            is_there, expected = found(row, name), value(row, told)
+            if not same(is_there, expected, ROUGH.get(name, EXACT)):
+                lines.append(f"{name} of {row}: {is_there} instead of {expected}")
+    return "\n".join(lines)
+
+
+def test_recommendations(derived: pd.DataFrame) -> None:
+    found = {
+        (answer.question.dtype, answer.question.shape): (
+            answer.outcome,
+            answer.choice and answer.choice.run_id,
+            [tie.row.run_id for tie in answer.tied],
+            {each.run_id: each.kind for each in answer.refused},
+        )
+        for answer in recommend(derived)
+    }
+    assert found == values.ANSWERS
+
+
+def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel counts one kill more from the moment at which the process dies."""
+    died = tmp_path / "died"
+    monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
+    record_attempt.attempted(world.killed(died, tmp_path), lambda phase: None, run_id="killed")
+    row = pq.read_table(tmp_path / world.STUDY / "runs" / "killed.parquet").to_pylist()[0]
+    assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))
