@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs mutants torture bench selfcheck peers instructions claims prove-on-gpu gpu-wheels
+.PHONY: help venv run test golden test-newest test-oldest test-hf test-system check docs mutants torture bench selfcheck peers instructions claims prove-on-gpu gpu-wheels
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -49,6 +49,9 @@ run: $(READY) ## measure every mode here, write a report, print a table
 # One process per core, one thread per process.
 test: $(READY) ## run the test suite
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
+
+golden: $(READY) ## write the reviewed outputs in tests/golden anew: read their diff
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q tests/golden --regen-all $(ARGS)
 
 # The newest torch when .venv-newest was made; remove .venv-newest to update it.
 test-newest: $(NEWEST) ## run the tests with the newest torch, in .venv-newest
