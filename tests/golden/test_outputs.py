@@ -27,7 +27,19 @@ from modescope.bench.records.results import Record
 from tests.helpers.comparisons import processes
 from tests.helpers.pass_columns import MIB, cuda_passes, cuda_training, memory, pool, profiled
 from tests.helpers.paths import REFERENCE
-from tests.helpers.studies import cpu_sweep, cuda_clocks, not_measured, record, replicates, save
+from tests.helpers.studies import (
+    batch_series,
+    cpu_sweep,
+    cuda_clocks,
+    cuda_series,
+    dispatch_series,
+    not_measured,
+    record,
+    replicates,
+    save,
+    saving_steps,
+    with_threads,
+)
 
 GOLDEN = Path(__file__).parent
 KEPT = {
@@ -86,6 +98,20 @@ def odd_rows() -> list[Record]:
     ]  # fmt: skip
 
 
+def sizes() -> list[Record]:
+    """Modes over the length of a chain, over the batch and over the number of threads."""
+    saved = {"eager": [MIB, 2 * MIB, 4 * MIB], "compile": [MIB, MIB + 2**19, None]}
+    threads = {1: {"eager": 8e-3, "compile": 6e-3}, 2: {"eager": 5e-3, "compile": 5.9e-3}}
+    return [
+        *dispatch_series(),
+        *batch_series((1, 16, 256)),
+        *cuda_series("batch", (1, 16, 256)),
+        *(one for mode, sizes in saved.items() for one in saving_steps(mode, sizes)),
+        *(with_threads(count, latency_s, mode, model="mlp")
+          for count, modes in threads.items() for mode, latency_s in modes.items()),
+    ]  # fmt: skip
+
+
 def _numbered(records: Iterable[Record], side: str = "run") -> list[Record]:
     """The records with ids and times that do not depend on what was made before them."""
     return [
@@ -95,7 +121,7 @@ def _numbered(records: Iterable[Record], side: str = "run") -> list[Record]:
     ]  # fmt: skip
 
 
-MADE_UP = {"eleven-modes-on-cuda": eleven_modes, "odd-rows": odd_rows}
+MADE_UP = {"eleven-modes-on-cuda": eleven_modes, "odd-rows": odd_rows, "sizes": sizes}
 
 
 @pytest.fixture(scope="module", autouse=True)
