@@ -24,6 +24,8 @@ from modescope.models.libraries import (
 )
 from tests.helpers.commands import QUICKLY, Cli, rows
 
+pytestmark = pytest.mark.full
+
 TEXT = {"batch": 2, "seq": 8, "depth": 3, "width": 32, "heads": 4, "vocab": 50}
 LATENT = {"batch": 2, "pixels": 16, "depth": 1, "width": 32, "heads": 4}
 IMAGE = {"batch": 2, "pixels": 32}
@@ -367,7 +369,6 @@ def test_language_models_keep_no_cache_and_use_fused_attention(name: str) -> Non
 
 
 @needs_hf
-@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["inference", "train"])
 def test_published_models_are_measured_and_checked(cli: Cli, results: Path, phase: str) -> None:
     words = ("model=transformers", "model.name=gpt2,t5", "mode=eager,compile")

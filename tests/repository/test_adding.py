@@ -18,7 +18,7 @@ from tests.helpers.commands import QUICKLY, TINY, Row, rows
 from tests.helpers.paths import ROOT
 from tests.mutants.planting import copy_repository
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 PAGE = (ROOT / "docs" / "adding.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, flags=re.M | re.S))

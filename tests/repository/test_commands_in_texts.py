@@ -335,11 +335,11 @@ def reader(
     return Reader(cli, ask, pytestconfig.getini("markers"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(each, marks=() if each.page == "README.md" else pytest.mark.thorough)
+        pytest.param(each, marks=() if each.page == "README.md" else pytest.mark.full)
         for each in COMMANDS
     ],
     ids=str,

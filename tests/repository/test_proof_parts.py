@@ -190,7 +190,7 @@ def test_a_pretended_gpu_can_be_held_and_timed() -> None:
     assert timing.median_s == pytest.approx(1e-3, rel=0.2)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_pretended_gpu_is_found_by_name() -> None:
     code = "from modescope.bench.devices.cuda import find; print(find('cuda').facts(), find('cpu'))"
     path = os.pathsep.join([str(ROOT / "tests/proof/pretended"), str(ROOT)])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.trials import many_results
+
+pytestmark = pytest.mark.full
 
 
 def test_a_hundred_thousand_runs_are_read_within_the_limits(tmp_path: Path) -> None:

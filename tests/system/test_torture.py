@@ -25,7 +25,7 @@ def test_no_finished_case_is_lost() -> None:
     assert "3 of 3 rounds passed" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_fault_is_found(name: str) -> None:
     done = torture("--rounds", "10", "--seed", "1", "--plant", name)

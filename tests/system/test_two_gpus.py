@@ -16,6 +16,8 @@ from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, soon
 from tests.proof.running import PRETENDED
 
+pytestmark = pytest.mark.full
+
 NAMES = ("GPU-11111111", "GPU-22222222")
 
 LOCAL = ["-m", "hydra/launcher=submitit_local", "device=cuda"]

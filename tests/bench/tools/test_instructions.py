@@ -516,7 +516,7 @@ def test_a_failure_shows_the_message_of_the_process(tmp_path: Path) -> None:
         callgrind.count(fake, [], 1, 1, lambda: None)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="needs valgrind")
 @pytest.mark.skipif(
     not os.environ.get(COUNTED), reason=f"imports torch under valgrind for minutes: {COUNTED}=1"
