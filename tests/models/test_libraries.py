@@ -1,4 +1,4 @@
-"""Published architectures. Those of the extra hf are built where it is installed: make test-hf."""
+"""Published architectures. Those of the extra hf are built where it is installed: make test-full."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_HF += [("diffusers", name) for name in of_diffusers.ARCHITECTURES]
 
 needs_hf = pytest.mark.skipif(
     not (find_spec("transformers") and find_spec("diffusers")),
-    reason="needs pip install -e '.[hf]', as make test-hf does",
+    reason="needs pip install -e '.[hf]', as make test-full does",
 )
 every_architecture = pytest.mark.parametrize(
     ("library", "name"), OF_HF, ids=[name for _, name in OF_HF]
