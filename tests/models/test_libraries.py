@@ -1,4 +1,4 @@
-"""Published architectures. Those of the extra hf are built where it is installed: make test-full."""
+"""Published architectures. Those of the extra hf are built where it is: make test-full."""
 
 from __future__ import annotations
 
