@@ -1,5 +1,5 @@
-# All targets use .venv, which is made on first use, except test-newest, test-oldest and test-hf:
-# each makes and uses an environment of its own. That of test-hf shares the packages of .venv.
+# All targets use .venv, which is made on first use, except test-newest, test-oldest and test-full:
+# each makes and uses an environment of its own. That of test-full shares the packages of .venv.
 #
 # PYTHON  interpreter that an environment is made with (3.11 to 3.13)
 # ARGS    appended to the command of a target: make run ARGS='budget=quick'
@@ -32,7 +32,7 @@ endif
 BY_FILE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-newest test-oldest test-hf test-system check docs weigh bench selfcheck instructions claims
+.PHONY: help venv run test golden test-full test-newest test-oldest test-system check docs weigh mutants bench selfcheck instructions claims
 .PHONY: changed-torch
 # With `make -j2 run test`, tests would disturb the timing.
 .NOTPARALLEL:
@@ -45,28 +45,30 @@ venv: $(READY) ## set up .venv and nothing else
 run: $(READY) ## measure every mode here, write a report, print a table
 	.venv/bin/python run.py -m experiment=modes $(ARGS)
 
-# The tests of a file share compiled code; files with a slow test start first (tests/conftest.py).
-# One process per core, one thread per process.
-test: $(READY) ## run the test suite
+# The tests of a file share compiled code. One process per core, one thread per process.
+test: $(READY) ## run the tests that need seconds, in minutes
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) $(ARGS)
 
+golden: $(READY) ## write the reviewed outputs in tests/golden anew: read their diff
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q tests/golden --regen-all $(ARGS)
+
+test-full: $(HF) $(SYSTEM) ## run the tests that compile, start many processes or need transformers
+	OMP_NUM_THREADS=1 .venv-hf/bin/python -m pytest -q $(BY_FILE) -m full $(ARGS)
+	.venv/bin/python -m pytest -q tests/system -m full $(ARGS)
+
 # The newest torch when .venv-newest was made; remove .venv-newest to update it.
-test-newest: $(NEWEST) ## run the tests with the newest torch, in .venv-newest
+test-newest: $(NEWEST) ## run test and test-full with the newest torch, in .venv-newest
 	.venv-newest/bin/python -c 'import torch; print("torch", torch.__version__)'
-	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q $(BY_FILE) $(ARGS)
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -q $(BY_FILE) -m '' $(ARGS)
 
-test-oldest: $(OLDEST) ## run the tests with the oldest supported torch, in .venv-oldest
+test-oldest: $(OLDEST) ## run test and test-full with the oldest supported torch, in .venv-oldest
 	.venv-oldest/bin/python -c 'import torch; print("torch", torch.__version__)'
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q $(BY_FILE) $(ARGS)
-
-test-hf: $(HF) ## test models of transformers and diffusers, in .venv-hf
-	OMP_NUM_THREADS=1 .venv-hf/bin/python -m pytest -q tests/models/test_libraries.py $(ARGS)
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q $(BY_FILE) -m '' $(ARGS)
 
 test-system: $(SYSTEM) ## run tests with a browser and a Slurm, which root's apt-get installs; else skip
 	.venv/bin/python -m pytest -q tests/system $(ARGS)
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(BY_FILE) -m thorough $(ARGS)
 
-check: $(SYSTEM) ## formatter, linter and type checker, then the test suite
+check: $(SYSTEM) ## formatter, linter and type checker, then `make test`
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	@rm -rf $(TYPED) && mkdir -p $(TYPED)/modescope && ln -s "$(CURDIR)/tests" $(TYPED)/tests
@@ -86,7 +88,7 @@ mutants: $(READY) ## plant faults drawn at random: which do the tests notice? (A
 	.venv/bin/python -m tests.mutation $(ARGS)
 
 bench: $(READY) ## measure what modescope itself costs
-	.venv/bin/python -m pytest -q tests/costs --benchmark-enable --benchmark-only $(ARGS)
+	.venv/bin/python -m pytest -q tests/costs -m full --benchmark-enable --benchmark-only $(ARGS)
 
 selfcheck: $(READY) ## check how accurate modescope is on this machine (ARGS=--thorough)
 	.venv/bin/python -m bench.selfcheck $(ARGS)

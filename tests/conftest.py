@@ -15,6 +15,8 @@ from modescope.bench.sweep.settings.request import Request
 from tests.helpers.commands import Answer, Ask, Cli
 from tests.helpers.paths import ROOT
 
+MOST_CPU_S = 20.0
+
 
 def pytest_configure() -> None:
     """Restores Ctrl-C, which processes in a shell's background ignore, and their children too."""
@@ -22,10 +24,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a slow test come first, so that no worker waits for another's at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that takes long fails unless it is marked as one of `make test-full`.
+
+    Counted in seconds of CPU, which other programs on the machine change little.
+    """
+    start_s = _cpu_s()
+    result = yield
+    used_s = _cpu_s() - start_s
+    if used_s > MOST_CPU_S and item.get_closest_marker("full") is None:
+        pytest.fail(f"takes {used_s:.0f} s of CPU: mark it `full`, or let it do less")
+    return result
+
+
+def _cpu_s() -> float:
+    """Of this process and the children that it has waited for."""
+    return sum(os.times()[:4])
 
 
 @pytest.hookimpl(wrapper=True)

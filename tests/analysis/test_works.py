@@ -118,7 +118,7 @@ def whole(folder: Path) -> pd.DataFrame:
     "expressions",
     [
         [*STORED[::3], *_drawn(5)],
-        pytest.param([*STORED, *_drawn(45)[5:]], marks=pytest.mark.thorough),
+        pytest.param([*STORED, *_drawn(45)[5:]], marks=pytest.mark.full),
     ],
     ids=["some", "many"],
 )

@@ -11,6 +11,8 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 SCRIPT = """
 import os
 import sys
@@ -67,7 +69,6 @@ class Part(nn.Module):
 """
 
 
-@pytest.mark.thorough
 def test_a_class_of_the_script_is_measured_and_reused_when_it_runs_again(tmp_path: Path) -> None:
     for file, text in (
         ("script.py", SCRIPT),

@@ -4,7 +4,6 @@ import io
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,75 +14,14 @@ from modescope.analysis.load.run_stats import SAMPLES
 from modescope.analysis.load.samples import load
 from modescope.analysis.metrics.registry import CONTRACT, derived
 from modescope.analysis.report import report
-from tests.helpers.causes import profiled
-from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
+from tests.helpers.pass_columns import cuda_passes
 from tests.helpers.studies import (
-    cpu_clocks,
     cpu_sweep,
     cuda_sweep,
     not_measured,
     record,
     save,
-    training,
 )
-
-
-def test_one_row_is_printed_as_one_line(tmp_path: Path) -> None:
-    text = table.text(derived(save([record(first_call_s=7.2)], tmp_path)))
-    titles, heading, line = text.splitlines()
-    assert heading == (
-        "transformer, batch 4, seq 64, inference · AMD EPYC 9554, 1 thread · against eager fp32"
-    )
-    assert re.split(" {2,}", line.strip()) == [
-        "compile", "fp32", "357 µs", "1.250× [1.242, 1.258]", "faster", "7.20 s",
-        "80,600", "2.1e-7",
-    ]  # fmt: skip
-    assert titles.index("verdict") == line.index("faster")
-
-
-def test_rows_are_sorted_by_model_then_speedup(tmp_path: Path) -> None:
-    rows = derived(save([*cpu_sweep("transformer"), *cpu_sweep("mlp")], tmp_path))
-    lines = table.text(rows).splitlines()
-    headings = [n for n, line in enumerate(lines) if "·" in line]
-    assert [lines[n].split(",")[0] for n in headings] == ["mlp", "transformer"]
-    modes = [line.split()[0] for line in lines[headings[0] + 1 : headings[1]]]
-    assert modes[:2] == ["max-autotune", "compile"]
-    assert modes[-4:] == ["amp-compile", "amp", "compile-cuda-graph", "cuda-graph"]
-
-
-def test_modes_not_in_effect_are_marked_with_one_note_each(tmp_path: Path) -> None:
-    lines = table.text(derived(save(cpu_sweep(), tmp_path))).splitlines()
-    marked = {line.split()[0]: line.split()[1] for line in lines if line.startswith(" m")}
-    assert marked["max-autotune"] == "*"
-    assert marked["max-autotune-no-cudagraphs"] == "†"
-    assert sum(line.startswith("* not in effect") for line in lines) == 1
-    assert sum(line.startswith("† not in effect") for line in lines) == 1
-
-
-LOG = f"results/main/logs/{'a-rather-long-name-' * 5}.log"
-REASON = f"it went\nas it does {'and so on ' * 20}; see {LOG}; set device=cuda instead"
-
-
-def test_the_reason_of_a_skipped_case_is_cut_to_the_width(tmp_path: Path) -> None:
-    text = table.text(derived(save([record(), not_measured("amp", "skipped", REASON)], tmp_path)))
-    (line,) = (line for line in text.splitlines() if " amp " in line)
-    assert "skipped: it went as it does" in line
-    assert line.endswith("…")
-    assert len(line) <= WIDTH
-
-
-@pytest.mark.parametrize(("status", "others"), [("failed", 1), ("failed", 0), ("skipped", 0)])
-def test_the_reason_of_a_failure_or_of_a_lone_row_is_printed_in_full(
-    tmp_path: Path, status: str, others: int
-) -> None:
-    records = [not_measured("amp", status, REASON), *[record()] * others]
-    lines = table.summary(derived(save(records, tmp_path))).splitlines()
-    (place,) = (n for n, line in enumerate(lines) if line.startswith(" amp "))
-    assert lines[place].endswith(f"{status}:")
-    beneath = [line for line in lines[place + 1 :] if line.startswith("    ")]
-    assert " ".join(line.strip() for line in beneath) == " ".join(REASON.split())
-    assert any(LOG in line for line in beneath)
-    assert max(map(len, beneath)) <= WIDTH
 
 
 def test_runs_without_a_row_are_listed(tmp_path: Path) -> None:
@@ -97,103 +35,8 @@ def test_runs_without_a_row_are_listed(tmp_path: Path) -> None:
     ]
 
 
-def test_budgets_and_caches_are_columns_where_they_differ(tmp_path: Path) -> None:
-    same = derived(save([record(), record("eager", budget="smoke")], tmp_path / "same"))
-    assert not {"budget", "cache"} & set(_titles(table.text(same)))
-    mixed = [record(), record("eager", budget="standard[max_rounds=12]", compile_cache="warm")]
-    text = table.text(derived(save(mixed, tmp_path / "mixed")))
-    assert {"budget", "cache"} <= set(_titles(text))
-    assert "standard[max_rounds=12]  warm" in text
-
-
-def test_first_calls_are_shown_where_rows_differ_in_their_cache(tmp_path: Path) -> None:
-    """They are what such rows are measured for. Else a table that is too wide leaves them out."""
-    wide: Any = {**profiled(357e-6, ("aten::addmm", 7, 300e-6)), **cpu_clocks(357e-6, 40e-6),
-                 "resident_bytes": 2**22, "step_peak_bytes": 2**20, "graph_pool_bytes": 0,
-                 "graph_pool_live_bytes": 0, "flags": ("drift", "bimodal")}  # fmt: skip
-    cold = record(first_call_s=7.25, **wide)
-    one_state = table.text(derived(save([cold, record("no_grad", **wide)], tmp_path / "cold")))
-    assert "first call" not in one_state
-    warm = record(first_call_s=1.03, compile_cache="warm", **wide)
-    text = table.text(derived(save([cold, warm], tmp_path / "both")))
-    assert re.search(r"cold .* 7\.25 s ", text)
-    assert re.search(r"warm .* 1\.03 s ", text)
-    alone = table.text(derived(save([record(compile_cache="warm")], tmp_path / "warm")))
-    assert "1.00 s (warm cache)" in alone
-
-
-def test_remarks_name_smoke_flags_and_repetition(tmp_path: Path) -> None:
-    twice = [record("eager", budget="smoke", rounds=3), record("eager", budget="smoke", rounds=3)]
-    rows = derived(save([*twice, record(flags=("drift", "bimodal"))], tmp_path))
-    text = table.text(rows)
-    assert "budget=smoke, newest of 2" in text
-    assert "drift, bimodal" in text
-
-
-def test_a_row_that_was_not_checked_has_a_remark_and_a_note(tmp_path: Path) -> None:
-    why = "neither dropout probabilities of 0 nor eval() of its parts switches them off"
-    quiet = record("no_grad", checked="without_randomness", checked_note="in a copy")
-    unjudged = record("compile", checked="not", checked_note=why, error=None)
-    shown = derived(save([record("eager"), quiet, unjudged], tmp_path))
-    text = table.text(shown)
-    assert "not checked" in next(line for line in text.splitlines() if " compile *" in line)
-    assert f"* not checked: {why}" in text
-    assert text.count("checked without randomness") == 1
-    assert table.csv(shown).count(why) == 1
-    exact = derived(save([record("eager", checked="exact"), record()], tmp_path / "exact"))
-    assert "checked" not in table.text(exact)
-
-
-def test_different_baselines_are_named_in_each_row(tmp_path: Path) -> None:
-    rows = derived(save([record(), record(dtype="bf16", baseline_dtype="bf16")], tmp_path))
-    text = table.text(rows)
-    assert "against" in text.splitlines()[0]
-    assert "eager bf16" in text
-
-
 def _titles(text: str) -> list[str]:
     return re.split(" {2,}", text.splitlines()[0].strip())
-
-
-def test_dispatch_and_same_grad_are_columns_where_known(tmp_path: Path) -> None:
-    reference = record("inference_mode", speedup=1.0, **cpu_clocks(468e-6, 100e-6))
-    one = record(speedup=1.25, **cpu_clocks(357e-6, 60e-6))
-    text = table.text(derived(save([one, reference], tmp_path)))
-    assert "host" not in _titles(text)  # the latency once more
-    line = re.split(" {2,}", text.splitlines()[2].strip())
-    assert line[0] == "compile"
-    assert line[_titles(text).index("same grad")] == "1.25×"
-    assert line[_titles(text).index("dispatch")] == "60.0 µs"
-
-
-def test_kernels_and_fusion_are_columns_where_known(tmp_path: Path) -> None:
-    text = table.text(derived(save(cpu_passes()[2:], tmp_path / "known")))
-    assert max(map(len, text.splitlines())) <= WIDTH
-    (line,) = (line for line in text.splitlines() if line.startswith(" compile "))
-    cells = re.split(" {2,}", line.strip())
-    assert cells[_titles(text).index("fusion")] == "1.43×"
-    unknown = table.text(derived(save(cpu_sweep(), tmp_path / "unknown")))
-    assert not {"fusion", "kernels", "peak"} & set(_titles(unknown))
-
-
-def test_step_parts_are_columns_for_training_only(tmp_path: Path) -> None:
-    text = table.text(derived(save(cpu_training(), tmp_path / "train")))
-    heading, line = text.splitlines()[1], re.split(" {2,}", text.splitlines()[3].strip())
-    assert "seq 64, train with sgd · AMD" in heading
-    assert line[0] == "compile"
-    assert [line[_titles(text).index(name)] for name in ("forward", "backward", "optimizer")] == [
-        "270 µs", "510 µs", "189 µs",
-    ]  # fmt: skip
-    inference = table.text(derived(save(cpu_passes(), tmp_path / "inference")))
-    assert not {"forward", "backward", "optimizer", "scaler"} & set(_titles(inference))
-
-
-def test_a_training_table_keeps_to_the_width(tmp_path: Path) -> None:
-    mode = "max-autotune-no-cudagraphs"
-    studied = [*cuda_training(), training(mode, in_effect=False, flags=("drift", "contended"))]
-    text = table.text(derived(save(studied, tmp_path)))
-    assert max(map(len, text.splitlines())) <= WIDTH
-    assert {"forward", "backward"} <= set(_titles(text))
 
 
 def test_csv_has_the_columns_of_the_passes(
@@ -218,12 +61,6 @@ def test_optional_columns_are_dropped_to_fit_the_width(tmp_path: Path) -> None:
     assert max(map(len, wide.splitlines())) <= WIDTH
     assert {"same grad", "dispatch", "verdict", "pays after"} <= set(_titles(wide))
     assert not {"first call", "host"} & set(_titles(wide))
-
-
-def test_replicates_have_a_remark(tmp_path: Path) -> None:
-    lost = record(replicate=2, status="crashed", reason="died")
-    rows = derived(save([record(replicate=0), record(replicate=1), lost], tmp_path))
-    assert table.text(rows).endswith("2 replicates (range of two processes), 1 more not ok")
 
 
 @pytest.mark.parametrize("limit", [6, 10, 40])
@@ -257,12 +94,6 @@ def test_csv_has_the_documented_columns_in_full_precision(
     assert dict(read.set_index("run_id")["speedup"].dropna()) == dict(stored.dropna())
     assert read["flags"][0] == "drift;bimodal"
     assert read["latency_s"].isna().tolist() == [False, True]
-
-
-def test_five_hundred_rows_render(tmp_path: Path) -> None:
-    one = derived(save([record()], tmp_path))
-    many = pd.concat([one.assign(mode=f"mode-{n}") for n in range(500)], ignore_index=True)
-    assert len(table.text(many).splitlines()) == 502
 
 
 def test_a_smoke_run_has_no_speedup_in_a_table(tmp_path: Path) -> None:
@@ -421,26 +252,6 @@ def test_an_expression_with_a_leading_minus_needs_an_equals_sign(
     assert table.main([folder, "--where=-speedup<-1.1"]) == 0
     assert "compile" in capsys.readouterr().out
     assert "got 2 (A, B)" in _complaint(capsys, "A", "B", "--where", "speedup > 1")
-
-
-def test_the_causes_that_matter_most_stand_beneath_the_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    casts = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
-    left = profiled(100e-6, ("aten::addmm", 4, 80e-6))
-    records = [
-        record("eager", speedup=1.0, spread=0.002),
-        record("inference_mode", speedup=1.25),
-        record("no_grad", speedup=1.2),
-        record("compile", speedup=1.0, spread=0.002, **left),
-        record("amp", speedup=0.2, **casts),
-    ]
-    assert table.main([str(save(records, tmp_path))]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    why = lines[lines.index(f"why (python -m analysis.why {tmp_path})") + 1 :]
-    named = [line.split()[0] for line in why[: why.index("")] if not line.startswith(" ")]
-    assert named == ["amp", "compile", "inference_mode"]
-    assert max(map(len, lines)) <= WIDTH
 
 
 def test_without_causes_nothing_stands_beneath_the_table(tmp_path: Path) -> None:

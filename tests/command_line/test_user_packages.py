@@ -12,6 +12,8 @@ import pytest
 from tests.helpers.commands import TINY, rows
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 SAYS_WHERE = "def build():\n    raise ValueError(__file__)\n"
 
 NAMES = ("bench", "models", "analysis", "conf", "tests")
@@ -43,7 +45,7 @@ def theirs(tmp_path: Path) -> Path:
     [
         ("on the path", True),
         ("current folder", False),
-        pytest.param("checkout", True, marks=pytest.mark.thorough),
+        ("checkout", True),
     ],
 )
 def test_a_users_package_named_models_is_found(
@@ -63,7 +65,6 @@ def test_a_users_package_named_models_is_found(
     assert str(theirs / "models" / "net.py") in done.stderr
 
 
-@pytest.mark.thorough
 def test_a_users_package_is_found_through_a_linked_checkout(theirs: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(ROOT)

@@ -13,7 +13,7 @@ from tests.helpers.commands import QUICKLY
 from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def test_two_folders_with_different_models(tmp_path: Path) -> None:
@@ -49,7 +49,6 @@ def test_two_revisions_and_nothing_of_the_working_tree(tmp_path: Path) -> None:
     assert repo.worktrees() == [str(repo.folder)]
 
 
-@pytest.mark.thorough
 def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
@@ -70,9 +69,7 @@ def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(
-            None, "old=dir:a: model.target=net:build is imported from", marks=pytest.mark.thorough
-        ),
+        (None, "old=dir:a: model.target=net:build is imported from"),
         ("def build():\n    raise ValueError('no such width')", "old=dir:a: net:build refuses"),
     ],
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.format.paragraphs import WIDTH
 from modescope.analysis.why import command
 from tests.helpers.causes import profiled
 from tests.helpers.studies import not_measured, record, save
@@ -34,24 +33,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert command.main(arguments) == 0
     return capsys.readouterr().out
-
-
-def test_each_row_has_its_causes_or_says_why_not(
-    study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = _printed(capsys, str(study)).splitlines()
-    assert lines[0] == "transformer, batch 4, seq 64, inference · AMD EPYC 9554, 1 thread"
-    assert max(map(len, lines)) <= WIDTH
-    text = " ".join(" ".join(lines).split())
-    assert (
-        "amp bf16 · slower [casts] amp is 5.3 times slower than eager fp32: 82 % of a call is "
-        "casts between fp32 and bf16 (24 casts per call). Run bf16 weights instead"
-    ) in text
-    assert "[unchanged_kernels] compile is as fast as eager" in text
-    assert "[first_call] The first call takes 9.00 s" in text
-    assert "no_grad fp32 · slower no_grad is 1.1 times slower than eager: what was measured" in text
-    assert "max-autotune fp32 · smoke budget=smoke proves only that it runs" in text
-    assert "cuda-graph fp32 · skipped skipped: it needs a GPU" in text
 
 
 def test_chosen_rows_are_still_compared_with_the_others(

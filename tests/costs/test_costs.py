@@ -19,6 +19,8 @@ from modescope.bench.timing.timers import latency
 from tests.helpers.commands import Show, rows
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 FEW = 2
 CALLS = 1_000
 
@@ -69,7 +71,6 @@ def test_first_line_of_a_child(benchmark: BenchmarkFixture, show: Show) -> None:
         assert median(later) < FIRST_LINE_LIMIT_MS
 
 
-@pytest.mark.slow
 def test_fixed_cost_of_a_case(benchmark: BenchmarkFixture, tmp_path: Path, show: Show) -> None:
     """The duration of a case less its warm-up and measurements."""
     sizes, replicates = (FEW, 1) if benchmark.disabled else (10, 5)

@@ -20,6 +20,8 @@ from tests.helpers import large_studies
 from tests.helpers.commands import Show
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 RUNS, CASES = 10_000, 550
 FEW_RUNS, FEW_CASES = study.WORTH_CACHING + 10, 44
 

@@ -20,6 +20,8 @@ from modescope.bench.records.results import Record
 from tests.helpers import studies
 from tests.helpers.commands import Show
 
+pytestmark = pytest.mark.full
+
 FEW, MANY = 3, 1_000
 
 ROUNDS = 240  # with 1,200 single calls: what a small transformer has at budget=standard

@@ -498,7 +498,7 @@ def test_weights_and_inputs_move_to_the_gpu(device: Hardware) -> None:
     assert {tensor.device for tensor in tensors} == {torch.device("cuda", 0)}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_all_modes_through_the_command_line(tmp_path: Path) -> None:
     words = [
         *("-m", "model=pointwise", "device=cuda", "budget=smoke"),

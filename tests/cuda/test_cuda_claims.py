@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cuda
 
 HERE = ["cpu", "cuda"]
 ON_CUDA = [
-    pytest.param(id, marks=[pytest.mark.slow] if claim.timed else [])
+    pytest.param(id, marks=[pytest.mark.full] if claim.timed else [])
     for id, claim in CLAIMS.items()
     if "cuda" in claim.devices
 ]

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from modescope.models import decoder, embedding, lstm, resnet
 
+pytestmark = pytest.mark.full
+
 Built = tuple[nn.Module, tuple[Tensor, ...]]
 
 BATCH, SEQ, VOCAB = 3, 8, 40

@@ -1,4 +1,4 @@
-"""Published architectures. Those of the extra hf are built where it is installed: make test-hf."""
+"""Published architectures. Those of the extra hf are built where it is: make test-full."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from modescope.models.libraries import (
 )
 from tests.helpers.commands import QUICKLY, Cli, rows
 
+pytestmark = pytest.mark.full
+
 TEXT = {"batch": 2, "seq": 8, "depth": 3, "width": 32, "heads": 4, "vocab": 50}
 LATENT = {"batch": 2, "pixels": 16, "depth": 1, "width": 32, "heads": 4}
 IMAGE = {"batch": 2, "pixels": 32}
@@ -41,7 +43,7 @@ OF_HF += [("diffusers", name) for name in of_diffusers.ARCHITECTURES]
 
 needs_hf = pytest.mark.skipif(
     not (find_spec("transformers") and find_spec("diffusers")),
-    reason="needs pip install -e '.[hf]', as make test-hf does",
+    reason="needs pip install -e '.[hf]', as make test-full does",
 )
 every_architecture = pytest.mark.parametrize(
     ("library", "name"), OF_HF, ids=[name for _, name in OF_HF]
@@ -367,7 +369,6 @@ def test_language_models_keep_no_cache_and_use_fused_attention(name: str) -> Non
 
 
 @needs_hf
-@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["inference", "train"])
 def test_published_models_are_measured_and_checked(cli: Cli, results: Path, phase: str) -> None:
     words = ("model=transformers", "model.name=gpt2,t5", "mode=eager,compile")

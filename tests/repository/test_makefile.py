@@ -73,22 +73,22 @@ def environments(folder: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("target", "folder", "asked"),
+    ("target", "folder", "asked", "lane"),
     [
-        ("test", ".venv", PINNED),
-        ("test-newest", ".venv-newest", "--upgrade torch"),
-        ("test-oldest", ".venv-oldest", f"torch=={OLDEST}.*"),
+        ("test", ".venv", PINNED, ""),
+        ("test-newest", ".venv-newest", "--upgrade torch", "-m  "),
+        ("test-oldest", ".venv-oldest", f"torch=={OLDEST}.*", "-m  "),
     ],
 )
 def test_each_environment_has_its_own_folder(
-    make: Make, tmp_path: Path, target: str, folder: str, asked: str
+    make: Make, tmp_path: Path, target: str, folder: str, asked: str, lane: str
 ) -> None:
     install, *rest = make(target, "ARGS=-k this")
     rule = f"-e .[dev] -c {folder}/constraints.txt"
     assert install == f"{folder}/bin/pip install --disable-pip-version-check {asked} {rule}"
     assert {line.split()[0] for line in rest} == {f"{folder}/bin/python"}
     chosen = "-n 2 --dist loadfile --no-loadscope-reorder"
-    assert rest[-1] == f"{folder}/bin/python -m pytest -q {chosen} -k this"
+    assert rest[-1] == f"{folder}/bin/python -m pytest -q {chosen} {lane}-k this"
     assert list(environments(tmp_path)) == [folder]
     constraints = (tmp_path / "project" / folder / "constraints.txt").read_text()
     assert "numpy==" in constraints
@@ -121,13 +121,18 @@ def test_the_extra_hf_shares_the_packages_of_the_main_environment(
     for tool in ("pip", "python"):
         shutil.copy(tmp_path / "tool", folder)
         (folder / "tool").rename(folder / tool)
-    share, install, tests = make("test-hf", "ARGS=-k this")
+    share, install, shared, *system = make("test-full", "ARGS=-k this")
     assert share.startswith(".venv-hf/bin/python -c import sysconfig; ")
     rule = "install --disable-pip-version-check -e .[hf] -c .venv/constraints.txt"
     assert install == f".venv-hf/bin/pip {rule}"
-    command = "-m pytest -q tests/models/test_libraries.py -k this"
-    assert tests == f".venv-hf/bin/python {command}"
-    assert make("test-hf", "ARGS=-k this") == [tests], "it is there already"
+    assert shared.startswith(".venv/bin/pip ")
+    chosen = "-n 2 --dist loadfile --no-loadscope-reorder -m full -k this"
+    tests = [
+        f".venv-hf/bin/python -m pytest -q {chosen}",
+        ".venv/bin/python -m pytest -q tests/system -m full -k this",
+    ]
+    assert system == tests
+    assert make("test-full", "ARGS=-k this") == tests, "it is there already"
 
 
 def test_git_ignores_every_environment() -> None:

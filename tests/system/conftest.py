@@ -12,6 +12,14 @@ from tests.helpers.slurm import Slurm
 from tests.helpers.system_packages import chromium
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on a Slurm are those that use its fixture."""
+    for item in items:
+        if "slurm" in getattr(item, "fixturenames", ()):
+            item.add_marker("cluster")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Chrome]:
     """One Chromium for all tests, without a window."""

@@ -15,6 +15,8 @@ from modescope.analysis.compact.compaction import compact
 from tests.helpers.compacting import csv, loose_files, put_back
 from tests.helpers.studies import replicates, save
 
+pytestmark = pytest.mark.full
+
 
 def _killed(folder: Path, after: int) -> bool:
     """Compacts in a child that is killed at its call number `after` of the file system."""

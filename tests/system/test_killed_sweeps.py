@@ -7,8 +7,12 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.helpers.commands import Answer, Started, rows, started, stored
 from tests.helpers.processes import alive, soon
+
+pytestmark = pytest.mark.full
 
 SWEEP = [
     *("-m", "budget=smoke", "model=pointwise", "shape=small", "profile=false", "memory=false"),

@@ -16,6 +16,8 @@ from tests.helpers.processes import alive, soon
 from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
+pytestmark = pytest.mark.full
+
 
 def ctrl_c(process: subprocess.Popen[str]) -> None:
     """What a terminal does: it sends the signal to everything in the foreground."""

@@ -13,9 +13,12 @@ from modescope.bench.cluster.folder import Folder
 from tests.helpers.commands import TINY, Answer, Started, rows, started, stored
 from tests.helpers.processes import alive, soon
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="needs Ray: pip install -e '.[ray]'"
-)
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None, reason="needs Ray: pip install -e '.[ray]'"
+    ),
+]
 
 RAY = ["-m", "hydra/launcher=ray", "hydra.launcher.workers=2"]
 

@@ -15,6 +15,8 @@ from tests.helpers.commands import TINY, Answer, Started, rows, started
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, soon
 
+pytestmark = pytest.mark.full
+
 PRETENDED = ROOT / "tests" / "helpers" / "pretended"
 NAMES = ("GPU-11111111", "GPU-22222222")
 

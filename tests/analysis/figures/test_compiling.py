@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 
 from modescope.analysis.figures import compiling
 from modescope.bench.records.results import Record
-from tests.helpers.drawings import bars, caption_of, names, numbers, only_axes, rows_of
+from tests.helpers.drawings import bars, names, numbers, only_axes, rows_of
 from tests.helpers.studies import record
-
-_caption = partial(caption_of, compiling.caption)
 
 
 def first_call(
@@ -49,19 +46,6 @@ def test_cold_lies_above_warm_and_the_phases_add_up_to_the_first_call(tmp_path: 
 )
 def test_without_both_states_there_is_no_figure(tmp_path: Path, others: Any) -> None:
     assert compiling.draw(rows_of(tmp_path, COLD, *others)) is None
-
-
-def test_the_caption_says_what_the_cache_saves_most_of(tmp_path: Path) -> None:
-    assert _caption(tmp_path, COLD, WARM) == (
-        "First call, cold and warm: compile fp32 7.00 s and 1.00 s, with 4.00 s less of C++ or "
-        "Triton."
-    )
-
-
-def test_a_warm_cache_that_lacked_the_code_is_named(tmp_path: Path) -> None:
-    missed = first_call("warm", 6.5, misses=1, dynamo=0.7, inductor=2.0, kernels=3.8)
-    text = _caption(tmp_path, COLD, missed)
-    assert text.endswith("Not in the warm cache: compile fp32 (from cache: 0 of 1).")
 
 
 def test_the_table_has_each_phase_that_took_any_time(tmp_path: Path) -> None:

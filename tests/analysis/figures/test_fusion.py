@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from modescope.analysis.figures import fusion
-from modescope.bench.records.results import Record
 from tests.helpers.drawings import US, cells, names, numbers, only_axes, points, rows_of
 from tests.helpers.pass_columns import cuda_passes, profiled
 from tests.helpers.studies import cpu_clocks, cuda_clocks, record
@@ -32,44 +30,6 @@ def test_a_dumbbell_spans_the_work_of_eager_and_of_the_mode(tmp_path: Path) -> N
     texts = [text.get_text() for text in axes.texts]
     assert [text for text in texts if text.isdigit()] == ["9", "42", "42"]
     assert numbers(axes)[0].startswith("1.60× [")
-
-
-def _cpu(mode: str, latency_s: float, dispatch_s: float, **columns: Any) -> Record:
-    return record(
-        mode, latency_s, EAGER / latency_s, **cpu_clocks(latency_s, dispatch_s), **columns
-    )
-
-
-def _caption(folder: Path, *records: Record) -> str | None:
-    return fusion.caption(rows_of(folder, *records))
-
-
-def test_the_caption_names_modes_with_less_work_and_their_kernels(tmp_path: Path) -> None:
-    caption = _caption(
-        tmp_path,
-        _cpu("inference_mode", 90e-6, 10e-6, **profiled(16, 80e-6)),
-        _cpu("compile", 50e-6, 10e-6, **profiled(1, 40e-6)),
-        _cpu("max-autotune", 130e-6, 10e-6),
-        _cpu("max-autotune-no-cudagraphs", 90e-6, 10e-6),
-    )
-    assert caption is not None
-    assert caption.startswith("Less work than plain eager: compile fp32 (2.00× [")
-    fused, tuned, last = caption.split(" fp32 (")[1:]
-    gained = "], 1 kernel instead of 16, speedup 1.80× from less work, 1.00× from dispatch)"
-    assert gained in fused
-    assert fused.endswith("; more work than plain eager: max-autotune")
-    assert tuned.startswith("0.667× [")
-    assert "speedup 0.69× from more work, 1.00× from dispatch)" in tuned
-    assert last == "1.00× [0.99, 1.02], speedup 1.00× from less work, 1.00× from dispatch)."
-    assert "undecided" in caption
-
-
-def test_on_cuda_the_caption_states_the_launch_gain(tmp_path: Path) -> None:
-    caption = _caption(tmp_path / "cuda", *cuda_passes())
-    assert caption is not None
-    gained = "9 kernels instead of 42, speedup 1.08× from less work, 3.06× from launching"
-    assert gained in caption
-    assert _caption(tmp_path / "none", _cpu("inference_mode", 90e-6, 30e-6)) is None
 
 
 def test_the_table_shows_work_beside_that_of_eager(tmp_path: Path) -> None:

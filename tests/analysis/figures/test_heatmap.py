@@ -27,17 +27,6 @@ def _drawn(folder: Path, records: Sequence[Record]) -> Figure:
     return figure
 
 
-def test_the_caption_names_the_fastest_by_size_and_its_ties(tmp_path: Path) -> None:
-    records = [
-        at_size("compile", 2.0, 1), at_size("compile", 1.5, 8), at_size("compile", 0.9, 64),
-        at_size("no_grad", 1.1, 1), at_size("no_grad", 1.501, 8), at_size("no_grad", 1.0, 64),
-    ]  # fmt: skip
-    assert heatmap.caption(_grids(tmp_path, records)) == (
-        "Fastest, fp32 against eager fp32, at batch 1: compile; at batch 8: no_grad (or compile: "
-        "intervals overlap); at batch 64: no mode is shown to be faster."
-    )
-
-
 def test_twice_and_half_as_fast_have_equally_strong_colours(tmp_path: Path) -> None:
     figure = _drawn(tmp_path, [at_size("compile", 2.0, 1), at_size("compile", 0.5, 8)])
     axes = only_axes(figure)

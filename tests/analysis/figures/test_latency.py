@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modescope.analysis.figures import latency
-from tests.helpers.drawings import caption_of, cells, numbers, only_axes, points, rows_of
-from tests.helpers.studies import record, replicates
+from tests.helpers.drawings import cells, numbers, only_axes, points, rows_of
+from tests.helpers.studies import record
 
 
 def test_latencies_are_at_their_median_on_a_linear_or_logarithmic_scale(tmp_path: Path) -> None:
@@ -22,32 +21,6 @@ def test_latencies_are_at_their_median_on_a_linear_or_logarithmic_scale(tmp_path
     assert numbers(axes) == ["200.0 µs [199.3, 200.7]", "100.0 µs [99.7, 100.3]"]
     far = rows_of(tmp_path / "far", record("eager", 2e-3), record(latency_s=1e-4))
     assert only_axes(latency.draw(far)).get_xscale() == "log"
-
-
-_caption = partial(caption_of, latency.caption)
-
-
-def test_the_caption_names_the_shortest_latency_and_overlapping_ones(tmp_path: Path) -> None:
-    caption = _caption(
-        tmp_path,
-        record("eager", 400e-6, 1.0),
-        record("compile", 300e-6, 1.3),
-        record("max-autotune", 301e-6, 1.3),
-    )
-    assert caption.startswith(
-        "Shortest: compile fp32, 300.0 µs [299.0, 301.0]; overlapping intervals: max-autotune "
-        "fp32. Intervals hold within the measured processes"
-    )
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(4, "within the measured"), (5, "spread between processes")]
-)
-def test_latencies_of_fewer_than_five_processes_have_a_caution(
-    tmp_path: Path, count: int, expected: str
-) -> None:
-    eager = [record("eager", 468e-6, 1.0, replicate=number) for number in range(count)]
-    assert expected in _caption(tmp_path, *replicates(count), *eager)
 
 
 @pytest.mark.parametrize(("slow_s", "expected"), [(70e-6, True), (41e-6, False)])

@@ -76,43 +76,6 @@ def test_gradients_in_a_graph_pool_stay_in_the_bar(tmp_path: Path) -> None:
     assert "between two" not in foot(axes.figure)
 
 
-def test_the_caption_states_bytes_held_between_training_steps(tmp_path: Path) -> None:
-    steps = [training(mode, **trained(4096, 300, 100, 8192)) for mode in ("eager", "compile")]
-    same = _caption(tmp_path / "same", *steps)
-    assert "held between two steps: gradients (4.00 KiB) and optimizer state (8.00 KiB)." in same
-    sgd = [training("eager", **trained(4096, 300, 100)), training("compile", **trained(2048, 9, 9))]
-    each = _caption(tmp_path / "each", *sgd)
-    assert "two steps: gradients (eager fp32 4.00 KiB, compile fp32 2.00 KiB)." in each
-    assert "held between" not in _caption(
-        tmp_path / "inference", record("eager", **planted(1000, 300))
-    )
-
-
-def test_a_setup_peak_below_the_step_peak_is_not_in_the_caption(tmp_path: Path) -> None:
-    low = planted(1000, 300, setup_peak_bytes=200) | pool(0, 0)
-    caption = _caption(tmp_path, record("eager", device="cuda", **low))
-    assert "First-call" not in caption
-
-
-def test_the_caption_names_least_and_most_memory_and_saved_bytes(tmp_path: Path) -> None:
-    caption = _caption(tmp_path, *cpu_passes())
-    assert caption == (
-        "Lowest peak: compile fp32, 14.1 MiB; highest: eager fp32, 18.1 MiB; saved for backward: "
-        "eager fp32 4.00 MiB. First-call peaks are not drawn: at most 90.0 MiB, in eager fp32 "
-        "(growth of the resident set)."
-    )
-
-
-def test_modes_with_a_graph_pool_are_ranked_including_it(tmp_path: Path) -> None:
-    caption = _caption(tmp_path, *cuda_passes())
-    # 64.64 MiB of weights and inputs; 9 for a call, or 2 held and 12 or 20 free in a pool
-    assert caption == (
-        "Lowest peak: eager fp32, no_grad fp32, inference_mode fp32, compile fp32, 73.6 MiB; "
-        "highest: cuda-graph fp32, 86.6 MiB; saved for backward: eager fp32 6.00 MiB; reserved by "
-        "a graph pool for its replays: reduce-overhead fp32 12.0 MiB, cuda-graph fp32 20.0 MiB."
-    )
-
-
 def test_a_row_with_a_pool_of_unknown_use_is_named_and_not_charted(tmp_path: Path) -> None:
     known = record("eager", device="cuda", **planted(1000, 300), **pool(0, 0))
     unknown = record("cuda-graph", device="cuda", **planted(1000, 0), graph_pool_bytes=400)

@@ -60,40 +60,6 @@ def test_untrusted_sizes_are_not_drawn(tmp_path: Path) -> None:
     assert np.ravel(axes.lines[0].get_xdata()).tolist() == [1, 8, 64, 128]
 
 
-@pytest.mark.parametrize(
-    ("saved", "expected"),
-    [
-        ((4 * KIB, 8 * KIB, 16 * KIB), "Saved for backward per unit of batch: eager 4.00 KiB."),
-        ((5 * KIB, 9 * KIB, 17 * KIB),
-         "Saved for backward per unit of batch: eager 4.00 KiB (plus 1.00 KiB at any batch)."),
-        ((4 * KIB, 9 * KIB, 16 * KIB),
-         "Not linear in batch: eager (4.00 KiB at batch 1 and 16.0 KiB at batch 4)."),
-    ],
-)  # fmt: skip
-def test_the_caption_states_saved_bytes_per_unit_of_the_size(
-    tmp_path: Path, saved: tuple[int, ...], expected: str
-) -> None:
-    found = series_of(tmp_path, *saving_steps("eager", saved))
-    assert saved_activations.caption(found) == expected
-
-
-def test_modes_that_save_nothing_are_named(tmp_path: Path) -> None:
-    steps = [*saving_steps("eager", (10, 20, 40)), *saving_steps("no_grad", (0, 0, 0))]
-    steps += saving_steps("compile", (None, None, None))
-    caption = saved_activations.caption(series_of(tmp_path, *steps))
-    assert caption == (
-        "Saved for backward per unit of batch: eager 10 B. Nothing is saved by: no_grad."
-    )
-
-
-def test_the_caption_of_a_planted_sweep(tmp_path: Path) -> None:
-    assert saved_activations.caption(series_of(tmp_path, *_sweep())) == (
-        "Saved for backward per unit of batch: eager fp32 640 KiB, amp bf16 320 KiB (plus "
-        "6.00 MiB at any batch), compile fp32 384 KiB, amp-compile bf16 200 KiB (plus 6.00 MiB at "
-        "any batch)."
-    )
-
-
 def test_the_table_of_saved_activations_lists_each_size(tmp_path: Path) -> None:
     table = saved_activations.table(series_of(tmp_path, *_sweep()))
     assert table.titles == ("mode", "batch 1", "batch 8", "batch 64")

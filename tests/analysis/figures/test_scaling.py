@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from tests.helpers.studies import (
     batch_series,
     compiled_in_pieces,
     cpu_clocks,
-    cuda_clocks,
-    cuda_series,
     dispatch_series,
     record,
 )
@@ -55,70 +52,6 @@ def test_two_lines_of_one_mode_are_drawn_differently(tmp_path: Path) -> None:
             for one in axes.lines if one.get_marker() != "x"
         ]  # fmt: skip
         assert len(set(looks)) == len(looks) == 4
-
-
-def test_the_caption_states_up_to_which_size_overhead_is_the_bottleneck(tmp_path: Path) -> None:
-    caption = scaling.caption(series_of(tmp_path, *batch_series()))
-    assert caption == (
-        "Bound by overhead (dispatch takes more than half of the call): eager up to about batch 46 "
-        "(by the intervals between 16 and 64); inference_mode up to about batch 29 (by the "
-        "intervals between 16 and 64); compile up to about batch 8.9 (by the intervals between 4 "
-        "and 16)."
-    )
-
-
-def test_on_cuda_host_time_is_compared_with_device_time(tmp_path: Path) -> None:
-    assert scaling.caption(series_of(tmp_path, *cuda_series("batch"))) == (
-        "Bound by overhead (the host is busy for longer than the device): eager up to about batch "
-        "20 (by the intervals between 16 and 64); cuda-graph up to about batch 6 (by the intervals "
-        "between 4 and 16)."
-    )
-
-
-def test_a_crossing_outside_the_intervals_is_stated(tmp_path: Path) -> None:
-    shares = {1: 0.501, 2: 0.5005, 4: 0.499}
-    found = series_of(
-        tmp_path,
-        *(
-            record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, share * 1e-4))
-            for n, share in shares.items()
-        ),
-    )
-    assert "(by the intervals undecided)" in scaling.caption(found)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "expected"), [((1, 2, 4), "at every size"), ((128, 256, 512), "at no size")]
-)
-def test_without_a_crossing_the_caption_names_one_side_for_all_sizes(
-    tmp_path: Path, sizes: tuple[int, ...], expected: str
-) -> None:
-    caption = scaling.caption(series_of(tmp_path, *batch_series(sizes)))
-    assert caption.endswith(f": eager, inference_mode, compile {expected}.")
-
-
-@pytest.mark.parametrize(
-    ("clocks", "expected"),
-    [
-        (cpu_clocks(1e-4, None), "unknown, as dispatch time is missing"),
-        (cuda_clocks(5e-5, None), "unknown, as host or device time is missing"),
-    ],
-    ids=["cpu", "cuda"],
-)
-def test_without_a_clock_the_side_is_unknown(
-    tmp_path: Path, clocks: dict[str, Any], expected: str
-) -> None:
-    lines = [record("eager", 1e-4, shape=f'{{"batch":{n}}}', **clocks) for n in (1, 2, 4)]
-    assert scaling.caption(series_of(tmp_path, *lines)).endswith(f": eager {expected}.")
-
-
-def test_a_share_that_wavers_around_half_is_undecided(tmp_path: Path) -> None:
-    wavering = [
-        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, share * 1e-4))
-        for n, share in enumerate((0.6, 0.4, 0.6, 0.4), start=1)
-    ]
-    caption = scaling.caption(series_of(tmp_path, *wavering))
-    assert caption.endswith(": eager undecided by the intervals.")
 
 
 def test_both_clocks_are_in_the_table_at_every_size(tmp_path: Path) -> None:

@@ -73,31 +73,5 @@ def test_a_figure_is_limited_and_counts_the_rest(tmp_path: Path) -> None:
     assert "20 more rows" in foot(figure)
 
 
-def test_verdicts_are_counted_for_each_comparison_without_the_control(tmp_path: Path) -> None:
-    assert speedup.caption(rows_of(tmp_path, *cpu_sweep())) == (
-        "bf16 against eager fp32: 2 slower; fp32 against eager fp32: 2 faster, 1 inconclusive; "
-        "even the least certain row would detect a true change of 3.9 % in 80 % of such runs."
-    )
-
-
-def test_a_control_without_modes_is_stated(tmp_path: Path) -> None:
-    caption = speedup.caption(rows_of(tmp_path, record("eager", speedup=1.0)))
-    assert caption is not None
-    assert caption.startswith(
-        "fp32 against eager fp32: only the baseline against itself; even the least"
-    )
-
-
 def test_without_a_trusted_row_there_is_no_caption(tmp_path: Path) -> None:
     assert speedup.caption(rows_of(tmp_path, record(in_effect=False))) is None
-
-
-@pytest.mark.parametrize(("count", "known"), [(1, True), (2, False), (3, False)])
-def test_the_caption_states_detectable_effects_of_one_process_only(
-    tmp_path: Path, count: int, known: bool
-) -> None:
-    processes = [record(speedup=1.25, replicate=number) for number in range(count)]
-    caption = speedup.caption(rows_of(tmp_path, *processes))
-    assert caption is not None
-    assert ("true change" in caption) == known
-    assert "nan" not in caption

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,18 @@ from modescope.bench.records.results import Record
 from tests.helpers.drawings import (
     US,
     bars,
-    caption_of,
     names,
     numbers,
     only_axes,
     rectangles,
     rows_of,
 )
-from tests.helpers.pass_columns import cpu_training, cuda_training
-from tests.helpers.studies import blocks, not_measured, record, training
+from tests.helpers.pass_columns import cpu_training
+from tests.helpers.studies import not_measured, record, training
 
 
 def _axes(folder: Path, *records: Record) -> Axes:
     return only_axes(step_parts.draw(rows_of(folder, *records)))
-
-
-_caption = partial(caption_of, step_parts.caption)
 
 
 def _heights(axes: Axes) -> list[float]:
@@ -74,56 +69,6 @@ def test_without_any_parts_there_is_no_figure(tmp_path: Path) -> None:
 def test_colours_of_parts_differ_from_those_of_modes(tmp_path: Path) -> None:
     drawn = {to_hex(bar.get_facecolor()) for bar in rectangles(_axes(tmp_path, *cpu_training()))}
     assert drawn.isdisjoint(family.colour for family in style.FAMILIES)
-
-
-def test_the_caption_summarises_the_parts(tmp_path: Path) -> None:
-    assert _caption(tmp_path, *cpu_training()) == (
-        "Longest part (share of the step): backward in eager fp32 (54 %), amp bf16 "
-        "(55 %), compile fp32 (53 %) and amp-compile bf16 (53 %). Speedup over eager fp32, by part"
-        ": forward 0.71× in amp bf16, 1.48× in compile fp32, 0.91× in amp-compile bf16; backward "
-        "0.79× in amp bf16, 1.27× in compile fp32, 0.93× in amp-compile bf16; optimizer undecided "
-        "by the intervals in amp bf16, compile fp32 and amp-compile bf16. Each synchronised, the "
-        "parts add up to 101 % (compile fp32) to 105 % (amp bf16) of the whole step."
-    )
-
-
-def test_steps_without_known_parts_are_named_with_the_reason(tmp_path: Path) -> None:
-    caption = _caption(tmp_path, *cuda_training())
-    assert caption.endswith(
-        "Not split into parts: cuda-graph fp32 (the whole step is one CUDA graph)."
-    )
-    assert "optimizer in compile fp32 (50 %) and reduce-overhead fp32 (63 %)" in caption
-
-
-def test_a_note_beside_known_parts_is_shown(tmp_path: Path) -> None:
-    noted = training("compile", parts_note="forward waits for its graph")
-    caption = _caption(tmp_path, training("eager", 1200 * US, 1.0), noted)
-    assert caption.endswith("Notes on the parts: compile fp32 (forward waits for its graph).")
-
-
-@pytest.mark.parametrize(
-    ("forward_us", "backward_us", "expected"),
-    [
-        (500, 600, "backward in eager fp32 (50 %)"),
-        (600, 600, "undecided by the intervals in eager fp32"),
-        (500, None, "undecided by the intervals in eager fp32"),  # three blocks: no interval
-    ],
-)
-def test_the_longest_part_is_decided_on_intervals(
-    tmp_path: Path, forward_us: float, backward_us: float | None, expected: str
-) -> None:
-    few: dict[str, Any] = (
-        {"backward_rounds_s": blocks(600 * US, count=3)} if backward_us is None else {}
-    )
-    parts_s = (forward_us * US, (backward_us or 600) * US, 200 * US)
-    caption = _caption(tmp_path, training("eager", 1200 * US, 1.0, parts_s, **few))
-    assert f"(share of the step): {expected}. Each" in caption
-
-
-def test_undecided_modes_come_last_in_the_caption(tmp_path: Path) -> None:
-    close = training("eager", 1200 * US, 1.0, (600 * US, 600 * US, 100 * US))
-    caption = _caption(tmp_path, close, training("compile"))
-    assert "backward in compile fp32 (50 %); undecided by the intervals in eager fp32." in caption
 
 
 def test_without_known_parts_there_is_no_caption(tmp_path: Path) -> None:

@@ -43,15 +43,6 @@ def test_latencies_and_gains_are_drawn_over_the_threads(planted: ThreadSeries) -
     assert _at(ideal)[1] == [1, 2, 4]
 
 
-def test_the_caption_names_each_gain_and_where_none_is_shown(planted: ThreadSeries) -> None:
-    text = threads.caption(planted)
-    assert text.startswith("Gain of further threads: eager 1.00")
-    assert "; compile 2.00× [" in text
-    assert "] with 2 instead of 1 thread; compile 4.00× [" in text
-    assert "(no gain shown) with 2 instead of 1 thread; compile" in text
-    assert text.count("no gain shown") == 1
-
-
 def test_the_table_has_latency_and_gain_of_each_mode(planted: ThreadSeries) -> None:
     table = threads.table(planted)
     assert table.titles == ("mode", "of a call", "1 thread", "2 threads", "4 threads")

@@ -21,7 +21,7 @@ from tests.helpers.drawings import (
     opacity,
     rows_of,
 )
-from tests.helpers.pass_columns import BOUNDS, cpu_passes, cuda_passes
+from tests.helpers.pass_columns import cpu_passes
 from tests.helpers.studies import cpu_clocks, record
 
 SURE: dict[str, Any] = {"spread": 0.002}
@@ -68,54 +68,9 @@ def test_a_floor_above_measured_work_is_not_drawn(tmp_path: Path, floor_s: float
 _caption = partial(caption_of, waterfall.caption)
 
 
-def test_the_best_row_of_each_mode_is_named(tmp_path: Path) -> None:
-    both = [
-        record("compile", 100e-6 / speedup, speedup, case_id=f"{speedup}", fullgraph=whole, **SURE)
-        for speedup, whole in ((2.0, True), (1.5, False))
-    ]
-    caption = _caption(tmp_path, record("eager", 100e-6, 1.0, **SURE), *both)
-    assert "compile (fullgraph=true) saves 50.0 µs" in caption
-
-
 def test_without_two_steps_there_is_no_caption(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, record("eager", speedup=1.0), record("compile", in_effect=False))
     assert waterfall.caption(rows) is None
-
-
-def test_the_caption_states_the_steps_and_the_distance_to_the_floor(tmp_path: Path) -> None:
-    caption = _caption(tmp_path / "cpu", *cpu_passes())
-    assert caption == (
-        "From eager (468 µs): no_grad saves 13.0 µs, compile saves 143 µs; undecided by the "
-        "intervals: inference_mode. The last step takes 4.6× the floor of 67.0 µs, set by "
-        "bandwidth (pointwise arithmetic is not counted)."
-    )
-    on_cuda = _caption(tmp_path / "cuda", *cuda_passes())
-    assert "compile saves 40.0 µs, reduce-overhead saves 38.0 µs" in on_cuda
-
-
-def test_an_unknown_floor_is_stated(tmp_path: Path) -> None:
-    two = [record("eager", 1e-4, 1.0), record("compile", 2e-4, 0.5, work_note="odd operators")]
-    caption = _caption(tmp_path / "a", *two)
-    assert caption.endswith(
-        "compile adds 100 µs. The distance to the floor is unknown: odd operators."
-    )
-    slow = [record("eager", 0.4, 1.0, **BOUNDS), record("compile", 0.2, 2.0, **BOUNDS)]
-    known = _caption(tmp_path / "b", *slow)
-    assert known.endswith("The last step takes 4.0× the floor of 50.0 ms, set by bandwidth.")
-
-
-@pytest.mark.parametrize("floor_s", [0.15, 0.19])
-def test_a_dropped_floor_has_no_distance_in_the_caption(tmp_path: Path, floor_s: float) -> None:
-    """The compiled call takes 0.2 s, of which 0.18 s are work."""
-    planted = BOUNDS | {"least_bytes": 1000, "ceiling_bytes_per_s": 1000 / floor_s}
-    caption = _caption(
-        tmp_path,
-        record("eager", 0.4, 1.0, **planted, **cpu_clocks(0.4, 0.02)),
-        record("compile", 0.2, 2.0, **planted, **cpu_clocks(0.2, 0.02)),
-    )
-    beaten = floor_s > 0.18
-    assert ("The last step takes" in caption) != beaten
-    assert caption.endswith("the work was faster than the measured ceilings allow.") == beaten
 
 
 def test_every_precision_has_its_own_waterfall(tmp_path: Path) -> None:

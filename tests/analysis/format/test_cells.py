@@ -8,78 +8,6 @@ from modescope.analysis.format import cells
 
 
 @pytest.mark.parametrize(
-    ("scale", "skipped", "expected"),
-    [(65536.0, True, "65,536, overflow skipped"), (0.5, None, "0.5"), (None, None, "–")],
-)
-def test_the_loss_scale_says_what_happened_to_an_overflow(
-    scale: float | None, skipped: bool | None, expected: str
-) -> None:
-    row = {"loss_scale": scale, "overflow_skipped": skipped}
-    assert cells.loss_scale(row) == expected
-
-
-@pytest.mark.parametrize(
-    ("launches", "graphs", "expected"),
-    [
-        (None, None, "–"),
-        (0, 0, "0 launches"),
-        (1, None, "1 launch"),
-        (1234, 0, "1,234 launches"),
-        (3, 1, "3 launches + 1 graph launch"),
-        (0, 2, "2 graph launches"),
-    ],
-)
-def test_launches_of_both_kinds_are_counted(
-    launches: int | None, graphs: int | None, expected: str
-) -> None:
-    assert cells.launches({"launches": launches, "graph_launches": graphs}) == expected
-
-
-def test_the_roofline_names_what_sets_it() -> None:
-    assert cells.roofline({"roofline_fraction": 0.62, "floor_bound": "compute"}) == "62 % (compute)"
-    assert cells.roofline({"roofline_fraction": None, "floor_bound": None}) == "–"
-
-
-@pytest.mark.parametrize(
-    ("accessed", "saved", "expected"),
-    [
-        (3 * 2**20, 2**20, "3.00 MiB (1.00 MiB less)"),
-        (3 * 2**20, -(2**19), "3.00 MiB (512 KiB more)"),
-        (3 * 2**20, None, "3.00 MiB"),
-        (None, None, "–"),
-    ],
-)
-def test_bytes_moved_are_held_against_eager(
-    accessed: int | None, saved: int | None, expected: str
-) -> None:
-    assert cells.traffic({"bytes_accessed": accessed, "bytes_saved": saved}) == expected
-
-
-@pytest.mark.parametrize(
-    ("hits", "misses", "expected"),
-    [(1, 1, "1 of 2"), (0, 2, "0 of 2"), (0, 0, "–"), (None, 1, "–")],
-)
-def test_code_from_the_cache_is_of_all_that_was_needed(
-    hits: int | None, misses: int, expected: str
-) -> None:
-    row = {"compiler_cache_hits": hits, "compiler_cache_misses": misses}
-    assert cells.from_cache(row) == expected
-
-
-def test_allocations_and_leaf_operators_have_their_sums_beside_them() -> None:
-    def allocations(count: int | None, size_bytes: int | None) -> str:
-        row = {"allocations_per_call": count, "allocated_bytes_per_call": size_bytes}
-        return cells.allocations(row)
-
-    assert allocations(12, 3 * 2**20) == "12 (3.00 MiB)"
-    assert allocations(0, 0) == "0"
-    assert allocations(12, None) == "12"
-    assert allocations(None, None) == "–"
-    assert cells.leaf_operators({"ops_leaf": 38, "leaf_ops_s": 210e-6}) == "38 (210 µs)"
-    assert cells.leaf_operators({"ops_leaf": None, "leaf_ops_s": None}) == "–"
-
-
-@pytest.mark.parametrize(
     ("compiled", "fullgraph", "expected"),
     [
         ("default", False, "fullgraph=false"),
@@ -151,11 +79,6 @@ def test_breaks_are_told_with_the_place_and_reason_of_the_first(
 def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: str) -> None:
     row = {"status": "ok", "in_effect": True, "verdict": "faster", "budget_rank": 2}
     assert cells.outcome(row | changes) == expected
-
-
-def test_work_that_the_profiler_did_not_see_has_its_share() -> None:
-    assert cells.residual({"residual_s": -20e-6, "work_s": 100e-6}) == "-20.0 µs (20 %)"
-    assert cells.residual({"residual_s": None, "work_s": 100e-6}) == "–"
 
 
 def test_host_time_is_told_where_it_is_not_the_latency() -> None:

@@ -5,31 +5,6 @@ import pytest
 
 from modescope.analysis.format import phrases
 
-
-def test_sizes_name_batch_and_sequence_first() -> None:
-    assert phrases.sizes('{"batch":4,"heads":8,"seq":64}') == "batch 4, seq 64, heads 8"
-
-
-@pytest.mark.parametrize(
-    ("phase", "optimizer", "training", "expected"),
-    [
-        ("inference", None, None, "inference"),
-        ("train", "sgd", "{}", "train with sgd"),
-        ("train", "adamw", '{"optimizer":"adamw"}', "train with adamw"),
-        ("train", "sgd", '{"checkpoint":"model","lr":0.01,"scaler":false}',
-         "train with sgd, checkpoint model, lr 0.01, scaler false"),
-        ("train", "sgd", '{"activation_memory_budget":0.5}',
-         "train with sgd, activation memory budget 0.5"),
-        ("train", None, None, "train"),
-    ],
-)  # fmt: skip
-def test_training_is_named_with_its_optimizer_and_options(
-    phase: str, optimizer: str | None, training: str | None, expected: str
-) -> None:
-    row = {"phase": phase, "optimizer": optimizer, "training": training}
-    assert phrases.phase(row) == expected
-
-
 UNCHECKED = {
     "status": "ok", "error": None, "error_limit": None, "max_error": None, "baseline_error": None,
     "baseline_error_limit": None, "baseline_dtype": "fp32", "checked": None, "checked_note": None,

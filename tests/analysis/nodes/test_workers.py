@@ -64,8 +64,8 @@ class Queue:
 
 
 @pytest.mark.parametrize("job", JOB_EFFECTS)
-@pytest.mark.parametrize("workers", [1, 3, pytest.param(6, marks=pytest.mark.thorough), None])
-@pytest.mark.parametrize("nodes", [pytest.param(2, marks=pytest.mark.thorough), 8])
+@pytest.mark.parametrize("workers", [1, 3, pytest.param(6, marks=pytest.mark.full), None])
+@pytest.mark.parametrize("nodes", [pytest.param(2, marks=pytest.mark.full), 8])
 def test_of_equal_nodes_at_most_5_percent_of_studies_name_one(
     nodes: int, workers: int | None, job: float
 ) -> None:

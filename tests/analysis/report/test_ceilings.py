@@ -21,24 +21,6 @@ def _measured(compute: float, memory: float | None = None, **columns: Any) -> Re
     return record(ceiling_flops_per_s=compute, ceiling_bytes_per_s=memory, **columns)
 
 
-def test_ceilings_by_dtype_and_the_range_of_memory(tmp_path: Path) -> None:
-    text = _ceilings(
-        tmp_path,
-        _measured(73.1e9, 28.9e9),
-        _measured(225e9, 94.2e9, mode="amp"),
-        _measured(73.1e9, 1.2e12, mode="no_grad"),
-    )
-    assert text == (
-        "Measured ceilings: matrix products 225 GFLOP/s in bf16, 73.1 GFLOP/s in fp32; memory "
-        "28.9 GB/s to 1.20 TB/s"
-    )
-
-
-def test_the_unit_of_a_range_is_named_once(tmp_path: Path) -> None:
-    text = _ceilings(tmp_path, _measured(1e9, 104e9), _measured(1e9, 150e9, mode="no_grad"))
-    assert text.endswith("; memory 104 to 150 GB/s")
-
-
 def test_without_measured_ceilings_there_is_no_such_line(tmp_path: Path) -> None:
     assert _ceilings(tmp_path / "none", record()) == ""
     assert "ceilings:" not in report.write(tmp_path / "none").read_text().partition("<main")[0]

@@ -10,11 +10,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from modescope.analysis.figures.registry import OF_SECTION
 from modescope.analysis.report import figures, report, study
 from modescope.bench.records.results import Record
 from tests.helpers.pages import Page
-from tests.helpers.pass_columns import cpu_passes, cpu_training, cuda_passes, cuda_training
+from tests.helpers.pass_columns import cpu_passes, cpu_training
 from tests.helpers.studies import (
     batch_series,
     cpu_clocks,
@@ -25,7 +24,6 @@ from tests.helpers.studies import (
     record,
     replicates,
     save,
-    training,
 )
 
 SCRIPT = "custom:net:build<script>alert(1)</script>"
@@ -156,24 +154,6 @@ def test_text_of_a_user_is_text_wherever_it_is_shown(tmp_path: Path, field: str)
     assert "<script>study" in page.text
 
 
-def test_both_pages_say_what_to_use_and_what_was_left_out(page: Page, markdown: str) -> None:
-    for text in (page.text, _plain(markdown)):
-        assert re.search(r"compile(\*\*)?, 1.311× \[1.302, 1.320\] over eager", text)
-        assert "eager fp32 against itself" in text
-        assert "unknown: each case ran in one process" in text
-        assert "oom: out of memory" in text
-        assert "budget=smoke proves only that it runs" in text
-        assert "skipped: graph=true" in text
-        assert "python run.py model=transformer mode=compile dtype=fp32" in text
-        assert "All rows were measured in one environment: AMD EPYC 9554" in text
-
-
-def test_the_spread_between_processes_is_told_where_it_is_known(tmp_path: Path) -> None:
-    known = [*replicates(5), *(record("eager", speedup=1.0, replicate=n) for n in range(5))]
-    for text in _texts(save(known, tmp_path)):
-        assert "known for every row (5 processes or more): speedups differ by up to" in text
-
-
 def test_rows_of_a_markdown_table_have_no_more_cells_than_its_head(markdown: str) -> None:
     width, tables = None, 0
     for line in markdown.splitlines():
@@ -268,81 +248,6 @@ def test_figures_of_an_earlier_report_are_removed_and_other_files_kept(tmp_path:
         (folder / "report" / name).touch()
     report.write(folder)
     assert _figures(folder) == ["latency-1.svg", "mine.svg", "overhead-1.svg", "speedup-1.svg"]
-
-
-def test_what_is_advised_for_one_work_is_in_one_place(tmp_path: Path) -> None:
-    sizes = [f'{{"batch":{batch},"seq":{seq}}}' for batch in (1, 8) for seq in (64, 128)]
-    records = [
-        record(mode, speedup=1.5, dtype=dtype, shape=shape)
-        for shape in sizes
-        for mode, dtype in (("amp", "bf16"), ("compile", "fp32"))
-    ]
-    markdown = _texts(save(records, tmp_path))[1]
-    first = markdown.partition("## All rows")[0]
-    assert re.findall("### (.*)", first) == [
-        "transformer, seq 64, inference", "transformer, seq 128, inference",
-    ]  # fmt: skip
-
-
-def test_flags_are_explained_with_the_rows_that_raise_them(tmp_path: Path) -> None:
-    for text in _texts(save(cuda_sweep(), tmp_path)):
-        assert "launches could not be queued ahead" in text
-        assert "1 of 6 rows" in text
-        assert "neighbouring rounds" not in text  # of a flag that nobody raised
-        assert "Flag(" not in text
-
-
-def test_rows_of_a_cold_and_a_warm_cache_have_names_of_their_own(tmp_path: Path) -> None:
-    caches = [record(compile_cache=cache, flags=("drift",)) for cache in ("cold", "warm")]
-    for text in _texts(save(caches, tmp_path)):
-        assert "compile fp32 (cold cache)" in text
-        assert "compile fp32 (warm cache)" in text
-
-
-def test_a_flag_of_another_version_is_named(tmp_path: Path) -> None:
-    for text in _texts(save([record(flags=("of_tomorrow",))], tmp_path)):
-        assert "of_tomorrow" in text
-        assert "this version of modescope does not know this flag" in text
-
-
-def test_what_the_passes_found_has_figures_tables_and_links(tmp_path: Path) -> None:
-    folder = save([*cpu_passes(), *cuda_passes()], tmp_path)
-    page = report.write(folder).read_text()
-    markdown = (folder / "report" / "report.md").read_text()
-    others = ("parts", "compiling")  # of a training step, and of rows that differ in their cache
-    of_calls = [kind for kind in OF_SECTION if kind.name not in others]
-    assert len(_figures(folder)) == 2 * len(of_calls)
-    assert "From eager (468\u00a0µs)" in page, "no line ends within a quantity"
-    assert "From eager (468 µs)" in markdown
-    for text in (page, markdown):
-        assert "../traces/compile.json.gz" in text
-        assert "reserved by a graph pool for its replays" in text
-        assert "../traces/cuda-graph.pickle" in text
-        for title in ("Heaviest kernels", "Heaviest operators", "Operators, generated code"):
-            assert title in text
-        assert "20.0 MiB (30.0 MiB less)" in text
-        assert "fusion gain" in text
-    assert "<td>aten::addmm</td>" in page
-    assert "| compile fp32 | aten::addmm | 9 | 293 µs | 100 % |" in markdown
-    assert "| compile fp32 | aten::linear | 9 | 293 µs | 50 % |" in markdown
-
-
-def test_training_has_figures_of_its_own_and_options_sections(tmp_path: Path) -> None:
-    other = training("compile", training='{"lr":0.1}', part_spread=0.01)
-    series = [one for batch in (1, 8, 64) for one in cpu_training(batch)[:1]]
-    folder = save([*series, *cuda_training(), other], tmp_path)
-    told = _texts(folder)
-    assert "saved-1-1.svg" in _figures(folder)
-    assert [name for name in _figures(folder) if name.startswith("parts-")] == [
-        f"parts-{n}.svg" for n in range(1, 6)
-    ]
-    for text in told:
-        assert "transformer, seq 64, train with sgd: over batch" in text
-        assert "transformer, batch 4, seq 64, train with sgd, lr 0.1" in text
-        assert "transformer, batch 4, seq 64, train with adamw" in text
-        assert "Saved for backward per unit of batch: eager 640 KiB" in text
-        assert "Not split into parts: cuda-graph fp32" in text
-        assert "65,536, overflow skipped" in text
 
 
 def test_without_passes_there_is_nothing_of_them(html_text: str) -> None:
@@ -454,19 +359,3 @@ def test_no_line_break_divides_a_quantity_of_the_advice(html_text: str) -> None:
     assert re.search(r"\d\u00a0([nµm]?s\b|%)", shown)
     assert re.search(r"\[[\d.]+,\u00a0[\d.]+\]", shown)
     assert not re.search(r"\d ([KM]iB\b|[nµm]?s\b|%)|\d, [\d.]+\]", shown)
-
-
-def test_both_pages_say_what_was_not_checked_and_why(tmp_path: Path) -> None:
-    unjudged: dict[str, Any] = {
-        "checked": "not",
-        "checked_note": "rounding explains it",
-        "error": 0.8,
-    }
-    texts = _texts(save([record("eager", speedup=1.0), record("compile", **unjudged)], tmp_path))
-    for text in texts:
-        assert "(results not checked), 1.2" in text
-        assert "The results of compile were not checked: rounding explains it." in text
-        assert text.count("rounding explains it") == 2  # there, and beside the error in the table
-        assert "about the check" in text
-    exact = _texts(save([record("compile", checked="exact")], tmp_path / "exact"))
-    assert all("results not checked" not in text for text in exact)

@@ -23,9 +23,3 @@ def test_words_of_training_are_explained_where_there_is_training(
     rows = derived(save(records, tmp_path))
     explained = terms(Study("main", "results/main", rows, (), {}))
     assert set(explained) == set(TERMS) | (set(OF_TRAINING) if trained else set())
-
-
-def test_the_words_of_training() -> None:
-    assert set(OF_TRAINING) == {
-        "parts of a step", "undivided step", "gradients", "loss scale", "saved activations",
-    }  # fmt: skip

@@ -17,6 +17,8 @@ from modescope.bench.records.cases import Training
 from tests.helpers import probe_models
 from tests.helpers.probe_models import Built, case, model, preset, silent, smoke, variant
 
+pytestmark = pytest.mark.full
+
 TUNED = preset("max-autotune-no-cudagraphs")
 
 

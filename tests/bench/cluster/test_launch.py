@@ -20,6 +20,8 @@ from modescope.bench.sweep.executors import EXECUTORS
 from tests.helpers.commands import TINY, Ask, Cli, rows
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 SLURM = [*TINY, "-m", "hydra/launcher=submitit_slurm", "mode=eager,no_grad"]
 RAY = [*TINY, "-m", "hydra/launcher=ray", "mode=eager,no_grad"]
 LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
@@ -59,24 +61,20 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
     [
         ([*SLURM, "device=cuda"],
          "device=cuda: no GPU is asked for; add hydra.launcher.gpus_per_node=1, or use device=cpu"),
-        pytest.param(
+        (
             [*LOCAL, "device=cuda"],
-            "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu",
-            marks=pytest.mark.thorough,
+            "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu"
         ),
-        pytest.param(
+        (
             [*RAY, "device=cuda"],
             "device=cuda: no GPU is asked for; add hydra.launcher.ray.remote.num_gpus=1, or use "
-            "device=cpu",
-            marks=pytest.mark.thorough,
+            "device=cpu"
         ),
-        pytest.param(
-            [*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>",
-            marks=pytest.mark.thorough,
+        (
+            [*SLURM, "device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"
         ),
-        pytest.param(
-            [*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647",
-            marks=pytest.mark.thorough,
+        (
+            [*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647"
         ),
         ([*SLURM, "threads=4", "hydra.launcher.cpus_per_task=2"],
          "threads=4: a worker gets hydra.launcher.cpus_per_task=2 cores; leave that out, or set it "
@@ -85,12 +83,11 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
          "hydra.launcher.timeout_min=10: a case may take timeout_s=600, a signal comes "
          "signal_delay_s=120 before the end, and a worker needs up to 5 minutes beside that; set "
          "hydra.launcher.timeout_min=17 or more, or a smaller timeout_s"),
-        pytest.param(
+        (
             [*SLURM, "hydra.launcher.timeout_min=15", "hydra.launcher.signal_delay_s=30"],
             "hydra.launcher.timeout_min=15: a case may take timeout_s=600, a signal comes "
             "signal_delay_s=30 before the end, and a worker needs up to 5 minutes beside that; set "
-            "hydra.launcher.timeout_min=16 or more",
-            marks=pytest.mark.thorough,
+            "hydra.launcher.timeout_min=16 or more"
         ),
         ([*LOCAL, "hydra.launcher.timeout_min=14"],
          "hydra.launcher.timeout_min=14: a case may take timeout_s=600, and a worker needs up to 5 "
@@ -304,7 +301,6 @@ def test_gpus_that_cuda_does_not_show_are_not_used(
             gpus.chosen("all")
 
 
-@pytest.mark.slow
 def test_a_worker_of_this_machine_measures_a_sweep_and_the_next_one_reuses_it(
     cli: Cli, results: Path
 ) -> None:

@@ -19,6 +19,8 @@ from modescope.bench.cluster.ray_engine import Ray
 from modescope.bench.records.errors import UsageError
 from tests.helpers.processes import soon
 
+pytestmark = pytest.mark.full
+
 
 class RayError(Exception):
     pass

@@ -74,21 +74,6 @@ def test_the_sentence_comes_first(comparison: Comparison) -> None:
     assert markdown.text(comparison).startswith("**Regression: 3 of 6 rows fail")
 
 
-def test_a_terminal_shows_what_changed_and_counts_the_rest(comparison: Comparison) -> None:
-    text = " ".join(plain.text(comparison).split())
-    assert "Gates: exact, speedup (beyond 1 %), latency (beyond 2 %)." in text
-    assert "torch_version 2.12 → 2.13" in text
-    assert "FAILS: slower · kernels 12 → 14" in text
-    assert "FAILS: no longer ok: crashed" in text
-    assert "FAILS: not in the new results" in text
-    assert "not in the old results" in text
-    assert "2 rows more without a change that was shown" in text
-    assert "readings) transformer, batch 4" in text
-    same = plain.text(compared(processes(1, count=1), processes(2, count=1)))
-    assert "Nothing that is recorded differs: the same code on both sides." in same
-    assert "4 undecided: 1 replicate a side, 3 are needed" in same
-
-
 @pytest.mark.parametrize(
     ("estimate", "text"),
     [
@@ -101,18 +86,6 @@ def test_a_terminal_shows_what_changed_and_counts_the_rest(comparison: Compariso
 )
 def test_changes_as_text(estimate: Estimate | None, text: str) -> None:
     assert words.change(estimate) == text
-
-
-def test_the_power_of_an_undecided_row_is_told(comparison: Comparison) -> None:
-    timing = replace(
-        of_mode(comparison, "eager").timing, verdict="undecided", detectable=0.031, target=0.02
-    )
-    shown = "3.1 % would be shown in 80 % of such comparisons"
-    assert words.timing_verdict(replace(timing, replicates=9)) == (
-        f"undecided ({shown}, 2 % with 9 replicates)"
-    )
-    assert words.timing_verdict(replace(timing, replicates=4)) == f"undecided ({shown})"
-    assert words.timing_verdict(replace(timing, replicates=None)).endswith("do not help)")
 
 
 def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -> None:

@@ -23,7 +23,7 @@ from tests.helpers.planted import (
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
 
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 5))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 5))]
 
 OF_RANDOMNESS = {"dropout that does not drop", "dropout with constant masks"}
 
@@ -85,11 +85,11 @@ def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) 
     assert found.scale_error > found.scale_error_limit
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "status"),
     [
-        pytest.param(None, "ok", marks=pytest.mark.thorough),
+        pytest.param(None, "ok", marks=pytest.mark.full),
         (wrong_when_compiled, "wrong_result"),
     ],
 )

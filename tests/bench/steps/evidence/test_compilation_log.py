@@ -13,6 +13,8 @@ from torch._dynamo.utils import CompilationMetrics
 from modescope.bench.records.columns import Compilations
 from modescope.bench.steps.evidence import compilation_log, mode_effect
 
+pytestmark = pytest.mark.full
+
 
 def phases_s(*compilations: CompilationMetrics) -> dict[str, float]:
     found = compilation_log._columns(list(compilations), hits=0, misses=1).compile_phases_s

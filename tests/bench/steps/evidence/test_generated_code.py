@@ -7,6 +7,8 @@ from torch._inductor.graph import GraphLowering
 
 from modescope.bench.steps.evidence import generated_code
 
+pytestmark = pytest.mark.full
+
 CALLS = """
 {0}extern_kernels.addmm(arg1_1, arg4_1, reinterpret_tensor(arg0_1, (64, 64), (1, 64), 0), out=buf0)
 {0}buf1 = buf0; del buf0  # reuse

@@ -21,6 +21,8 @@ from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site, summa
 from tests.helpers.breaking_models import BY_HAND, Counted, build
 from tests.helpers.paths import HELPERS
 
+pytestmark = pytest.mark.full
+
 FILE = HELPERS / "breaking_models.py"
 
 # What torch._dynamo.explain counts instead, which is always one less than the graphs.

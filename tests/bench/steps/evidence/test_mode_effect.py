@@ -31,6 +31,8 @@ from tests.helpers.probe_models import (
     weightless,
 )
 
+pytestmark = pytest.mark.full
+
 COMPILED = Compiled(frames=0, graphs=1, autotuned=0, graph_skips=0)
 NOTHING = Compiled(frames=0, graphs=0, autotuned=0, graph_skips=0)
 UNBROKEN = GraphBreaks((), ())

@@ -28,6 +28,8 @@ from tests.helpers import probe_models, trained_models
 from tests.helpers.probe_models import silent, smoke
 from tests.helpers.trained_models import LEARNERS, built, check_of, examined, subject
 
+pytestmark = pytest.mark.full
+
 OF_COMPILER = ("compile", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -40,7 +42,7 @@ ASKED = [
     *(("small_transformer", mode, "fp32") for mode in OF_COMPILER),
     ("small_mlp", "amp-compile", "bf16"),
     ("small_mlp", "amp-compile", "fp16"),
-    pytest.param("small_transformer", "amp-compile", "bf16", marks=pytest.mark.thorough),
+    ("small_transformer", "amp-compile", "bf16"),
 ]
 
 

@@ -11,6 +11,8 @@ import torch
 
 from modescope.bench.tools.claims import cpp_library
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:

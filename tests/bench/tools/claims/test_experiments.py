@@ -28,7 +28,7 @@ from modescope.bench.tools.claims.measuring import work_of
 from modescope.bench.tools.claims.table import CLAIMS
 from modescope.bench.tools.claims.verdict import REFUTED, UNDECIDED, WITHIN_LIMITS
 
-pytestmark = pytest.mark.usefixtures("as_in_a_child")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("as_in_a_child")]
 
 COMPILE = torch.compile
 FASTER = Estimate(1.5, 1.4, 1.6)

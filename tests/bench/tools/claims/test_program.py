@@ -24,6 +24,8 @@ from modescope.bench.tools.claims.verdict import UNDECIDED
 from tests.helpers.claims.answers import answer
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 QUICK = [claim for claim in CLAIMS.values() if not claim.timed and not claim.compiles]
 
 
@@ -68,7 +70,6 @@ def test_figures_are_rows_of_their_own(everything: tuple[int, str, Path]) -> Non
     assert offset["command"].startswith("python -m bench.claims --without=timed,compiled")
 
 
-@pytest.mark.thorough
 def test_snippets_print_what_the_page_says(
     everything: tuple[int, str, Path], rows: dict[str, dict[str, Any]]
 ) -> None:

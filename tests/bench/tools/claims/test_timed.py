@@ -19,7 +19,7 @@ from modescope.bench.tools.claims.needs import lacking
 from modescope.bench.tools.claims.table import CLAIMS
 from modescope.bench.tools.claims.verdict import HOLDS, WITHIN_LIMITS
 
-pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread")
+pytestmark = [pytest.mark.full, pytest.mark.usefixtures("as_in_a_child", "one_thread")]
 
 SMALL, LARGE = "50 pointwise", "a product"
 
@@ -72,7 +72,6 @@ def test_marks_are_read_from_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
 TIMED = [id for id, claim in CLAIMS.items() if claim.timed and "cpu" in claim.devices]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("id", TIMED)
 def test_a_snippet_says_what_does_not_differ_from_run_to_run(id: str) -> None:
     missing = lacking(CLAIMS[id], ["cpu"])
