@@ -60,7 +60,7 @@ def timed(subject: Subject, asked: Variant, of: Model = MODEL) -> Timing:
     return Timing(rounds.medians(played, 0, 0), made.note)
 
 
-def watched(subject: Subject, grad: str = "no_grad") -> empty._Operators:
+def watched(subject: Subject, grad: str = "no_grad") -> empty.Operators:
     return empty._operators(subject, variant(grad=grad), Cpu())
 
 
@@ -263,7 +263,7 @@ def test_a_call_whose_operators_cannot_be_listed_gives_no_dispatch(
     def refuses(*arguments: Any, **options: Any) -> Any:
         raise NotImplementedError("no rule for HigherOrderOperator cond")
 
-    monkeypatch.setattr(empty._Operators, "__torch_dispatch__", refuses)
+    monkeypatch.setattr(empty.Operators, "__torch_dispatch__", refuses)
     timing = dispatch(nn.Linear(WIDTH, WIDTH), torch.ones(2, WIDTH))
     assert not timing.samples_s
     assert str(timing.reason).startswith("torch cannot list the operators of a call (NotImpl")
