@@ -96,7 +96,8 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
         "status": "ok", "error": None, "error_limit": None, "max_error": None,
         "baseline_error": None, "baseline_error_limit": None, "baseline_dtype": "fp32",
-        "checked": "exact", "checked_inputs": "fresh", "checked_against": "float64", "graph_breaks": 0, "apart": None,
+        "checked": "exact", "checked_inputs": "fresh", "checked_against": "float64",
+        "graph_breaks": 0, "apart": None,
     }  # fmt: skip
     assert cells.remarks(row) == expected
     assert cells.remarks({**row, "apart": "fullgraph=false"}) == ""  # is in its name
