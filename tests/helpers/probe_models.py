@@ -71,6 +71,36 @@ def _applied(function: Callable[[Tensor, Tensor], Any]) -> Built:
     return Applies(function), (torch.randn(2, WIDTH),)
 
 
+def needs_gradients() -> Built:
+    """As a potential whose forces are the gradient of its energy."""
+
+    def forces(weight: Tensor, x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad((weight * x).square().sum(), x)[0]
+
+    return _applied(forces)
+
+
+def refuses_gradients() -> Built:
+    def inside(weight: Tensor, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            raise RuntimeError("made for no_grad")
+        return weight * x
+
+    return _applied(inside)
+
+
+def accumulates() -> Built:
+    """Its result is the sum of all results so far."""
+    sums: dict[str, Any] = {"so far": 0}
+
+    def add(weight: Tensor, x: Tensor) -> Tensor:
+        sums["so far"] = sums["so far"] + (weight * x).detach()
+        return sums["so far"]
+
+    return _applied(add)
+
+
 def tells() -> Built:
     return Tells(), (torch.randn(2, WIDTH),)
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from modescope.bench.case import runner
+from modescope.bench.case.correctness import messages
 from modescope.bench.devices import clock_rate
 from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
@@ -34,6 +35,7 @@ from tests.helpers import probe_models
 from tests.helpers.null_columns import NULL_ON_A_CPU, OF_COMPILED_MODES, nulls
 from tests.helpers.probe_models import (
     EAGER,
+    accumulates,
     broken,
     case,
     counts,
@@ -41,9 +43,11 @@ from tests.helpers.probe_models import (
     ill_conditioned,
     linear,
     model,
+    needs_gradients,
     nested,
     normalises,
     prints_within_cond,
+    refuses_gradients,
     remembers,
     scaled,
     silent,
@@ -754,6 +758,34 @@ def test_other_errors_pass_through(error: Exception, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(runner, "_measure", failing(error))
     with pytest.raises(type(error), match=str(error)):
         run(case(model(scaled), NO_GRAD))
+
+
+def test_a_forward_that_needs_gradients_is_measured_with_them_alone() -> None:
+    plain = run(case(model(needs_gradients), variant()))
+    assert (plain.status, plain.findings.checked) == ("ok", "exact")
+    for asked in (NO_GRAD, COMPILE):
+        failed = run(case(model(needs_gradients), asked))
+        assert failed.status == "failed"
+        assert "does not require grad" in failed.reason, "torch's reason"
+        assert "mode.grad=enabled" in failed.reason
+
+
+def test_a_baseline_that_fails_is_named_as_what_failed() -> None:
+    failed = run(case(model(refuses_gradients), NO_GRAD, Variant(EAGER, "fp32")))
+    assert failed.status == "failed"
+    assert failed.reason.startswith("the baseline eager fails")
+    assert "baseline.mode=none" in failed.reason
+    alone = run(replace(case(model(refuses_gradients), NO_GRAD), baseline=None))
+    assert (alone.status, alone.findings.checked) == ("ok", "exact")
+
+
+def test_results_that_depend_on_earlier_calls_are_measured_and_not_checked() -> None:
+    result = run(case(model(accumulates), NO_GRAD, Variant(EAGER, "fp32")))
+    found = result.findings
+    assert (result.status, found.checked, found.checked_note) == ("ok", "not", messages.DEPENDS)
+    assert (found.error, found.checked_inputs, found.checked_against) == (None, None, None)
+    assert found.latency_rounds_s
+    assert found.baseline_latency_rounds_s
 
 
 def test_a_model_that_cannot_be_built_is_a_usage_error() -> None:

@@ -354,6 +354,44 @@ def test_only_trained_parameters_are_checked() -> None:
     assert not any(place.startswith("gradient of unused") for place in places)
 
 
+class Narrow(nn.Module):
+    """Computes in fp32 whatever its weights, on rows between ends that must increase."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, ends: Tensor) -> Tensor:
+        if not bool((ends.diff() > 0).all()):
+            raise ValueError("ends must increase")
+        y: Tensor = self.linear(x.float())
+        return y * ends.sum()
+
+
+def test_training_is_checked_on_valid_inputs_against_fp32_where_float64_fails() -> None:
+    of = subject(lambda: (Narrow(), (torch.randn(8, 4), torch.arange(3))))
+    check = check_of(of)
+    seen = check.seen
+    assert (seen.checked_inputs, seen.checked_against) == ("floats", "fp32")
+    accepted = check.limit(None, EAGER)
+    assert accepted == Limit(tolerances.TOLERANCE["fp32"], tolerances.TOLERANCE["fp32"])
+    assert accepted.accepts(check.examine(built(of), EAGER))
+    faulty = with_step(built(of), half_gradient)
+    assert not accepted.accepts(check.examine(faulty, EAGER))
+    assert check.rounding(EAGER) is None
+
+
+def test_equal_infinities_in_training_are_equal() -> None:
+    value = torch.tensor([1.0, math.inf, math.nan], dtype=torch.float64)
+    reference = Reference(value, typical=1.0)
+    assert reference.error(value.clone(), answers.EXACT) == (0.0, 0.0)
+    error, _ = reference.error(value.nan_to_num(0, 0, 0), answers.EXACT)
+    assert not error <= 1.0
+    assert reference.error(value + torch.tensor([0.1, 0, 0]), answers.EXACT)[0] == pytest.approx(
+        0.1
+    )
+
+
 def test_an_unused_parameter_that_moves_is_found() -> None:
     of = subject(trained_models.partly_used)
 
