@@ -149,9 +149,9 @@ class Rounds:
     )
     stopped_early: bool | None = nullable(
         "whether the speedup's interval lay wholly below 0.8 after the pilot, so that a sweep "
-        "ended the rounds at a half-width of 5 % and read other clocks in no more rounds than a pilot has; "
-        "always false where a case is measured alone, in replicates, in a versus, or with "
-        "budget=thorough"
+        "ended the rounds at a half-width of 5 % and read other clocks in no more rounds than a "
+        "pilot has; always false where a case is measured alone, in replicates, in a versus, or "
+        "with budget=thorough"
     )
     latency_calls_s: tuple[float, ...] | None = nullable(
         "latency of single calls of the case in order, thinned to a few thousand"

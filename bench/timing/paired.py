@@ -48,7 +48,8 @@ def paired(
     if that is given, and `stopped_early` says so.
 
     `per_call_s`: expected duration of each step, as from `warm_up`; `seed`: of the order within
-    rounds; `redraw`: see `bench.timing.memory_layout`; `pace`: a clock to read in every round, see `bench.timing.pace`.
+    rounds; `redraw`: see `bench.timing.memory_layout`; `pace`: a clock to read in every round, see
+    `bench.timing.pace`.
     """
     steps = (case,) if baseline is None else (case, baseline)
     compared = latency_clock("latency", steps, device, budget, per_call_s, redraw)
