@@ -267,6 +267,7 @@ class Plan:
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
     fills_cache: bool = False  # ends after a first call whose code the compiler's cache lacked
+    latency_alone: bool = False  # neither the other clocks nor the first call's time matter
     untuned: str | None = None  # mode of the sweep that this case repeats if it tunes nothing
 
     @property

@@ -147,6 +147,10 @@ class Rounds:
     pace_rounds_s: tuple[float, ...] | None = nullable(
         "per round: time of a fixed piece of Python code, which shows how fast the machine was"
     )
+    best_pace_s: float | None = nullable(
+        "shortest time of that code (5th percentile of a run's rounds) in any run on this machine "
+        "with the same results_dir, this one included; null below 12 rounds"
+    )
     stopped_early: bool | None = nullable(
         "whether the speedup's interval lay wholly below 0.8 after the pilot, so that a sweep "
         "ended the rounds at a half-width of 5 % and read other clocks in no more rounds than a "

@@ -32,6 +32,7 @@ class Place:
     versus_block: int | None = None
     versus_side: str | None = None  # old | new
     versus_state: str | None = None
+    confirms: str | None = None  # the run that is measured once more
 
 
 RUNS = "runs"
@@ -155,7 +156,7 @@ def _measured(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
             variables=variables,
             on_phase=on_phase,
         )
-        if job.plan.compile_cache == "warm":
+        if job.plan.compile_cache == "warm" and not job.plan.latency_alone:
             outcome = run(job.case, replace(job.plan, fills_cache=True), run_id)
             if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
                 return outcome

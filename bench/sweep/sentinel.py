@@ -50,7 +50,7 @@ REPLACED = {
 
 def request_of(first: Request) -> Request:
     """The request of the sentinel, from the first request of a sweep."""
-    eager, budget = _preset("mode", MODE), _preset("budget", BUDGET)
+    eager, budget = preset("mode", MODE), preset("budget", BUDGET)
     config = first.config
     changed = {
         "mode": eager,
@@ -86,7 +86,7 @@ def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | 
     return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS)
 
 
-def _preset(group: str, name: str) -> dict[str, Any]:
+def preset(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml; a worker has no composer of Hydra."""
     content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
     assert isinstance(content, dict)
