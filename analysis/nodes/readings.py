@@ -29,9 +29,9 @@ def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:
 
     Its columns are environment, node, gpu_uuid, worker, work, reading and log.
 
-    `processes` come from `select.latest`, `sentinels` from `load.beside_runs`; both have
-    statistics. A process counts once: by its baseline, else by itself where it is plain eager. Smoke
-    runs are left out, and so are sentinels of an environment that no process has. `environment` is the
+    `processes` come from `select.latest`, `sentinels` from `beside_runs`; both have statistics.
+    A process counts once: by its baseline, else by itself where it is plain eager. Smoke runs are
+    left out, and so are sentinels of an environment that no process has. `environment` is the
     letter without the number of a model's source, `work` a number per work, and `reading` one for
     each way in which a work was read: alone, as a baseline, or by a sentinel. `worker` is the name
     of the process's worker, or the process's own where it had none.
