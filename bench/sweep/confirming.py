@@ -16,8 +16,8 @@ from modescope.bench.records import leftovers
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.sources import CONFIRMATIONS
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.progress_bar import named, progress_bar
-from modescope.bench.sweep.record_attempt import Place, attempted
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar
+from modescope.bench.sweep.record_attempt import Place, attempted, in_short
 from modescope.bench.sweep.sentinel import BUDGET, preset
 
 
@@ -30,10 +30,11 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
     leftovers.clear(plan.study_folder / CONFIRMATIONS)
     print(f"confirming in {len(todo)} fresh processes what would be recommended", flush=True)
     with progress_bar(len(todo), "process") as bar:
-        for run_id, job in todo.items():
-            on_phase = named(bar, f"{job.label} once more")
-            attempted(_again(job), on_phase, Place(confirms=run_id), folder=CONFIRMATIONS)
-            bar.update()
+        for number, (run_id, job) in enumerate(todo.items(), 1):
+            label = f"{job.label} once more"
+            place = Place(confirms=run_id)
+            record = attempted(_again(job), named(bar, label), place, folder=CONFIRMATIONS)
+            advance(bar, number, f"{label}: {in_short(record)}")
 
 
 def _again(job: Job) -> Job:

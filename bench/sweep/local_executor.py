@@ -16,8 +16,8 @@ from modescope.bench.sweep.confirming import confirm
 from modescope.bench.sweep.executors import Submission
 from modescope.bench.sweep.host import releases
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.progress_bar import named, progress_bar
-from modescope.bench.sweep.record_attempt import ALONE, Place, measure
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar
+from modescope.bench.sweep.record_attempt import ALONE, Place, attempted, in_short
 from modescope.bench.sweep.resume import Reuse, found
 from modescope.bench.sweep.settings.request import Request
 
@@ -73,13 +73,13 @@ def _measured(todo: list[Job], request: Request, by_run: dict[str, Job]) -> Iter
             yield reuse.run_id
     missing = [n for n, reuse in enumerate(earlier.reuses) if reuse.run_id is None]
     with progress_bar(len(missing), "case") as bar:
-        for position in missing:
+        for number, position in enumerate(missing, 1):
             job = todo[position]
             place = Place(order, position) if len(todo) > 1 else ALONE
-            run_id = measure(job, named(bar, job.label), place)
-            by_run[run_id] = job
-            yield run_id
-            bar.update()
+            record = attempted(job, named(bar, job.label), place)
+            by_run[record.attempt.run_id] = job
+            yield record.attempt.run_id
+            advance(bar, number, f"{job.label}: {in_short(record)}")
 
 
 def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:

@@ -83,7 +83,7 @@ def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | 
         return None
     folder: Path = job.plan.study_folder / SENTINELS
     leftovers.clear(folder)
-    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS)
+    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS).attempt
 
 
 def preset(group: str, name: str) -> dict[str, Any]:
