@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from modescope.analysis.after_run import show
+from modescope.analysis.after_run import show, unconfirmed
 from modescope.bench.sweep.main import main
 
 # All of modescope is imported as modescope.*. This folder on the path would hide a user's own
@@ -14,4 +14,4 @@ if sys.path[0] == str(Path(__file__).resolve().parent):
     del sys.path[0]
 
 if __name__ == "__main__":
-    sys.exit(main(show))
+    sys.exit(main(show, unconfirmed))

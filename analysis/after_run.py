@@ -8,6 +8,13 @@ from pathlib import Path
 from modescope.bench.records.paths import program
 
 
+def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
+    """See `analysis.recommend.confirm`."""
+    from modescope.analysis.recommend import confirm
+
+    return confirm.unconfirmed(study, run_ids)
+
+
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     """Prints the rows of these runs and the next command; returns the exit status.
 

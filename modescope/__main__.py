@@ -92,11 +92,11 @@ def usage() -> str:
 
 def run(words: Sequence[str]) -> int:
     """Measures: `python run.py`, whose arguments Hydra reads from sys.argv."""
-    from modescope.analysis.after_run import show
+    from modescope.analysis.after_run import show, unconfirmed
     from modescope.bench.sweep.main import main
 
     sys.argv = [sys.argv[0], *words]
-    return main(show)
+    return main(show, unconfirmed)
 
 
 def complete(words: Sequence[str]) -> int:

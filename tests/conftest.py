@@ -191,12 +191,12 @@ def results(tmp_path: Path) -> Path:
 @pytest.fixture
 def cli(typed: Callable[..., None], capfd: pytest.CaptureFixture[str], results: Path) -> Cli:
     """`python run.py` in this process; the output includes that of children."""
-    from modescope.analysis.after_run import show
+    from modescope.analysis.after_run import show, unconfirmed
     from modescope.bench.sweep.main import main
 
     def call(*arguments: str) -> Answer:
         typed(*_with_results(results, arguments))
-        status = main(show)
+        status = main(show, unconfirmed)
         return Answer(status, *capfd.readouterr())
 
     return call

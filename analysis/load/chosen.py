@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from modescope.analysis.load import keys, parts
+from modescope.analysis.load.beside_runs import with_confirmations
 from modescope.analysis.load.keys import Keys
 from modescope.analysis.load.listing import Listing, listing
 from modescope.analysis.load.merge import FILE, Read, copies, unmoved
@@ -75,7 +76,7 @@ def read(study_folder: str | Folder, choice: Choice, wanted: Sequence[str] = ())
     if kept[0] is None:
         return None
     warn(folder, left_out)
-    return Chosen(Runs(table, left_out), kept[0])
+    return Chosen(Runs(with_confirmations(folder, table), left_out), kept[0])
 
 
 def _read(

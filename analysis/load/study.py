@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from modescope.analysis.load import cache, files, parts, run_stats
+from modescope.analysis.load.beside_runs import with_confirmations
 from modescope.analysis.load.listing import Listing, RunFile
 from modescope.analysis.load.merge import FILE, Read, once, unmoved
 from modescope.analysis.load.parallel import progress, spread
@@ -72,7 +73,7 @@ def read(study_folder: str | Folder) -> Runs:
     folder = located(study_folder)
     whole, left_out = unmoved(folder, lambda found: _read_all(folder, found))
     warn(folder, left_out)
-    return Runs(whole, left_out)
+    return Runs(with_confirmations(folder, whole), left_out)
 
 
 def _read_all(folder: Folder, found: Listing) -> Read:

@@ -8,30 +8,42 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics.formulas import pace
 from modescope.analysis.rows import flags as rules
 from modescope.analysis.rows.flags import differ
 from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.stats.conditions import SLOW_PACE
 
 GATE = "graph_contradicts_gate"
 """The gate (launches queued while the device is held) and a captured graph are independent ways to
 exclude the host from device time, and run the same kernels of eager. The two rows come from two
 processes, so each is compared with its own baseline's device time, which both have in common."""
 
+SLOW = "slow_pace"
+
 _SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
 
 
 def flags(rows: pd.DataFrame) -> pd.Series:
     """The flags of each row, with those from a comparison with another row."""
-    up = set(_contradicted(rows))
-    lists = ([*raised, *([GATE] if at in up else [])] for at, raised in rows["_flags"].items())
+    at_places = {GATE: set(_contradicted(rows)), SLOW: set(_slow(rows))}
+    lists = (
+        [*raised, *(name for name, places in at_places.items() if at in places)]
+        for at, raised in rows["_flags"].items()
+    )
     return per_row(rows, lists, "object")
 
 
 def touched(rows: pd.DataFrame) -> pd.Series:
     """What each flag of each row makes doubtful."""
     return per_row(rows, map(rules.touched, flags(rows)), "object")
+
+
+def _slow(rows: pd.DataFrame) -> pd.Index:
+    """The index of each row during which the machine was far from its best pace."""
+    return rows.index[(pace(rows) < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
 
 
 def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:

@@ -116,6 +116,13 @@ METRICS = (
            "replicates); null below 12 rounds"),
     Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
            "upper end of that interval or range"),
+    Metric("confirming_speedup", column("confirming_speedup"), "1", "higher",
+           "speedup in a second process that measured nothing else, before a sweep recommended "
+           "this mode or the one above it; null where there was none"),
+    Metric("confirming_speedup_ci_low", column("confirming_speedup_ci_low"), "1", "higher",
+           "lower end of its 95 % interval"),
+    Metric("confirming_speedup_ci_high", column("confirming_speedup_ci_high"), "1", "higher",
+           "upper end of that interval"),
     Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
@@ -172,8 +179,9 @@ METRICS = (
              "1 is less dispatch; null where either is unknown, and where one of the two compiles"),
     Metric("pace", formulas.pace, "1", "neither",
            "speed of the machine during the row ÷ its best: shortest time of a fixed piece of "
-           "Python code (5th percentile) in any row of the same environment_id in the study ÷ its "
-           "median over the rounds of the speedup; null where it was not measured"),
+           "Python code (5th percentile) in any row of the same environment_id in the study, or "
+           "the shortest best_pace_s of these, ÷ its median over the rounds of the speedup; null "
+           "where it was not measured"),
     Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
            "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
            "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "

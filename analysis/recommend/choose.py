@@ -41,6 +41,8 @@ def chosen(
     winners = [option for option in options if low(option.gain) > least_gain]
     best = max(winners, key=lambda option: low(option.gain), default=None)
     close = [option for option in winners if best and not _is_less(option.gain, best.gain)]
+    others = [one for one in options if one not in close and high(one.gain) >= 1]
+    rival = max(others, key=lambda option: low(option.gain), default=None)
     lost = [_lost(one, one in winners, least_gain, wishes) for one in options if one not in close]
     outcome = _outcome(winners, options, refused, fits)
     choice, tied = _preferred(close, baseline) if close else (None, ())
@@ -49,8 +51,9 @@ def chosen(
     known = [option.row["mde"] for option in options if option.row["mde"] is not None]
     least = max(known, default=None) if len(known) == len(options) else None
     return Recommendation(
-        question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, fits, "", ()
-    )
+        question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, fits, "", (),
+        rival=_choice(rival, baseline) if rival else None,
+    )  # fmt: skip
 
 
 def _floor(baseline: Row | None) -> Estimate | None:
@@ -96,7 +99,16 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
         accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
+        compiles=bool(row["compile"] != "none" or row["graph"]),
+        again=_again(row),
+        pace=row["pace"] if "slow_pace" in phrases.flags(row) else None,
     )
+
+
+def _again(row: Row) -> Estimate | None:
+    """The speedup in a confirming process that ended ok."""
+    is_known = row["confirming_speedup_ci_low"] is not None
+    return intervals.of_columns(row, "confirming_speedup") if is_known else None
 
 
 def _outcome(

@@ -12,6 +12,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import choose, sentences
 from modescope.analysis.recommend.amortized import gain
 from modescope.analysis.recommend.choose import Option
+from modescope.analysis.recommend.confirm import confirmed
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.exclusions import refusal
 from modescope.analysis.recommend.types import Question, Recommendation, Refusal
@@ -26,6 +27,7 @@ _COLUMNS = (
     "baseline_error_limit", "checked", "checked_note", "checked_inputs", "checked_against",
     "latency_s", "latency_ci_low_s", "latency_ci_high_s", "baseline_latency_s",
     "speedup", "speedup_ci_low", "speedup_ci_high",
+    "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
     "setup_peak_bytes", "weights_bytes", "input_bytes",
 )  # fmt: skip
@@ -45,7 +47,9 @@ def recommend(
     against itself) where that excludes 1. Modes whose intervals allow a difference of less than
     MARGIN from the best are tied; the cheapest of those that were checked is chosen: by first call,
     memory, then simplicity. `calls` spreads the first call over so many further ones
-    (`amortized.gain`); rows not known to fit into `memory_limit_bytes` are left out.
+    (`amortized.gain`). Where a second process of the mode or of the next best contradicts the
+    first (`confirm`), the answer is undecided. Rows not known to fit into `memory_limit_bytes`
+    are left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
@@ -72,7 +76,7 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
 def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recommendation:
     question = Question(**{field.name: rows[0][field.name] for field in fields(Question)})
     options, refused = _options(rows, baseline, wishes)
-    answer = choose.chosen(question, options, refused, baseline, wishes)
+    answer = confirmed(choose.chosen(question, options, refused, baseline, wishes))
     accepted = next(filter(None, map(phrases.baseline_accepted, rows)), "")
     unchecked = _unchecked([baseline] if baseline else rows)
     answer = replace(answer, baseline_accepted=accepted, baseline_unchecked=unchecked)

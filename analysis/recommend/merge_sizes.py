@@ -119,7 +119,8 @@ def _answer(one: Recommendation) -> tuple[object, ...]:
     choice = one.choice if one.outcome == MODE else None
     mode = choice.mode if choice else None
     unchecked = choice.unchecked if choice else one.baseline_unchecked
-    return one.outcome, mode, bool(unchecked), one.baseline_fits
+    disputed = one.disputed.run_id if one.disputed else None
+    return one.outcome, mode, bool(unchecked), one.baseline_fits, disputed
 
 
 def _label(size: str, measured: Sequence[int], count: int) -> str:

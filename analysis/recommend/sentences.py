@@ -69,6 +69,18 @@ def _undecided(same: Sequence[Recommendation]) -> str:
     return f"{keep} ({found} in 80 % of such runs)"
 
 
+def _between(same: Sequence[Recommendation]) -> str:
+    answer = same[0]
+    disputed = answer.disputed
+    assert disputed is not None
+    assert disputed.again is not None
+    return (
+        f"undecided between processes: {disputed.mode} measured {numbers.ratio(disputed.speedup)} "
+        f"over {_baseline(answer.question)} in one and {numbers.ratio(disputed.again)} in another, "
+        f"so keep {_kept(answer)} until replicates=5 has shown which is usual"
+    )
+
+
 def _nothing(same: Sequence[Recommendation]) -> str:
     text = "nothing can be recommended"
     kinds = Counter(one.kind for answer in same for one in answer.refused)
@@ -100,6 +112,7 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
     types.MODE: _mode,
     types.BASELINE: _keep_baseline,
     types.UNDECIDED: _undecided,
+    types.BETWEEN: _between,
     types.NOTHING: _nothing,
 }
 
@@ -116,6 +129,16 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
         yield _not_checked(answer.choice.mode, answer.choice.unchecked)
     if answer.choice and answer.choice.flags:
         yield f"Timings of {answer.choice.mode} are flagged: {', '.join(answer.choice.flags)}."
+    if answer.choice and answer.choice.pace is not None:
+        yield (
+            f"While {answer.choice.mode} was timed, the machine took "
+            f"{1 / answer.choice.pace:.2f} times its best known time for the same code."
+        )
+    if answer.choice and answer.choice.again:
+        yield (
+            f"A second process measured {answer.choice.mode} at "
+            f"{numbers.ratio(answer.choice.again)}."
+        )
     if answer.choice and answer.choice.accepted:
         error = numbers.scientific(answer.choice.error)
         yield f"The error of {answer.choice.mode} is {error}: {answer.choice.accepted} (max_error)."

@@ -11,12 +11,14 @@ from modescope.bench.stats.estimates import Estimate
 MODE = "mode"
 BASELINE = "baseline"
 UNDECIDED = "undecided"
+BETWEEN = "undecided_between_processes"
 NOTHING = "nothing"
 
 OUTCOMES = {
     MODE: "a mode is better than the baseline by its interval",
     BASELINE: "every usable mode is slower than the baseline, or equal to it, by its interval",
     UNDECIDED: "the intervals are too wide to show a difference",
+    BETWEEN: "two processes of the mode to use, or of the next best, contradict each other",
     NOTHING: "there is no usable run to compare",
 }
 
@@ -69,6 +71,11 @@ class Choice:
     flags: tuple[str, ...]  # those that concern the speedup
     accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
     unchecked: str = ""  # why its results could not be judged
+    compiles: bool = False  # or captures
+    again: Estimate | None = None  # the speedup in a confirming process
+    pace: float | None = (
+        None  # of the machine meanwhile ÷ its best, where the row is flagged for it
+    )
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,8 @@ class Recommendation:
     headline: str  # the answer, without the work's name
     remarks: tuple[str, ...]  # sentences on ties, flags, exclusions and the baseline
     baseline_accepted: str = ""  # `baseline's error accepted up to 0.7`, as of Choice
+    rival: Choice | None = None  # the best other mode, neither tied nor slower than the baseline
+    disputed: Choice | None = None  # the mode whose processes contradict each other
     baseline_unchecked: str = ""  # why the baseline's results could not be judged
 
     @property

@@ -11,7 +11,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import conditions, profiler_agreement, roofline
 from modescope.analysis.rows.intervals import ONE, ends
 from modescope.bench.stats import diagnostics
-from modescope.bench.stats.conditions import CLOCK_FALL
+from modescope.bench.stats.conditions import CLOCK_FALL, SLOW_PACE
 from modescope.bench.stats.estimates import Estimate
 
 TOLERANCE = 0.05  # of an invariant: the noise that medians leave
@@ -76,6 +76,12 @@ FLAGS = {
         Figure.LATENCY,
         "forward changes settings of torch in every call (settings_in_calls), such as the number "
         "of threads, so times are not those of the row's settings: set them outside of forward.",
+    ),
+    "slow_pace": Flag(
+        Figure.SPEEDUP,
+        f"a fixed piece of code took more than {SLOW_PACE:g} times the least time known of this "
+        "machine (pace), and what slows it down may not slow all modes alike: stop other programs, "
+        "let the machine cool down, and measure again.",
     ),
     "no_steady_state": Flag(
         Figure.LATENCY,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
+import pandas as pd
 
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats import estimates
+from modescope.bench.stats.conditions import pace_ends_s
 from modescope.bench.stats.estimates import Estimate
 
 # statistic -> the clocks above and below the line; their columns are <clock>_rounds_s
@@ -32,19 +33,18 @@ RATIOS = {
     "_paced_latency": ("latency", "pace"),
 }
 
-PACE_ENDS = (0.05, 0.95)
-"""Quantiles of the paces of a run that count as its fastest and slowest: single rounds may be
-interrupted, or read too short."""
-
 
 def _ratio(run: Row, top: str, bottom: str) -> Estimate | None:
     return estimates.ratio(run[f"{top}_rounds_s"], run[f"{bottom}_rounds_s"])
 
 
 def _pace_fastest(run: Row) -> Estimate | None:
-    """The time of the fixed code in the fastest rounds, seconds."""
-    ends = _pace_ends_s(run)
-    return None if ends is None else Estimate(ends[0], None, None)
+    """The time of the fixed code in the fastest rounds, or in an earlier run here, seconds."""
+    ends = pace_ends_s(run["pace_rounds_s"])
+    if ends is None:
+        return None
+    known_s = run["best_pace_s"]
+    return Estimate(ends[0] if pd.isna(known_s) else min(ends[0], known_s), None, None)
 
 
 def _pace_typical(run: Row) -> Estimate | None:
@@ -54,16 +54,8 @@ def _pace_typical(run: Row) -> Estimate | None:
 
 def _pace_slowest(run: Row) -> Estimate | None:
     """The machine's speed in its slowest rounds as a share of that in its fastest."""
-    ends = _pace_ends_s(run)
+    ends = pace_ends_s(run["pace_rounds_s"])
     return None if ends is None else Estimate(ends[0] / ends[1], None, None)
-
-
-def _pace_ends_s(run: Row) -> tuple[float, float] | None:
-    paces_s = estimates.finite(run["pace_rounds_s"])
-    if paces_s is None or paces_s.min() <= 0:
-        return None
-    fast_s, slow_s = np.quantile(paces_s, PACE_ENDS)
-    return float(fast_s), float(slow_s)
 
 
 STATISTICS: dict[str, Callable[[Row], Estimate | None]] = {

@@ -6,9 +6,9 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from modescope.analysis.load import run_stats
+from modescope.analysis.load.beside_runs import sentinels
 from modescope.analysis.load.remote import Folder
 from modescope.analysis.load.samples import in_order
-from modescope.analysis.load.sentinels import sentinels
 from modescope.analysis.load.study import Runs
 from modescope.analysis.nodes.groups import PLACES, READ, Group, groups, several_places
 from modescope.analysis.rows.select import TO_CHOOSE, latest

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from modescope.analysis.recommend.confirm import unconfirmed
 from modescope.bench.api import arguments, saving
 from modescope.bench.api.comparison import Comparison, comparison
 from modescope.bench.records.errors import UsageError
@@ -89,6 +90,8 @@ def compare(
                 raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
         try:
             run_ids += submission.finished
+            if submission.confirm is not None:
+                submission.confirm(unconfirmed(folder, run_ids))
         except executors.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:

@@ -41,10 +41,13 @@ def run(
         call_s.append(median(findings.baseline_latency_rounds_s))
     empty, note = _dispatch(contenders, case, device, plan)
     seed = plan.seed + plan.replicate
+    budget = plan.budget
+    if findings.stopped_early:
+        budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
     read = clock_rounds.read(
         [each.built.step for each in contenders],
         device,
-        plan.budget,
+        budget,
         seed,
         call_s,
         redraw(contenders, device, seed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Hardware
@@ -13,7 +14,7 @@ from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.timing import comparison, memory_layout
+from modescope.bench.timing import comparison, memory_layout, pace
 from modescope.bench.timing.memory_layout import Redraw
 
 
@@ -40,8 +41,9 @@ def run(
         count_compilations=mode_effect.count_compilations,
     )
     compared, recompiles = measured.comparison, measured.comparison.compilations
+    best_s = pace.best_s(compared.rounds.pace_rounds_s, Path(plan.results_dir) / pace.BEST)
     groups = (compared.rounds, measured.contention, measured.device_state)
-    findings = replace(joined(findings, *groups), recompiles=recompiles)
+    findings = replace(joined(findings, *groups), recompiles=recompiles, best_pace_s=best_s)
     if not compared.steady:
         findings = flagged(findings, "no_steady_state")
     if recompiles:

@@ -194,9 +194,10 @@ def _timed(
     unproven = ("in_effect_note",) if replays else ()
     partial_result = Result("ok", None, findings, (*clocks.NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
-    with candidate.built.kept():
-        read = partial(clocks.run, candidate, baseline, case, device, plan)
-        findings = passes.guarded("clocks", clocks.NOTES, read, findings)
+    if not plan.latency_alone:
+        with candidate.built.kept():
+            read = partial(clocks.run, candidate, baseline, case, device, plan)
+            findings = passes.guarded("clocks", clocks.NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)

@@ -107,7 +107,7 @@ class Cases:
         place = self._place(position)
         return record_attempt.attempted(
             job, _say_nothing, place, self._scheduling, run_id=run_id
-        ).status
+        ).attempt.status
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""

@@ -241,11 +241,13 @@ class Budget:
     half_width: float  # target for the relative half-width of the speedup's interval
     timed_max_s: float  # cap on the paired rounds
     clock_rounds: int  # rounds in which all clocks are read
+    slow_half_width: float | None = None  # target where the pilot shows a clear loss; None: as ever
 
     @property
     def settings(self) -> str:
-        """All its values but name and rank, canonical JSON."""
-        return canonical_json({k: v for k, v in asdict(self).items() if k not in ("name", "rank")})
+        """The values of its file but name and rank, canonical JSON."""
+        others = ("name", "rank", "slow_half_width")
+        return canonical_json({k: v for k, v in asdict(self).items() if k not in others})
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,7 @@ class Plan:
     traces_max_bytes: int  # of all traces and snapshots of the study
     max_error: float | None = None  # relative error that the user accepts; None: the usual limit
     fills_cache: bool = False  # ends after a first call whose code the compiler's cache lacked
+    latency_alone: bool = False  # neither the other clocks nor the first call's time matter
     untuned: str | None = None  # mode of the sweep that this case repeats if it tunes nothing
 
     @property

@@ -186,6 +186,16 @@ class Rounds:
     pace_rounds_s: tuple[float, ...] | None = nullable(
         "per round: time of a fixed piece of Python code, which shows how fast the machine was"
     )
+    best_pace_s: float | None = nullable(
+        "shortest time of that code (5th percentile of a run's rounds) in any run on this machine "
+        "with the same results_dir, this one included; null below 12 rounds"
+    )
+    stopped_early: bool | None = nullable(
+        "whether the speedup's interval lay wholly below 0.8 after the pilot, so that a sweep "
+        "ended the rounds at a half-width of 5 % and read other clocks in no more rounds than a "
+        "pilot has; always false where a case is measured alone, in replicates, in a versus, or "
+        "with budget=thorough"
+    )
     latency_calls_s: tuple[float, ...] | None = nullable(
         "latency of single calls of the case in order, thinned to a few thousand"
     )

@@ -59,6 +59,9 @@ class Attempt:
     versus_state: str | None = nullable(
         "what versus measured on this side: an interpreter, a folder, or a revision with its commit"
     )
+    confirms: str | None = nullable(
+        "of a row in the study's folder of confirmations: the run_id that it confirms"
+    )
     profile: bool | None = nullable("whether the profiler pass was requested")
     memory: bool | None = nullable("whether the memory pass was requested")
     max_error: float | None = nullable(

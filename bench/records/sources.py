@@ -16,6 +16,10 @@ import pyarrow.parquet as pq
 
 RUNS, COMPACT = "runs", "compact"
 
+CONFIRMATIONS = "confirmations"
+"""Folder with the rows of processes that measured a run's case once more; see
+`bench.sweep.confirming`. They are in no table: a row's figures are those of its own process."""
+
 MOST_ATTEMPTS = 10
 """Attempts at reading parts that a compaction replaces meanwhile; the second nearly always does."""
 

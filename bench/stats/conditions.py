@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
+import numpy as np
+
 from modescope.bench.records.columns import Contention
+from modescope.bench.stats import estimates
+from modescope.bench.stats.estimates import Samples
 
 WAIT_SHARE = 0.01
 """Share of the window that the measuring thread may wait for a core, or be stopped by a quota."""
@@ -22,6 +26,23 @@ IDLE_UNIT_S = 0.01
 CLOCK_FALL = 0.03
 """The fall of the clock that counts as throttling: more than four steps of boost clocks, which are
 15 MHz (nvidia-smi -q -d SUPPORTED_CLOCKS), 0.75 % of 2 GHz. Readings are good to 0.1 %."""
+
+PACE_ENDS = (0.05, 0.95)
+"""Quantiles of the paces of a run that count as its fastest and slowest: single rounds may be
+interrupted, or read too short."""
+
+SLOW_PACE = 1.25
+"""Times the machine's best pace above which a row is flagged. At 1.5 times it a speedup was 1.13
+that was 0.90 in other processes and in an interleaved comparison."""
+
+
+def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
+    """The fastest and the slowest pace of a run; None where a pace is no duration."""
+    known_s = estimates.finite(paces_s)
+    if known_s is None or known_s.min() <= 0:
+        return None
+    fast_s, slow_s = np.quantile(known_s, PACE_ENDS)
+    return float(fast_s), float(slow_s)
 
 
 def contended(watch: Contention, gpu_processes: int | None = None) -> bool:

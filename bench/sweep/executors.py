@@ -25,6 +25,7 @@ class Submission:
     runs: int  # how many run ids `finished` yields
     finished: Iterator[str]  # run ids, each once its row is on disk, in any order
     detaches: bool = False  # cases are measured on after an interruption
+    confirm: Callable[[Sequence[str]], None] | None = None  # measures these runs' cases once more
 
 
 class Incomplete(Exception):

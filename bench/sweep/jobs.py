@@ -22,6 +22,10 @@ from modescope.bench.sweep.settings.request_to_case import resolve
 
 PROBE_TIMEOUT_S = 300
 
+SLOW_HALF_WIDTHS = {"quick": 0.05, "standard": 0.05}
+"""By budget: how precisely a sweep measures a mode that its pilot shows to be clearly slower. The
+question of a sweep is which mode to use; a fifth of its time went into modes that are no answer."""
+
 VARIABLES = (
     *("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "CUDNN", "NVIDIA_TF32"),
     *("ATEN_", "ONEDNN_", "DNNL_", "OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_"),
@@ -130,6 +134,9 @@ def _needs_compiler(request: Request) -> bool:
 
 def _jobs(request: Request) -> list[Job]:
     case, plan = resolve(request, lambda name: host(name).device)
+    if request.sweep and request.config["replicates"] == 1:
+        slow = SLOW_HALF_WIDTHS.get(plan.budget.name)
+        plan = replace(plan, budget=replace(plan.budget, slow_half_width=slow))
     device, environment = host(case.device).device, host(case.device).environment
     if environment.cpu_cores and case.threads > environment.cpu_cores:
         raise UsageError(

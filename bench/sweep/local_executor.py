@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from modescope.bench.records import leftovers
 from modescope.bench.records.environment import place
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import jobs
+from modescope.bench.sweep.confirming import confirm
 from modescope.bench.sweep.executors import Submission
 from modescope.bench.sweep.host import releases
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.progress_bar import named, progress_bar
-from modescope.bench.sweep.record_attempt import ALONE, Place, measure
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar
+from modescope.bench.sweep.record_attempt import ALONE, Place, attempted, in_short
 from modescope.bench.sweep.resume import Reuse, found
 from modescope.bench.sweep.settings.request import Request
 
@@ -29,7 +31,13 @@ def submit(requests: Sequence[Request]) -> Submission:
     if warning := releases.warning(first.environment.torch_version):
         print(warning)  # to stdout, so that a saved table includes it
     print(_heading(todo))
-    return Submission(first.plan.study_folder, len(todo), _measured(todo, requests[0]))
+    by_run: dict[str, Job] = {}
+    return Submission(
+        first.plan.study_folder,
+        len(todo),
+        _measured(todo, requests[0], by_run),
+        confirm=partial(confirm, jobs=by_run) if requests[0].sweep else None,
+    )
 
 
 def _heading(todo: Sequence[Job]) -> str:
@@ -43,8 +51,10 @@ def _heading(todo: Sequence[Job]) -> str:
     return f"{what} on {where}, {torch} → {todo[0].plan.study_folder}"
 
 
-def _measured(todo: list[Job], request: Request) -> Iterator[str]:
+def _measured(todo: list[Job], request: Request, by_run: dict[str, Job]) -> Iterator[str]:
     """Measures each job without a reusable row; yields the run ids of reused and new rows.
+
+    Each is added to `by_run` before.
 
     order=random shuffles the jobs by the first one's seed, so that a drift of the machine does not
     become a difference between modes; order=given keeps their order.
@@ -57,14 +67,19 @@ def _measured(todo: list[Job], request: Request) -> Iterator[str]:
     earlier = found(todo, request)
     for line in _reasons(earlier.reuses, earlier.outdated):
         print(line)
-    yield from (reuse.run_id for reuse in earlier.reuses if reuse.run_id)
+    for job, reuse in zip(todo, earlier.reuses, strict=True):
+        if reuse.run_id:
+            by_run[reuse.run_id] = job
+            yield reuse.run_id
     missing = [n for n, reuse in enumerate(earlier.reuses) if reuse.run_id is None]
     with progress_bar(len(missing), "case") as bar:
-        for position in missing:
+        for number, position in enumerate(missing, 1):
             job = todo[position]
             place = Place(order, position) if len(todo) > 1 else ALONE
-            yield measure(job, named(bar, job.label), place)
-            bar.update()
+            record = attempted(job, named(bar, job.label), place)
+            by_run[record.attempt.run_id] = job
+            yield record.attempt.run_id
+            advance(bar, number, f"{job.label}: {in_short(record)}")
 
 
 def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:

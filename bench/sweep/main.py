@@ -21,14 +21,17 @@ PIPE_CLOSED = 128 + signal.SIGPIPE
 Show = Callable[[Path, Sequence[str], bool], int]
 """Prints these runs of a study, measured by a sweep or not; returns the exit status."""
 
+Unconfirmed = Callable[[Path, Sequence[str]], Sequence[str]]
+"""Those of these runs of a study that have to be confirmed before one of them is recommended."""
 
-def main(show: Show) -> int:
+
+def main(show: Show, unconfirmed: Unconfirmed) -> int:
     """Exit status: 0 all ok or skipped, 1 any other, 2 nothing measured, 128 + n by a signal."""
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
     try:
         requests = composed()
-        status = measure(requests, show) if requests else 0
+        status = measure(requests, show, unconfirmed) if requests else 0
         sys.stdout.flush()
         return status
     except UsageError as error:
@@ -59,7 +62,7 @@ def stopped(by: KeyboardInterrupt) -> int:
     return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
 
 
-def measure(requests: Sequence[Request], show: Show) -> int:
+def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
     """Measures the cases without a reusable row, then shows the table and the files' places."""
     is_sweep = requests[0].sweep
     submission = executors.submit(requests)
@@ -69,6 +72,8 @@ def measure(requests: Sequence[Request], show: Show) -> int:
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
+        if submission.confirm is not None:
+            submission.confirm(unconfirmed(submission.study_folder, run_ids))
         return show(submission.study_folder, run_ids, is_sweep)
     except executors.Incomplete as rest:
         if run_ids:

@@ -1,4 +1,4 @@
-"""The bar that shows how much of a sweep is measured, and what is being measured."""
+"""How much of a sweep is measured: a bar on a terminal or in a notebook, elsewhere lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tqdm import tqdm
 
 from modescope.bench.sweep.record_attempt import OnPhase
 
-_BAR: ContextVar[Any] = ContextVar("bar", default=None)
-"""What makes a bar; None: one on stderr, where that is a terminal."""
+_WANTED: ContextVar[bool | None] = ContextVar("wanted", default=None)
+"""Whether progress is shown, also in a notebook; None: not asked, so only on a terminal."""
 
 
 def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
-    """A bar that is removed at its end."""
-    make = _BAR.get() or partial(tqdm, disable=None)
+    """A bar on stderr that is removed at its end; disabled where stderr is no terminal."""
+    wanted = _WANTED.get()
+    make = _in_terminal_or_notebook() if wanted else partial(tqdm, disable=wanted is False or None)
     bar: tqdm[NoReturn] = make(total=total, unit=unit, leave=False)
     return bar
 
@@ -30,14 +31,24 @@ def named(bar: tqdm[NoReturn], label: str) -> OnPhase:
     return lambda phase: bar.set_description(f"{label}: {phase}")
 
 
+def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
+    """Moves the bar by one; where none can be shown, prints a line about what has finished.
+
+    `number`: of what has finished, from 1, as a disabled bar does not count.
+    """
+    bar.update()
+    if bar.disable and bar.total > 1 and _WANTED.get() is not False:
+        print(f"{number}/{bar.total}  {finished}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def shown(wanted: bool) -> Iterator[None]:
-    """Bars within are shown in a terminal and in a notebook; or, unless `wanted`, not at all."""
-    token = _BAR.set(_in_terminal_or_notebook() if wanted else partial(tqdm, disable=True))
+    """Progress within is shown, also as a bar in a notebook; or, unless `wanted`, not at all."""
+    token = _WANTED.set(wanted)
     try:
         yield
     finally:
-        _BAR.reset(token)
+        _WANTED.reset(token)
 
 
 def _in_terminal_or_notebook() -> Any:

@@ -12,8 +12,9 @@ from pathlib import Path
 from time import monotonic
 
 from modescope.bench.records import parquet, results, sources
-from modescope.bench.records.results import Attempt, Findings, Result
+from modescope.bench.records.results import Findings, Record, Result
 from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.stats import estimates
 from modescope.bench.steps import backends
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
@@ -32,6 +33,7 @@ class Place:
     versus_block: int | None = None
     versus_side: str | None = None  # old | new
     versus_state: str | None = None
+    confirms: str | None = None  # the run that is measured once more
 
 
 RUNS = "runs"
@@ -55,7 +57,7 @@ def measure(
     run_id: str | None = None,
 ) -> str:
     """As `attempted`; returns the run id."""
-    return attempted(job, on_phase, place, scheduling, folder, run_id).run_id
+    return attempted(job, on_phase, place, scheduling, folder, run_id).attempt.run_id
 
 
 def attempted(
@@ -65,8 +67,8 @@ def attempted(
     scheduling: Scheduling | None = None,
     folder: str = RUNS,
     run_id: str | None = None,
-) -> Attempt:
-    """Runs one job in its own process, and writes a row whatever its status.
+) -> Record:
+    """Runs one job in its own process; writes and returns its row, whatever its status.
 
     `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
     `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
@@ -88,15 +90,25 @@ def attempted(
     if is_reserved and sources.exists(job.plan.study_folder, run_id):  # compacted, perhaps
         raise FileExistsError(run_id)
     parquet.write(record, job.plan.study_folder / folder)
-    return attempt
+    return record
+
+
+def in_short(record: Record) -> str:
+    """How an attempt ended and how long it took: `faster, 12 s`."""
+    found, status = record.findings, record.attempt.status
+    speedup = estimates.speedup(
+        found.latency_rounds_s, found.baseline_latency_rounds_s, found.case_ran_first
+    )
+    ended = (estimates.verdict(speedup) if status == "ok" else None) or status
+    return f"{ended}, {record.attempt.duration_s:.0f} s"
 
 
 def unfinished(
     job: Job, run_id: str, place: Place = ALONE, scheduling: Scheduling | None = None
-) -> results.Record:
+) -> Record:
     """The row of an attempt that starts now, as it would be if it never ended."""
     plan = job.plan
-    return results.Record(
+    return Record(
         results.Attempt(
             schema_version=results.SCHEMA_VERSION,
             run_id=run_id,
@@ -155,7 +167,7 @@ def _measured(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
             variables=variables,
             on_phase=on_phase,
         )
-        if job.plan.compile_cache == "warm":
+        if job.plan.compile_cache == "warm" and not job.plan.latency_alone:
             outcome = run(job.case, replace(job.plan, fills_cache=True), run_id)
             if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
                 return outcome

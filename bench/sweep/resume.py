@@ -37,10 +37,11 @@ NEVER_NULL = {
 
 COLUMNS = (
     *("schema_version", *NEVER_NULL, "environment_id", "budget_settings"),
-    *("profile", "memory", "max_error", "flags", "versus_block", "versus_state", *COMPARED),
+    *("profile", "memory", "max_error", "flags", "stopped_early"),
+    *("versus_block", "versus_state", *COMPARED),
 )
 
-ADDED = ("versus_block", "versus_state")
+ADDED = ("stopped_early", "versus_block", "versus_state")
 """Columns that older files of this schema lack."""
 
 EarlierRow = dict[str, Any]
@@ -149,6 +150,8 @@ def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | 
         return f"budget was {row['budget']}"
     if row["budget"] == budget.name and row["budget_settings"] != budget.settings:
         return f"the values of budget={row['budget']} changed"
+    if row.get("stopped_early") and budget.slow_half_width is None:
+        return "it was stopped early in a sweep"
     if row["compile_cache"] != plan.compile_cache:
         return f"compile_cache was {row['compile_cache']}"
     if _status_may_differ(row, plan.max_error):

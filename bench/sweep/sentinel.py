@@ -50,7 +50,7 @@ REPLACED = {
 
 def request_of(first: Request) -> Request:
     """The request of the sentinel, from the first request of a sweep."""
-    eager, budget = _preset("mode", MODE), _preset("budget", BUDGET)
+    eager, budget = preset("mode", MODE), preset("budget", BUDGET)
     config = first.config
     changed = {
         "mode": eager,
@@ -83,10 +83,10 @@ def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | 
         return None
     folder: Path = job.plan.study_folder / SENTINELS
     leftovers.clear(folder)
-    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS)
+    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS).attempt
 
 
-def _preset(group: str, name: str) -> dict[str, Any]:
+def preset(group: str, name: str) -> dict[str, Any]:
     """conf/<group>/<name>.yaml; a worker has no composer of Hydra."""
     content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
     assert isinstance(content, dict)

@@ -6,14 +6,30 @@ compared after division by the pace of their rounds.
 
 from __future__ import annotations
 
+import json
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import repeat
+from pathlib import Path
+from typing import Any
 
+from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Device, Step
+from modescope.bench.records import files
+from modescope.bench.records.ids import short_hash
+from modescope.bench.stats.conditions import pace_ends_s
+from modescope.bench.stats.estimates import MIN_ROUNDS
 from modescope.bench.timing.rounds import Clock, Side
 from modescope.bench.timing.timers import Timing
 
 ITERATIONS = 1000  # about 20 µs of integer arithmetic in the interpreter
 CALLS = 5  # of which the median counts
+
+BEST = "paces.json"
+"""In results_dir: the shortest time of the work on each machine. A study may run at another pace as
+a whole, which its own rows cannot show."""
 
 
 def work() -> None:
@@ -37,3 +53,29 @@ def time_of(step: Step, device: Device, calls: int) -> Timing:
         step()
         samples.append(now() - start)
     return Timing(tuple(samples))
+
+
+def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
+    """The machine's best pace, from `file` and these rounds, which extend it; None for too few.
+
+    A run's pace is the 5th percentile of its rounds.
+    """
+    ends_s = pace_ends_s(paces_s)
+    if paces_s is None or ends_s is None or len(paces_s) < MIN_ROUNDS:
+        return None
+    machine = short_hash({**asdict(processor.read()), "python": platform.python_version()})
+    known = _known(file)
+    best = min(ends_s[0], known.get(machine, ends_s[0]))
+    if known.get(machine) != best:
+        with suppress(OSError), files.atomic_write(file) as partial:
+            partial.write_text(json.dumps(known | {machine: best}, indent=1), encoding="utf-8")
+    return best
+
+
+def _known(file: Path) -> dict[str, float]:
+    """The file's entries; none where it is unreadable."""
+    try:
+        entries: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return {machine: float(pace_s) for machine, pace_s in entries.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}

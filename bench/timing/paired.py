@@ -24,6 +24,9 @@ from modescope.bench.timing.rounds import (
 )
 from modescope.bench.timing.timers import calls_for, latency, reading_cost
 
+SLOW = 0.8
+"""A speedup whose interval lies below this after the pilot is a loss, whatever rounds follow."""
+
 PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
 
 
@@ -41,9 +44,12 @@ def paired(
 
     A pilot decides once how many rounds bring the speedup's interval to `budget.half_width`, within
     the budget's rounds and time, whether or not the difference is significant: stopping at
-    significance gives 20 % false alarms. `per_call_s`: expected duration of each step, as from
-    `warm_up`; `seed`: of the order within rounds; `redraw`: see `bench.timing.memory_layout`;
-    `pace`: a clock to read in every round, see `bench.timing.pace`.
+    significance gives 20 % false alarms. A pilot below SLOW needs only `budget.slow_half_width`,
+    if that is given, and `stopped_early` says so.
+
+    `per_call_s`: expected duration of each step, as from `warm_up`; `seed`: of the order within
+    rounds; `redraw`: see `bench.timing.memory_layout`; `pace`: a clock to read in every round, see
+    `bench.timing.pace`.
     """
     steps = (case,) if baseline is None else (case, baseline)
     compared = latency_clock("latency", steps, device, budget, per_call_s, redraw)
@@ -54,7 +60,8 @@ def paired(
         pilot = orders(clocks, budget.pilot_rounds, shuffle)
         patience = start + PILOT_PATIENCE * budget.timed_max_s
         played = play(clocks, pilot, device, patience)
-        goal = _goal(played, device.clock() - start, budget)
+        coarse = budget.slow_half_width if _is_slow(played) else None
+        goal = _goal(played, device.clock() - start, budget, coarse or budget.half_width)
         rest = orders(clocks, max(0, goal - len(played)), shuffle)
         played += play(clocks, rest, device, start + budget.timed_max_s)
         seconds = device.clock() - start
@@ -66,6 +73,7 @@ def paired(
         baseline_latency_rounds_s=baseline_s,
         case_ran_first=None if baseline is None else tuple(each.case_first for each in played),
         pace_rounds_s=medians(played, 1, 0) if pace else None,
+        stopped_early=coarse is not None,
         latency_calls_s=thinned([call_s for each in played for call_s in each.case_calls_s]),
     )
 
@@ -87,10 +95,15 @@ def latency_clock(
     return Clock(name, tuple(sides), redraw)
 
 
-def _goal(played: Sequence[Round], seconds: float, budget: Budget) -> int:
+def _is_slow(played: Sequence[Round]) -> bool:
+    ratio = estimates.speedup(*_durations(played), [each.case_first for each in played])
+    return ratio is not None and ratio.high is not None and ratio.high < SLOW
+
+
+def _goal(played: Sequence[Round], seconds: float, budget: Budget, half_width: float) -> int:
     """The number of rounds, estimated from the pilot; even if the budget allows, for balance."""
     needed = estimates.rounds_needed(
-        *_durations(played), budget.half_width, budget.min_rounds, budget.max_rounds
+        *_durations(played), half_width, budget.min_rounds, budget.max_rounds
     )
     affordable = int(budget.timed_max_s * len(played) / seconds)
     return min(needed + needed % 2, budget.max_rounds, affordable)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from modescope.bench.records.environment import place as place_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep.host import releases
-from modescope.bench.sweep.progress_bar import named, progress_bar
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar
 from modescope.bench.sweep.record_attempt import Place
 from modescope.bench.sweep.resume import Reuse
 from modescope.bench.versus.processes import Process
@@ -73,13 +73,13 @@ def measured(
 ) -> Iterator[str]:
     """Measures each turn; yields run ids once their rows are on disk. Shows a bar on stderr."""
     with progress_bar(len(sitting.turns), "process") as bar:
-        for position, turn in sitting.turns.items():
+        for number, (position, turn) in enumerate(sitting.turns.items(), 1):
             process, job = processes[turn.side], prepared[turn.side].jobs[turn.job]
             block = sitting.blocks[job.plan.replicate]
             place = Place(sitting.order, position, block, turn.side, process.state.name)
             process.ask("measure", turn.job, place)
             yield process.answer(named(bar, f"{turn.side} {job.label}"))
-            bar.update()
+            advance(bar, number, f"{turn.side} {job.label}")
 
 
 def heading(processes: Mapping[str, Process], prepared: Mapping[str, Prepared]) -> list[str]:

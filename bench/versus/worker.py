@@ -68,7 +68,8 @@ class Side:
         `source_id` is the parent's: read by another Python the same source has another hash.
         `targets` are functions of the user's whose origin is asked for, each with its setting.
         """
-        self.jobs = tuple(_by(job, source_id) for job in jobs.prepare(requests))
+        alone = [replace(each, sweep=False) for each in requests]  # so no mode is measured coarsely
+        self.jobs = tuple(_by(job, source_id) for job in jobs.prepare(alone))
         plan = self.jobs[0].plan
         folder = plan.study_folder
         leftovers.clear(folder / "runs", folder / "traces", Path(plan.results_dir))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,9 @@ QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"
 TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 
 Row = dict[str, Any]
+
+PROGRESS = re.compile(r"\d+/\d+  .+: \w+, \d+ s")
+"""A line on stderr about a case of a sweep that has finished."""
 
 
 def last_of_each(*arguments: str) -> list[str]:

@@ -25,7 +25,7 @@ ROOMS = {
     "bench.timing": "records stats devices",
     "bench.steps": "records devices",
     "bench.case": "records stats devices timing steps",
-    "bench.sweep": "records devices steps",
+    "bench.sweep": "records stats devices steps",
     "bench.cluster": "records sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (

@@ -70,5 +70,7 @@ class World:
             latency_rounds_s=tuple(slower * time for time in times),
             baseline_latency_rounds_s=times,
             in_effect=True,
+            error=1e-7,
+            error_limit=1e-5,
         )
         return Result(self.status, self.reason, findings if self.status == "ok" else Findings())

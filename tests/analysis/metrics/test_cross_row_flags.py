@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.metrics.cross_row_flags import GATE
+from modescope.analysis.metrics.cross_row_flags import GATE, SLOW
 from modescope.analysis.metrics.registry import derived
 from modescope.bench.records.results import Record
-from tests.helpers.studies import cpu_clocks, cuda_clocks, record, save
+from tests.helpers.studies import PACE_S, cpu_clocks, cuda_clocks, record, save
 
 END = 0.01 * 7 / 11  # of the interval of twelve blocks
 APART = 1.05 * (1 + END) / (1 - END)  # both intervals, and 5 % between them
@@ -102,3 +102,24 @@ def test_earlier_flags_are_kept(tmp_path: Path) -> None:
 def test_rows_of_a_cpu_are_not_flagged(tmp_path: Path) -> None:
     records = [record(mode, 1e-4, 1.0, **cpu_clocks(1e-4, 1e-5)) for mode in ("eager", "no_grad")]
     assert _flagged(tmp_path, *records) == set()
+
+
+@pytest.mark.parametrize(
+    ("pace_s", "columns", "flagged"),
+    [
+        (1.24 * PACE_S, {}, False),
+        (1.26 * PACE_S, {}, True),
+        (1.26 * PACE_S, {"budget": "smoke"}, False),
+        (PACE_S, {"best_pace_s": PACE_S / 1.24}, False),
+        (PACE_S, {"best_pace_s": PACE_S / 1.26}, True),
+        (None, {}, False),
+    ],
+)
+def test_a_row_is_flagged_where_the_machine_was_far_from_its_best_known_pace(
+    tmp_path: Path, pace_s: float | None, columns: dict[str, Any], flagged: bool
+) -> None:
+    """The best is that of another row of the study, or of another study on the machine."""
+    paces_s = None if pace_s is None else (pace_s,) * 40
+    study = [record("eager"), record("compile", pace_rounds_s=paces_s, **columns)]
+    rows = derived(save(study, tmp_path)).set_index("mode")
+    assert (SLOW in rows.loc["compile", "flags"]) == flagged

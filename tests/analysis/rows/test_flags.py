@@ -173,7 +173,7 @@ def _stored() -> Iterator[str]:
 
 def _derived() -> Iterator[str]:
     """Flags of the tables, and of comparisons between rows."""
-    yield from (*DIAGNOSTICS, *flags.RULES, cross_row_flags.GATE)
+    yield from (*DIAGNOSTICS, *flags.RULES, cross_row_flags.GATE, cross_row_flags.SLOW)
 
 
 def test_every_flag_in_the_code_is_explained_and_no_other() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from modescope.bench.case import clocks, dispatch, runner
 from modescope.bench.case.dispatch import EmptyCall
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Findings
-from modescope.bench.timing import clock_rounds
+from modescope.bench.timing import clock_rounds, paired
 from tests.helpers.probe_models import case, linear, model, silent, smoke, variant
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "restored_settings")
@@ -64,6 +66,19 @@ def test_every_clock_has_a_value_in_each_round(prepared: list[Variant]) -> None:
         assert min(each) > 0
     assert prepared == [NO_GRAD, EAGER]
     assert found.clocks_s > 0
+
+
+def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paired, "SLOW", math.inf)
+    budget = replace(smoke().budget, pilot_rounds=12, min_rounds=12, clock_rounds=20)
+    budget = replace(budget, timed_max_s=5.0, slow_half_width=0.05)
+    found = runner.run(
+        silent, case(model(linear), NO_GRAD), replace(smoke(), budget=budget)
+    ).findings
+    assert found.stopped_early
+    assert len(found.host_rounds_s or ()) == 12
 
 
 def test_without_a_baseline_only_the_case_has_dispatch(prepared: list[Variant]) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.report import report
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.settings.request_to_case import resolve
-from tests.helpers.commands import Answer, Ask, Cli, last_of_each, rows
+from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
 from tests.helpers.worlds import World
 
@@ -46,13 +47,86 @@ def command(cli: Cli, world: World) -> Iterator[Command]:
             remembered.cache_clear()
         world.measured.clear()
         answer = cli(*last_of_each(*arguments))
-        assert answer.err == ""
+        assert all(PROGRESS.fullmatch(line) for line in answer.err.splitlines()), answer.err
         assert answer.status == (0 if world.status == "ok" else 1), answer.out
         return MEASURING.findall(answer.out)
 
     yield call
     for remembered in (jobs.host, jobs._model_source):
         remembered.cache_clear()
+
+
+# Stopping early, confirming, progress
+
+MODES = ["-m", "budget=quick", "model=pointwise", "shape=small", "mode=eager,no_grad,compile"]
+ALONE = ["budget=quick", "model=pointwise", "shape=small", "mode=compile"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "half_width"),
+    [
+        (MODES, 0.05),
+        ([*MODES, "budget=standard"], 0.05),
+        ([*MODES, "budget=thorough"], None),
+        ([*MODES, "budget.half_width=0.01"], None),
+        ([*MODES, "replicates=2"], None),
+        (ALONE, None),
+    ],
+)
+def test_only_a_sweep_of_single_processes_may_stop_early(
+    command: Command, world: World, arguments: list[str], half_width: float | None
+) -> None:
+    command(*arguments)
+    assert {plan.budget.slow_half_width for _, plan in world.measured} == {half_width}
+
+
+def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
+    command: Command, world: World, results: Path
+) -> None:
+    world.slower = {"compile": 0.5, "no_grad": 0.9}
+    command(*MODES, "order=given")
+    again = [(case.variant.mode.name, plan) for case, plan in world.measured[3:]]
+    assert [mode for mode, _ in again] == ["compile", "no_grad"]
+    for _, plan in again:
+        assert (plan.latency_alone, plan.profile, plan.memory) == (True, False, False)
+        assert (plan.compile_cache, plan.budget.name, plan.replicate) == ("warm", "quick", 1)
+    runs = {row["mode"]: row for row in rows(results)}
+    files = sorted((results / "main" / "confirmations").glob("*.parquet"))
+    confirming = [parquet.ParquetFile(file).read().to_pylist()[0] for file in files]
+    assert [row["confirms"] for row in confirming] == [
+        runs[mode]["run_id"] for mode in ("compile", "no_grad")
+    ]
+    assert {row["confirms"] for row in runs.values()} == {None}
+    command(*MODES)
+    assert world.measured == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*MODES, "budget=smoke"],
+        [*MODES, "replicates=2"],
+        [*MODES, "mode=eager,no_grad"],
+        ALONE,
+    ],
+)
+def test_nothing_else_is_measured_once_more(
+    command: Command, world: World, results: Path, arguments: list[str]
+) -> None:
+    world.slower = {"compile": 0.5, "no_grad": 0.9}
+    command(*arguments)
+    assert len(world.measured) == len(rows(results))
+
+
+def test_without_a_terminal_each_finished_case_is_a_line(cli: Cli, world: World) -> None:
+    world.slower = {"compile": 1.5, "no_grad": 0.9}
+    lines = cli(*MODES, "order=given").err.splitlines()
+    assert [line.partition("  ")[0] for line in lines] == ["1/3", "2/3", "3/3"]
+    assert [line.split()[-3:] for line in lines] == [
+        ["equivalent,", "0", "s"], ["faster,", "0", "s"], ["slower,", "0", "s"]
+    ]  # fmt: skip
+    assert ["no_grad" in line for line in lines] == [False, True, False]
+    assert cli(*ALONE).err == ""
 
 
 # Order

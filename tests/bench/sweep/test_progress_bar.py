@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
-from modescope.bench.sweep.progress_bar import named, progress_bar, shown
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar, shown
 
 
 def test_the_bar_names_what_is_measured_and_its_phase() -> None:
@@ -33,3 +34,15 @@ def test_a_bar_is_shown_in_a_notebook_whose_stderr_is_no_terminal(
         assert bar.disable
     with progress_bar(3, "case") as bar:
         assert bar.disable
+
+
+@pytest.mark.parametrize(("wanted", "lines"), [(None, 2), (True, 2), (False, 0)])
+def test_where_no_bar_can_be_shown_there_are_lines_unless_nobody_wants_any(
+    capsys: pytest.CaptureFixture[str], wanted: bool | None, lines: int
+) -> None:
+    with nullcontext() if wanted is None else shown(wanted), progress_bar(2, "case") as bar:
+        for number in (1, 2):
+            advance(bar, number, "compile fp32: faster, 12 s")
+    answer = capsys.readouterr()
+    assert answer.err.splitlines() == [f"{n}/2  compile fp32: faster, 12 s" for n in (1, 2)][:lines]
+    assert answer.out == ""

@@ -58,6 +58,7 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "profile": True,
         "memory": True,
         "max_error": None,
+        "stopped_early": None,
         "versus_block": None,
         "versus_state": None,
         "flags": (),
@@ -69,6 +70,13 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
 def found(runs: Path, retry: bool = True, refusal: str | None = None, **planned: Any) -> Reuse:
     job = replace(JOB, plan=replace(PLAN, **planned), refusal=refusal)
     return Earlier(runs).find(job, retry)
+
+
+def test_a_row_that_was_stopped_early_is_reused_only_by_a_sweep(tmp_path: Path) -> None:
+    measured(tmp_path, stopped_early=True)
+    alone, in_sweep = (replace(BUDGET, slow_half_width=width) for width in (None, 0.05))
+    assert found(tmp_path, budget=in_sweep) == Reuse("20260301")
+    assert found(tmp_path, budget=alone).run_id is None
 
 
 def test_a_row_of_the_same_work_in_the_same_environment_is_reused(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from modescope.bench.devices.devices import Cpu
@@ -42,3 +45,27 @@ def test_the_work_is_short_but_long_for_the_clock() -> None:
     timing = pace.time_of(pace.work, Cpu(), 101)
     assert timing.median_s is not None
     assert 2e-6 < timing.median_s < 5e-4
+
+
+def test_the_best_pace_of_a_machine_is_kept_from_run_to_run(tmp_path: Path) -> None:
+    file = tmp_path / "results" / "paces.json"
+    assert pace.best_s((3e-5,) * 12, file) == 3e-5
+    assert pace.best_s((2e-5,) * 12, file) == 2e-5
+    assert pace.best_s((4e-5,) * 12, file) == 2e-5
+    assert list(json.loads(file.read_text()).values()) == [2e-5]
+
+
+@pytest.mark.parametrize("paces_s", [None, (), (2e-5,) * 11, (0.0,) * 12])
+def test_too_few_rounds_say_nothing_of_the_machine(
+    tmp_path: Path, paces_s: tuple[float, ...] | None
+) -> None:
+    assert pace.best_s(paces_s, tmp_path / "paces.json") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": null}', "{"])
+def test_an_unreadable_file_of_paces_is_written_anew(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "paces.json"
+    file.write_text(content)
+    assert pace.best_s((2e-5,) * 12, file) == 2e-5
+    assert pace.best_s((3e-5,) * 12, file) == 2e-5

@@ -242,6 +242,29 @@ def test_a_significant_difference_does_not_end_the_rounds() -> None:
     assert length > BUDGET.min_rounds
 
 
+@pytest.mark.parametrize(("ratio", "stopped"), [(0.5, True), (0.79, False), (1.5, False)])
+def test_a_clear_loss_is_measured_as_coarsely_as_the_budget_allows(
+    ratio: float, stopped: bool
+) -> None:
+    coarse = replace(BUDGET, slow_half_width=0.05)
+    whole, result = (race(SimulatedDevice(), ratio, 0.06, 2, each) for each in (BUDGET, coarse))
+    assert (whole.stopped_early, result.stopped_early) == (False, stopped)
+    least = BUDGET.min_rounds if stopped else len(whole.latency_rounds_s)
+    assert len(result.latency_rounds_s) == least < len(whole.latency_rounds_s) + (not stopped)
+
+
+def test_the_ratio_of_a_clear_loss_lies_in_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 0.79 about half of the pilots end the rounds: the choice must not bias the interval."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+    budget = replace(BUDGET, block_s=2e-4, max_rounds=30, half_width=1e-9, slow_half_width=0.05)
+    runs = [race(SimulatedDevice(), 0.79, 0.02, seed, budget) for seed in range(500)]
+    estimates = [stats.speedup(run.latency_rounds_s, run.baseline_latency_rounds_s) for run in runs]
+    inside = [each.low < 0.79 < each.high for each in estimates if each and each.low and each.high]
+    assert 100 < sum(bool(run.stopped_early) for run in runs) < 400
+    assert 0.93 <= sum(inside) / 500 <= 0.98
+    assert {stats.verdict(each) for each in estimates} == {"slower"}
+
+
 def test_a_smoke_budget_measures_three_rounds() -> None:
     result = race(SimulatedDevice(), 1.0, sigma=0.1, budget=SMOKE)
     assert len(result.latency_rounds_s) == len(result.baseline_latency_rounds_s or ()) == 3

@@ -1,0 +1,52 @@
+"""Measures once more, in fresh processes, what a sweep is about to recommend.
+
+Intervals hold within a process, and a tight one can be wrong between processes: of five studies of
+one chain of operators one called compile 1.13 times as fast as eager, four 0.9. A confirming
+process reads the paired latency alone. Its row lies in `<study>/confirmations/`, where no table,
+resume, comparison or compaction counts it; `analysis.load.beside_runs` puts its speedup beside the
+row that it confirms. Replicates have several processes already, and need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from modescope.bench.records import leftovers
+from modescope.bench.records.cases import Budget
+from modescope.bench.records.sources import CONFIRMATIONS
+from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.progress_bar import advance, named, progress_bar
+from modescope.bench.sweep.record_attempt import Place, attempted, in_short
+from modescope.bench.sweep.sentinel import BUDGET, preset
+
+
+def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
+    """Measures the cases of these runs once more; `jobs`: those of a sweep by run id."""
+    todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
+    if not todo:
+        return
+    plan = next(iter(todo.values())).plan
+    leftovers.clear(plan.study_folder / CONFIRMATIONS)
+    print(f"confirming in {len(todo)} fresh processes what would be recommended", flush=True)
+    with progress_bar(len(todo), "process") as bar:
+        for number, (run_id, job) in enumerate(todo.items(), 1):
+            label = f"{job.label} once more"
+            place = Place(confirms=run_id)
+            record = attempted(_again(job), named(bar, label), place, folder=CONFIRMATIONS)
+            advance(bar, number, f"{label}: {in_short(record)}")
+
+
+def _again(job: Job) -> Job:
+    """The job for a second process: its weights and inputs, in another order of rounds."""
+    plan = replace(
+        job.plan,
+        budget=Budget(**preset("budget", BUDGET)),
+        replicate=job.plan.replicate + 1,
+        compile_cache="warm",
+        profile=False,
+        memory=False,
+        latency_alone=True,
+        untuned=None,
+    )
+    return replace(job, plan=plan)

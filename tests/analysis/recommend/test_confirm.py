@@ -1,0 +1,133 @@
+"""Answers that a second process confirms or contradicts, and those that still need one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.after_run import unconfirmed
+from modescope.analysis.compact.compaction import compact
+from modescope.analysis.format import numbers
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.recommend import types
+from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.merge_sizes import fold
+from modescope.analysis.recommend.types import Recommendation
+from modescope.bench.records import parquet
+from modescope.bench.records.results import Record
+from modescope.bench.records.sources import CONFIRMATIONS
+from tests.helpers.recommendations import control
+from tests.helpers.studies import record, replicates, save
+
+COMPILE = record("compile", speedup=1.13)
+NEXT = record("inference_mode", speedup=1.06)
+SLOWER = record("no_grad", speedup=0.9)
+
+
+def study(folder: Path, records: Sequence[Record], *repeated: Mapping[str, Any]) -> Path:
+    """A study whose rows of some modes were measured once more; `repeated`: speedups by mode."""
+    save(records, folder)
+    for again in repeated:
+        _confirm(folder, records, again)
+    return folder
+
+
+def _confirm(folder: Path, records: Sequence[Record], again: Mapping[str, Any]) -> None:
+    for each in records:
+        given = again.get(each.work.mode)
+        if given is not None:
+            columns = {"confirms": each.attempt.run_id, "replicate": 1, "budget": "quick"}
+            columns |= {"speedup": given} if isinstance(given, float) else given
+            parquet.write(record(each.work.mode, **columns), folder / CONFIRMATIONS)
+
+
+def answer(folder: Path) -> Recommendation:
+    (only,) = recommend(derived(folder))
+    return only
+
+
+@pytest.mark.parametrize(
+    ("again", "outcome", "disputed"),
+    [
+        ({}, types.MODE, None),
+        ({"compile": 1.13, "inference_mode": 1.06}, types.MODE, None),
+        ({"compile": 1.13 / 1.029}, types.MODE, None),
+        ({"compile": 1.13 / 1.06}, types.BETWEEN, "compile"),
+        ({"compile": 0.9}, types.BETWEEN, "compile"),
+        ({"compile": 1.5}, types.BETWEEN, "compile"),
+        ({"compile": {"speedup": 1.08, "spread": 0.5}}, types.MODE, None),  # intervals overlap
+        ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, types.MODE, None),
+        ({"compile": 1.13, "inference_mode": 1.3}, types.BETWEEN, "inference_mode"),
+        ({"compile": 1.13, "inference_mode": 0.9}, types.MODE, None),  # cannot become the best
+    ],
+)
+def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
+    tmp_path: Path, again: Mapping[str, Any], outcome: str, disputed: str | None
+) -> None:
+    found = answer(study(tmp_path, [control(), COMPILE, NEXT, SLOWER], again))
+    assert found.outcome == outcome
+    assert (found.choice.mode if found.choice else None) == (
+        "compile" if outcome == types.MODE else None
+    )
+    assert (found.disputed.mode if found.disputed else None) == disputed
+    for figure in (found.disputed.speedup, found.disputed.again) if found.disputed else ():
+        assert figure is not None
+        assert numbers.ratio(figure) in fold([found])[0].text
+
+
+def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:
+    alone, confirmed = (
+        derived(study(tmp_path / name, [control(), COMPILE], again)).set_index("mode")
+        for name, again in (("alone", {}), ("confirmed", {"compile": 0.9}))
+    )
+    added = [f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")]
+    changed = alone.columns[(alone.loc["compile"].map(repr) != confirmed.loc["compile"].map(repr))]
+    assert [*changed] == added
+    assert confirmed.loc["compile", "confirming_speedup"] == pytest.approx(0.9, rel=1e-3)
+
+
+def test_the_newest_of_several_second_processes_counts(tmp_path: Path) -> None:
+    found = answer(study(tmp_path, [control(), COMPILE], {"compile": 0.9}, {"compile": 1.13}))
+    assert found.outcome == types.MODE
+
+
+def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> None:
+    study(tmp_path, [control(), COMPILE], {"compile": 0.9})
+    compact(tmp_path)
+    assert not [*(tmp_path / "runs").glob("*.parquet")]
+    assert answer(tmp_path).outcome == types.BETWEEN
+
+
+@pytest.mark.parametrize(
+    ("records", "again", "modes"),
+    [
+        ([control(), COMPILE, NEXT, SLOWER], {}, ["compile", "inference_mode"]),
+        ([control(), COMPILE, NEXT], {"compile": 1.13}, ["inference_mode"]),
+        ([control(), COMPILE, NEXT], {"compile": 1.13, "inference_mode": 1.06}, []),
+        ([control(), COMPILE, SLOWER], {}, ["compile"]),
+        ([control(), record("cuda-graph", speedup=1.3, device="cuda")], {}, ["cuda-graph"]),
+        ([control(), record("compile", speedup=1.06), record("no_grad", speedup=1.3)], {}, []),
+        ([control(), record("compile", speedup=1.002, spread=0.01)], {}, []),
+        ([control(), record("compile", speedup=1.3, budget="smoke")], {}, []),
+        ([control(), *replicates(3)], {}, []),
+    ],
+)
+def test_only_an_answer_that_would_switch_to_a_compiled_or_captured_mode_is_confirmed(
+    tmp_path: Path, records: Sequence[Record], again: Mapping[str, Any], modes: Sequence[str]
+) -> None:
+    folder = study(tmp_path, records, again)
+    by_id = {each.attempt.run_id: each.work.mode for each in records}
+    assert [by_id[one] for one in unconfirmed(folder, [*by_id])] == modes
+    assert unconfirmed(folder, []) == []
+
+
+def test_a_slow_machine_is_named_beside_the_answer(tmp_path: Path) -> None:
+    best_s = COMPILE.findings.pace_rounds_s[0] / 1.5  # type: ignore[index]
+    found = answer(save([control(), record("compile", speedup=1.3, best_pace_s=best_s)], tmp_path))
+    assert found.choice is not None
+    assert found.choice.flags == ("slow_pace",)
+    assert found.choice.pace == pytest.approx(1 / 1.5)
+    assert sum("1.50 times" in remark for remark in found.remarks) == 1
