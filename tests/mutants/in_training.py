@@ -63,8 +63,8 @@ TRAINING = (
     Fault(
         "the model itself is graphed",
         "bench/steps/modes.py",
-        "device.graphed(_Around(target, variant, device.type), args)",
-        "device.graphed(target, args)",
+        "device.graphed(_Around(target, variant, device.type), ",
+        "device.graphed(target, ",
         (f"{STEPS}::test_forward_and_backward_can_be_graphed_without_the_optimizer",),
     ),
     Fault(
@@ -156,8 +156,8 @@ TRAINING = (
     Fault(
         "the harness's copies counted as the mode's memory",
         "bench/case/memory.py",
-        "        resident -= state.copies_bytes()\n",
-        "        pass\n",
+        "        resident -= state.copies_bytes() + ",
+        "        resident -= ",
         (f"{MEMORY}::test_only_model_and_training_state_are_in_memory",),
     ),
     Fault(
