@@ -27,6 +27,9 @@ OF_COMPILED_MODES = {
 NULL_ON_A_CPU = {
     *OF_COMPILED_MODES,
     "in_effect_note",
+    "changed_arguments",
+    "steady_operators",
+    "pipelined_note",
     "checked_note",
     "scale_error",
     "eager_scale_error",
