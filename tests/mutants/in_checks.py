@@ -10,6 +10,7 @@ DRAWS = "tests/bench/steps/correctness/test_draws.py"
 SHIFTS = "tests/bench/case/correctness/test_randomness.py"
 CACHE = "tests/bench/case/correctness/test_planted_cache.py"
 OUTPUTS = "tests/bench/steps/correctness/test_output_check.py"
+PLAIN = "tests/bench/steps/test_plain_call.py"
 BUFFERS = "tests/bench/steps/correctness/test_written_buffers.py"
 
 CORRECTNESS = (
@@ -205,6 +206,41 @@ CORRECTNESS = (
         "                self.change[~here],\n",
         "",
         (f"{BUFFERS}::test_errors_are_relative_to_what_the_reference_wrote",),
+    ),
+    Fault(
+        "inputs that give no numbers accepted",
+        "bench/steps/plain_call.py",
+        "        if last or not finite or recipe.finite(plain):\n",
+        "        if True:\n",
+        (f"{PLAIN}::test_inputs_are_the_freest_that_plain_eager_takes",),
+    ),
+    Fault(
+        "any copy in float64 a reference",
+        "bench/steps/plain_call.py",
+        "        if jumps or eager_is_sane(error, own):\n",
+        "        if True:\n",
+        (f"{PLAIN}::test_the_reference_is_the_most_precise_that_computes_what_plain_eager_does",),
+    ),
+    Fault(
+        "state taken for randomness",
+        "bench/steps/plain_call.py",
+        "depends, is_random = repeats or not drew, drew and not repeats",
+        "depends, is_random = False, True",
+        (f"{PLAIN}::test_results_that_depend_on_earlier_calls_are_told_from_random_ones",),
+    ),
+    Fault(
+        "a copy that was not called before in place of one that was",
+        "bench/steps/plain_call.py",
+        "        again = used.results(inputs, seed)\n",
+        "        again = recipe.copy(REFERENCES[against]).results(inputs, seed)\n",
+        (f"{PLAIN}::test_results_that_depend_on_earlier_calls_are_told_from_random_ones",),
+    ),
+    Fault(
+        "infinities of either sign equal",
+        "bench/steps/outputs.py",
+        "(result == reference) |",
+        "(result.abs() == reference.abs()) |",
+        (f"{OUTPUTS}::test_equal_is_equal_even_if_it_is_no_number",),
     ),
     Fault(
         "buffers compared with what the call left there",
