@@ -82,7 +82,7 @@ def needs_gradients() -> Built:
 
 
 def refuses_gradients() -> Built:
-    def inside(weight: Tensor, x: Tensor) -> Tensor:
+    def inside(weight: Tensor, x: Tensor) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("made for no_grad")
         return weight * x
@@ -94,7 +94,7 @@ def accumulates() -> Built:
     """Its result is the sum of all results so far."""
     sums: dict[str, Any] = {"so far": 0}
 
-    def add(weight: Tensor, x: Tensor) -> Tensor:
+    def add(weight: Tensor, x: Tensor) -> Any:
         sums["so far"] = sums["so far"] + (weight * x).detach()
         return sums["so far"]
 

@@ -94,8 +94,10 @@ class Watch:
         build, examine = modes.build, training_check.TrainingCheck.examine
 
         def watched_build(*arguments: Any) -> Built:
-            self.built.append(build(*arguments))
-            return self.built[-1]
+            made = build(*arguments)
+            if arguments[1] is not training_check.REFERENCE:
+                self.built.append(made)
+            return made
 
         def watched_examine(check: Any, built: Built, *others: Any) -> Any:
             self.examined.append(built)
@@ -112,7 +114,7 @@ class Watch:
 
     @property
     def candidate(self) -> Built:
-        return self.built[2]  # after the reference and eager
+        return self.built[1]  # after eager
 
 
 @pytest.fixture
@@ -122,7 +124,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 def test_the_timed_step_is_the_checked_step(watch: Watch) -> None:
     run(trained_models.case(small_mlp, AMP))
-    _, eager, candidate, baseline = watch.built[:4]
+    eager, candidate, baseline = watch.built[:3]
     expected = [eager, candidate, baseline, candidate]
     assert [id(each) for each in watch.examined] == [id(each) for each in expected]
     assert watch.timed == (candidate.step, baseline.step)
@@ -189,10 +191,12 @@ def test_a_step_that_ignores_its_gradients_is_a_wrong_result(
     build, built = modes.build, []
 
     def faulty(*arguments: Any) -> Built:
-        built.append(build(*arguments))
-        if len(built) == 3:
+        made = build(*arguments)
+        if arguments[1] is not training_check.REFERENCE:
+            built.append(made)
+        if len(built) == 2:
             monkeypatch.setattr(trainer_of(built[-1]), "update", lambda: None)
-        return built[-1]
+        return made
 
     monkeypatch.setattr(modes, "build", faulty)
     result = run(trained_models.case(small_mlp))
