@@ -31,8 +31,8 @@ CAUSES = (
     Fault(
         "a small part explains a large loss",
         "analysis/causes/finding.py",
-        "parts < LEAST_OF_A_LOSS",
-        "parts > LEAST_OF_A_LOSS",
+        "share < least",
+        "share > least",
         (f"{FINDING}::test_parts_that_are_too_small_for_a_loss_only_stand_beside_it",),
     ),
     Fault(
