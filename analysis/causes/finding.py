@@ -18,7 +18,6 @@ from modescope.analysis.causes.types import (
     SMALL_GAIN,
     Case,
     Cause,
-    Evidence,
     Finding,
 )
 from modescope.analysis.causes.verdicts import comparison, is_gain, is_loser, is_no_gain, lead
@@ -28,8 +27,8 @@ from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
 LEAST_OF_A_LOSS = 0.5
-"""The parts of a call that explain why it takes longer than the baseline's are, together, at least
-this share of what it takes longer."""
+"""A part of a call that explains why it takes longer than the baseline's is at least this share of
+what it takes longer."""
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
@@ -104,33 +103,39 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     Where the mode did not do what its name says, the other causes would describe another mode:
     only hints follow.
     """
-    seen = [(entry, told) for entry in causes if (told := entry.rule(case)) is not None]
-    parts = sum(told.share or 0.0 for entry, told in seen if entry.kind == PART)
-    too_small = is_loser(case.row) and parts < LEAST_OF_A_LOSS * (1 - case.row["speedup"])
-    found = [_finding(case.row, entry, told, too_small) for entry, told in seen]
+    found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
     if phrases.not_in_effect(case.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
-def _finding(row: Row, entry: Cause, evidence: Evidence, too_small: bool) -> Finding:
+def _finding(case: Case, entry: Cause) -> Finding | None:
+    evidence = entry.rule(case)
+    if evidence is None:
+        return None
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    kind = _kind(row, entry.kind)
-    if kind == PART and too_small and evidence.share is not None:
-        kind = REST
-    text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
+    kind = _kind(case.row, entry.kind, evidence.share)
+    text = " ".join(filter(None, (f"{_before(case.row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def _kind(row: Row, kind: int) -> int:
-    """What takes a part of a call explains no gain, and what is saved not why little is gained."""
-    if kind == PART and is_gain(row):
+def _kind(row: Row, kind: int, share: float | None) -> int:
+    """What takes a part of a call explains no gain, and what is saved not why little is gained.
+
+    Nor does a small part explain a large loss.
+    """
+    if kind == PART and (is_gain(row) or _is_too_small(row, share)):
         return REST
     if kind == GAIN and is_no_gain(row):
         return SMALL_GAIN
     return kind
+
+
+def _is_too_small(row: Row, share: float | None) -> bool:
+    least = LEAST_OF_A_LOSS * (1 - row["speedup"]) if is_loser(row) else 0.0
+    return share is not None and share < least
 
 
 def _before(row: Row, kind: int) -> str:

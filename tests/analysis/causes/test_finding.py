@@ -77,7 +77,7 @@ def test_causes_are_ordered_by_kind_then_by_share(
 
 @pytest.mark.parametrize(
     ("shares", "kind"),
-    [([0.25], REST), ([0.35], PART), ([0.25, 0.25], PART), ([0.25, None], PART)],
+    [([0.25], REST), ([0.35], PART), ([0.25, 0.25], REST), ([0.25, None], PART)],
 )
 def test_parts_that_are_too_small_for_a_loss_only_stand_beside_it(
     tmp_path: Path, shares: list[float | None], kind: int
