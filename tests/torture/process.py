@@ -110,7 +110,7 @@ def drive(place: Path) -> int:
 
     vars(main)["composed"] = composed
     executors.submit = submit
-    return main.main(lambda study, run_ids, is_sweep: 0)
+    return main.main(lambda study, run_ids, is_sweep: 0, lambda study, run_ids: [])
 
 
 def work(place: Path, path: str, host: str = "") -> int:
