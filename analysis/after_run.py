@@ -9,10 +9,11 @@ from modescope.bench.records.paths import program
 
 
 def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
-    """See `analysis.recommend.confirm`."""
-    from modescope.analysis.recommend import confirm
+    """Those of these runs that have to be confirmed before the study's report recommends one."""
+    from modescope.analysis.metrics import registry
+    from modescope.analysis.recommend import confirm, decide
 
-    return confirm.unconfirmed(study, run_ids)
+    return confirm.unconfirmed(decide.recommend(registry.derived(study)), run_ids)
 
 
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:

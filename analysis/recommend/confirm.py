@@ -6,9 +6,8 @@ therefore rests on two processes of that mode and of the next best one (`bench.s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.ends import high, low
@@ -19,17 +18,11 @@ APART = 0.03
 Paired speedups of the same code differ between processes by 0.4 % as a rule."""
 
 
-def unconfirmed(study: Path, run_ids: Collection[str]) -> list[str]:
-    """Those of these runs that a second process has to measure before one is recommended.
-
-    The answers are those for the whole study, as in its report.
-    """
-    from modescope.analysis.metrics.registry import derived
-    from modescope.analysis.recommend.decide import recommend
-
+def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> list[str]:
+    """Those of these runs that a second process has to measure before one is recommended."""
     return [
         each.run_id
-        for answer in recommend(derived(study))
+        for answer in answers
         for each in _pair(answer)
         if each.again is None and each.processes == 1 and each.run_id in run_ids
     ]

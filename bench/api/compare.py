@@ -20,7 +20,9 @@ from typing import Any
 
 import torch
 
+from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend.confirm import unconfirmed
+from modescope.analysis.recommend.decide import recommend
 from modescope.bench.api import arguments, saving
 from modescope.bench.api.comparison import Comparison, comparison
 from modescope.bench.records.errors import UsageError
@@ -91,7 +93,7 @@ def compare(
         try:
             run_ids += submission.finished
             if submission.confirm is not None:
-                submission.confirm(unconfirmed(folder, run_ids))
+                submission.confirm(unconfirmed(recommend(derived(folder)), run_ids))
         except executors.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:

@@ -37,7 +37,7 @@ def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
     `number`: of what has finished, from 1, as a disabled bar does not count.
     """
     bar.update()
-    if bar.disable and bar.total > 1 and _WANTED.get() is not False:
+    if bar.disable and bar.total != 1 and _WANTED.get() is not False:
         print(f"{number}/{bar.total}  {finished}", file=sys.stderr, flush=True)
 
 

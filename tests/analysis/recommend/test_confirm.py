@@ -39,7 +39,11 @@ def _confirm(folder: Path, records: Sequence[Record], again: Mapping[str, Any]) 
     for each in records:
         given = again.get(each.work.mode)
         if given is not None:
-            columns = {"confirms": each.attempt.run_id, "replicate": 1, "budget": "quick"}
+            columns: dict[str, Any] = {
+                "confirms": each.attempt.run_id,
+                "replicate": 1,
+                "budget": "quick",
+            }
             columns |= {"speedup": given} if isinstance(given, float) else given
             parquet.write(record(each.work.mode, **columns), folder / CONFIRMATIONS)
 
@@ -84,8 +88,8 @@ def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:
         for name, again in (("alone", {}), ("confirmed", {"compile": 0.9}))
     )
     added = [f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")]
-    changed = alone.columns[(alone.loc["compile"].map(repr) != confirmed.loc["compile"].map(repr))]
-    assert [*changed] == added
+    old, new = (one.loc["compile"].map(repr) for one in (alone, confirmed))
+    assert [name for name in alone.columns if old[name] != new[name]] == added
     assert confirmed.loc["compile", "confirming_speedup"] == pytest.approx(0.9, rel=1e-3)
 
 
@@ -125,7 +129,7 @@ def test_only_an_answer_that_would_switch_to_a_compiled_or_captured_mode_is_conf
 
 
 def test_a_slow_machine_is_named_beside_the_answer(tmp_path: Path) -> None:
-    best_s = COMPILE.findings.pace_rounds_s[0] / 1.5  # type: ignore[index]
+    best_s = COMPILE.findings.pace_rounds_s[0] / 1.5
     found = answer(save([control(), record("compile", speedup=1.3, best_pace_s=best_s)], tmp_path))
     assert found.choice is not None
     assert found.choice.flags == ("slow_pace",)
