@@ -205,10 +205,9 @@ def _wrong(model: Model, built: object) -> str:
             f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
             f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
         )
-    is_function = isinstance(built, tuple) and built and callable(built[0])
-    way_out = (
-        f"; {IN_A_MODULE}" if is_function and not isinstance(built[0], torch.nn.Module) else ""
-    )
+    first = built[0] if isinstance(built, tuple) and built else None
+    is_function = callable(first) and not isinstance(first, torch.nn.Module)
+    way_out = f"; {IN_A_MODULE}" if is_function else ""
     return (
         f"{model.origin} returned {_returned(built)}; it must return (torch.nn.Module, example "
         "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"

@@ -31,7 +31,8 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     """
     shown: dict[Memory, tuple[int, int]] = {}
     for tensor in filter(_strided, tensors):
-        begin, end = tensor.storage_offset(), tensor.storage_offset() + _extent(tensor)
+        begin = int(tensor.storage_offset())
+        end = begin + _extent(tensor)
         known = shown.get(_memory(tensor), (begin, end))
         shown[_memory(tensor)] = min(begin, known[0]), max(end, known[1])
     converted: dict[Memory, torch.Tensor] = {}

@@ -281,9 +281,9 @@ def test_a_result_without_an_interval_says_what_to_do() -> None:
 async def _coroutine() -> None: ...
 
 
-def _submitted() -> list[concurrent.futures.Future[None]]:
+def _submitted() -> list[concurrent.futures.Future[int]]:
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        return [pool.submit(float, 1)]
+        return [pool.submit(abs, 1)]
 
 
 def _rows() -> Iterator[int]:

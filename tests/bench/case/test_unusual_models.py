@@ -133,9 +133,9 @@ def test_subnormal_weights_are_found(size: float, shares: dict[str, Any]) -> Non
 
 
 def test_subnormal_results_and_inputs_are_found() -> None:
-    module = nn.Sequential(nn.Identity(), nn.Linear(WIDTH, WIDTH))
-    nn.init.constant_(module[1].weight, 1e-30)
-    nn.init.zeros_(module[1].bias)
+    module = nn.Linear(WIDTH, WIDTH)
+    nn.init.constant_(module.weight, 1e-30)
+    nn.init.zeros_(module.bias)
     subject = Subject(module, Inputs((torch.full((2, WIDTH), 1e-10),), {}))
     built = modes.build(subject, EAGER_VARIANT, True, Cpu(), ONE_CALL)
     assert json.loads(counting.count(built).subnormal or "{}") == {"results of aten.addmm": 1.0}
