@@ -75,7 +75,9 @@ def which(study: Study) -> dict[str, Any]:
 
 
 _NEEDED = tuple(
-    dict.fromkeys((*NEEDED, *disturbed.NEEDED, "autocast", "baseline_error", "checked"))
+    dict.fromkeys(
+        (*NEEDED, *disturbed.NEEDED, "autocast", "baseline_error", "checked", "checked_against")
+    )
 )
 
 

@@ -26,7 +26,7 @@ from tests.seams import planted, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 EXACT = 1e-6
 """Relative."""

@@ -57,7 +57,8 @@ def test_a_slow_precision_explains_more_than_a_graph_break(tmp_path: Path) -> No
         tmp_path,
     )  # fmt: skip
     found = of_last(rows, cpu_instructions="avx2")
-    assert codes(found)[:2] == ["no_native_dtype", "graph_breaks"]
+    assert codes(found)[0] == "no_native_dtype"
+    assert "graph_breaks" in codes(found)[1:]
 
 
 def test_guards_of_the_pieces_are_the_share_of_breaks(tmp_path: Path) -> None:
