@@ -29,14 +29,8 @@ from modescope.bench.records.results import (
     flagged,
     joined,
 )
-from modescope.bench.steps import (
-    arguments,
-    backends,
-    compiler,
-    modes,
-    plain_call,
-    torch_settings,
-)
+from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
+from modescope.bench.steps.arguments import changed_by_a_call
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
@@ -141,7 +135,8 @@ def _timed(
     with _blaming("the model fails in plain eager, before any mode is tried: {}", case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
-        subject = replace(subject, changes=arguments.changed_by_a_call(plain))
+        changes = plain_call.without_gradients(partial(changed_by_a_call, plain))
+        subject = replace(subject, changes=changes)
         findings = Findings(changed_arguments=", ".join(subject.changes) or None)
         work = steady_work.usual(replace(plain, changes=subject.changes), findings)
         del plain

@@ -80,7 +80,7 @@ def fresh(inputs: Inputs) -> Inputs:
 
 
 def changed_by_a_call(subject: Subject) -> tuple[str, ...]:
-    """The places of the arguments that a call of the module as it is changes, with gradients on.
+    """The places of the arguments that a call of the module as it is changes.
 
     The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
     """

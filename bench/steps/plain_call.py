@@ -10,7 +10,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -297,14 +297,24 @@ def built(case: Case, device: Hardware) -> Subject:
     return replace(subject.to(device.torch_device), rebuild=rebuild)
 
 
-def outputs(subject: Subject) -> Any:
-    """What the model returns, called without gradients unless forward needs them."""
+def without_gradients(call: Callable[[], T]) -> T:
+    """What `call` returns, with gradients only if it fails without.
+
+    A ScriptModule that was called with gradients fails in inference mode from then on.
+    """
     try:
-        return _call(subject, torch.no_grad())
+        with torch.no_grad():
+            return call()
     except Exception as error:
-        if is_out_of_memory(error):
+        if isinstance(error, (Ended, UsageError)) or is_out_of_memory(error):
             raise
-    return _call(subject, torch.enable_grad())
+    with torch.enable_grad():
+        return call()
+
+
+def outputs(subject: Subject) -> Any:
+    """What the model returns."""
+    return without_gradients(lambda: _call(subject, nullcontext()))
 
 
 def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:

@@ -15,7 +15,8 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps import arguments, plain_call
+from modescope.bench.steps import plain_call
+from modescope.bench.steps.arguments import changed_by_a_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
 from modescope.bench.steps.correctness import draws
@@ -127,7 +128,8 @@ def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Fi
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
     subject = phase.prepare(plain_call.built(case, device), plan.seed)
-    subject = replace(subject, changes=arguments.changed_by_a_call(subject.cast(None)))
+    changes = plain_call.without_gradients(lambda: changed_by_a_call(subject.cast(None)))
+    subject = replace(subject, changes=changes)
     off: list[str] = []
     for name, turn_off in SWITCHES.items():
         turn_off(subject.module)

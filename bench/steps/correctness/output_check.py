@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Variant
-from modescope.bench.records.results import Ended
 from modescope.bench.steps import plain_call
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check, Deviation, Seen, worst
@@ -74,21 +70,15 @@ class OutputCheck(Check):
 
 @dataclass(frozen=True)
 class Forward:
-    """A recipe for calls of a model under a state of gradients."""
+    """A recipe for calls of a model."""
 
     subject: Subject
-    grad: Callable[[], AbstractContextManager[Any]]
     jumps = False
 
     def copy(self, dtype: torch.dtype | None) -> Calls[list[Results]]:
         """As `Recipe.copy`."""
         own = self.subject.cast(dtype)
-
-        def forward() -> object:
-            with self.grad():
-                return own.call()
-
-        return Calls(own.module, lambda inputs, seed: _runs(own, forward, inputs, seed))
+        return Calls(own.module, lambda inputs, seed: _runs(own, own.call, inputs, seed))
 
     def error(self, results: list[Results], references: list[Results]) -> float:
         """As `Recipe.error`."""
@@ -101,13 +91,11 @@ class Forward:
 
 
 def prepare(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
-    """Finds inputs of the model and a reference, under gradients only where forward needs them."""
-    try:
-        found = plain_call.examine(Forward(subject, torch.no_grad), device, seed, FRESH_INPUTS)
-    except Exception as error:
-        if isinstance(error, Ended) or is_out_of_memory(error):
-            raise
-        found = plain_call.examine(Forward(subject, torch.enable_grad), device, seed, FRESH_INPUTS)
+    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
+    recipe = Forward(subject)
+    found = plain_call.without_gradients(
+        lambda: plain_call.examine(recipe, device, seed, FRESH_INPUTS)
+    )
     first = found.references[0]
     return OutputCheck(
         found.inputs, tuple(found.references), seed, first.unfit, found.seen, first.unchecked
