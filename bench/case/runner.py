@@ -40,6 +40,8 @@ NEEDS_GRADIENTS = (
     "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"
 )
 
+EAGER_FAILS = "the model fails in plain eager, before any mode is tried{}: {{}}"
+
 BASELINE_FAILS = (
     "the baseline {} fails, not the mode: {{}}; baseline.mode=none measures without a baseline"
 )
@@ -110,6 +112,11 @@ def _blaming(text: str, case: Case, findings: Findings) -> Iterator[None]:
         raise Ended("failed", text.format(reason), findings) from error
 
 
+def _after(put_back: Sequence[str]) -> str:
+    """What a model may have needed that its builder had set."""
+    return f", after what its builder set was put back ({', '.join(put_back)})" if put_back else ""
+
+
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
     """Why plain eager fails too without the gradients that `variant` does not record."""
     grad = modes.GRAD[variant.mode.grad]
@@ -132,7 +139,7 @@ def _timed(
     phase, settings = phase_of(case.options), torch_settings.read()
     subject = plain_call.built(case, device)
     put_back, compiled = subject.put_back, mode_effect.compiled_so_far()
-    with _blaming("the model fails in plain eager, before any mode is tried: {}", case, Findings()):
+    with _blaming(EAGER_FAILS.format(_after(subject.put_back)), case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
         changes = plain_call.without_gradients(partial(changed_by_a_call, plain))
@@ -141,6 +148,8 @@ def _timed(
         work = steady_work.usual(replace(plain, changes=subject.changes), findings)
         del plain
         check = phase.check(subject, device, plan.seed)
+    if work and not work.operators and check.seen.depends:
+        raise Ended("failed", steady_work.REMEMBERED, findings)
     precision = torch.get_float32_matmul_precision()
     findings = replace(findings, matmul_precision=precision, unchecked_outputs=check.unchecked)
     findings = joined(findings, calibrate(device))

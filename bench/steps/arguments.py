@@ -6,7 +6,6 @@ forward changes in it is put back before every call, or each would begin where t
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import torch
@@ -15,11 +14,6 @@ from modescope.bench.devices.devices import Prepared, Step
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.subject import Inputs, Subject
-
-OPAQUE = (
-    "forward changes its argument {place}, a {kind}, which cannot be put back before each call; "
-    "give it tensors, numbers and texts, alone or in lists, tuples, dicts and dataclasses"
-)
 
 RESIZED = (
     "forward resizes or frees the memory of its argument {place}, which cannot be put back before "
@@ -35,19 +29,18 @@ class Snapshot:
         values = {place: leaf for place, leaf in self._leaves.items() if _is_plain(leaf)}
         self._values = {place: tensor.clone() for place, tensor in values.items()}
         self._bytes = {place: _allocated_bytes(tensor) for place, tensor in values.items()}
-        self._states = {place: _state(leaf) for place, leaf in self._leaves.items()}
+        self._versions = {place: _version(leaf) for place, leaf in self._leaves.items()}
 
     def changed(self, called: Inputs) -> tuple[str, ...]:
         """The places that differ in `called`, which were `fresh` arguments before the call.
 
-        Values are compared bit by bit, because what NumPy, `.data` or a foreign kernel writes does
-        not count in a tensor's version. Raises UsageError for what cannot be put back.
+        A tensor's version counts what torch writes, be the values equal. Bits are compared as well,
+        for what NumPy, `.data` or a foreign kernel writes. Raises UsageError for what cannot be put
+        back.
         """
         for place, leaf in self._leaves.items():
             if place in self._bytes and _allocated_bytes(leaf) != self._bytes[place]:
                 raise UsageError(RESIZED.format(place=place))
-            if _state(leaf) != self._states[place]:
-                raise UsageError(OPAQUE.format(place=place, kind=type(leaf).__qualname__))
         after = dict(called.leaves())
         changed = [place for place in self._leaves if self._differs(place, after)]
         added = [place for place in after if place not in self._leaves]
@@ -58,6 +51,8 @@ class Snapshot:
         """Whether the values, or the object at this place, are others now."""
         before = self._leaves[place]
         if place not in after:
+            return True
+        if _version(before) != self._versions[place]:
             return True
         if place in self._values and not _same_bits(self._values[place], before):
             return True
@@ -145,21 +140,14 @@ def _allocated_bytes(tensor: torch.Tensor) -> int:
 
 def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What a call may change of a tensor beside its values."""
-    has_history = tensor.grad_fn is not None
-    shared = (type(tensor), tensor.dtype, tensor.shape, tensor.requires_grad, has_history)
-    if not _is_plain(tensor):
+    shared = (type(tensor), tensor.dtype, tensor.requires_grad, tensor.grad_fn is not None)
+    if not _is_plain(tensor):  # a nested one has no single shape
         return shared
-    return (*shared, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata)
+    place = (tensor.stride(), tensor.storage_offset(), tensor.untyped_storage()._cdata)
+    return (*shared, tensor.shape, *place)
 
 
-def _state(leaf: object) -> bytes | None:
-    """The content of an object that is no tensor; None where it cannot be read.
-
-    A generator gives other random numbers in each call, as it should.
-    """
-    if isinstance(leaf, (torch.Tensor, torch.Generator, *trees.PLAIN)):
-        return None
-    try:
-        return pickle.dumps(leaf)
-    except Exception:  # of any kind, from the object's own methods
-        return None
+def _version(leaf: object) -> int | None:
+    """How often torch has written to it; None where that is not counted."""
+    counts = isinstance(leaf, torch.Tensor) and not leaf.is_inference()
+    return leaf._version if counts else None

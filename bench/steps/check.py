@@ -30,6 +30,7 @@ class Seen:
     note: str | None = None  # on those inputs
     checked_against: str = FLOAT64  # column
     narrowest: str = "fp32"  # precision of the reference
+    apart: float = 0.0  # error of eager against float64, where that is not the reference
     random: bool = False  # forward draws random numbers, so that results differ from call to call
     depends: bool = False  # results depend on earlier calls
 
@@ -136,7 +137,7 @@ class Check(Protocol):
     def limit(self, eager: Deviation | None, variant: Variant) -> Limit:
         """The errors that are usual where plain eager has these, or is the reference if None."""
         if eager is None:
-            tolerance = self.seen.tolerance(variant)
+            tolerance = max(self.seen.tolerance(variant), EAGER_FACTOR * self.seen.apart)
             return Limit(tolerance, tolerance)
         scale = max(LEAST_SCALE, accepted_error(eager.scale, variant.dtype))
         return Limit(accepted_error(eager.error, variant.dtype), scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import multiprocessing.pool
 from collections import abc
 from typing import Any
 
@@ -16,7 +17,13 @@ Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such 
 UNFINISHED: dict[str, type | tuple[type, ...]] = {
     "generator": (abc.Generator, abc.AsyncGenerator),
     "coroutine": abc.Coroutine,
-    "future": (asyncio.Future, concurrent.futures.Future, torch.futures.Future, torch._C.Future),
+    "future": (
+        asyncio.Future,
+        concurrent.futures.Future,
+        multiprocessing.pool.AsyncResult,
+        torch.futures.Future,
+        torch._C.Future,
+    ),
     "awaitable": (abc.Awaitable, abc.AsyncIterator),
     "iterator": abc.Iterator,
 }

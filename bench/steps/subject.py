@@ -71,7 +71,9 @@ class Subject:
         """What forward is given in each call: copies of what it changes, for the rest `inputs`."""
         leaves = dict(self.inputs.leaves())
         changed = {id(leaves.get(place)) for place in self.changes}
-        return self.inputs.map(lambda each: geometry.copied(each) if id(each) in changed else each)
+        own = [each for each in self.inputs.tensors() if id(each) in changed]
+        copy = geometry.copier(own, torch.clone)  # those that share memory share it again
+        return self.inputs.map(lambda each: copy(each) if id(each) in changed else each)
 
     def cast(self, dtype: torch.dtype | None) -> Subject:
         """A copy whose floating weights, buffers and inputs have `dtype`; None: their own.

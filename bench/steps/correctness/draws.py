@@ -79,10 +79,15 @@ def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Compari
 
 def _sampled(results: Outputs) -> Outputs:
     """At most KEPT elements of each, evenly spaced."""
-    return {
-        place: tensor.flatten()[:: max(1, -(-tensor.numel() // KEPT))].cpu()
-        for place, tensor in results.items()
-    }
+
+    def sampled(tensor: torch.Tensor) -> torch.Tensor:
+        flat = tensor.flatten()
+        if flat.numel() <= KEPT:
+            return flat.cpu()
+        kept = torch.arange(KEPT, device=flat.device) * (flat.numel() - 1) // (KEPT - 1)
+        return flat[kept].cpu()
+
+    return {place: sampled(tensor) for place, tensor in results.items()}
 
 
 def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:

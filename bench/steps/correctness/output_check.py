@@ -89,6 +89,10 @@ class Forward:
         tensors = (tensor for each in results for tensor in each.outputs.values())
         return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
+    def differ(self, results: list[Results], usual: list[Results]) -> bool:
+        """As `Recipe.differ`."""
+        return all(_worst([each], usual).error != 0 for each in results)
+
 
 def prepare(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
     """Finds inputs of the model and a reference, with gradients only if forward needs them."""

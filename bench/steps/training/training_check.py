@@ -92,6 +92,10 @@ class Recipe:
         """As `Recipe.finite` of plain calls."""
         return all(bool(tensor.isfinite().all()) for tensor in results.values())
 
+    def differ(self, results: Outputs, usual: Outputs) -> bool:
+        """As `Recipe.differ` of plain calls, of the first step: later ones have other weights."""
+        return not torch.equal(results["loss of step 1"], usual["loss of step 1"])
+
     def references(self, outcome: Outputs) -> References:
         """The references that these results are."""
         return references(outcome, self.subject.module, self.follows_size)

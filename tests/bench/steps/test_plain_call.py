@@ -266,7 +266,6 @@ def draws_and_counts(net: Net, x: Tensor) -> Any:
 
 STATE = {
     "sum": adds_to("kept"),
-    "last result": remembers,
     "count": counts,
     "count in the process": counts_in_the_process,
     "count and random": draws_and_counts,
