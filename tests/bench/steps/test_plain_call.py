@@ -131,6 +131,17 @@ def test_inputs_that_the_builder_repeats_are_those_of_the_example() -> None:
     assert (found.checked_inputs, found.note) == ("example", plain_call.STALE_PASSES)
 
 
+def test_inputs_that_make_no_difference_to_the_outputs_do_not_count() -> None:
+    """Else a replay of old results would pass: `ends` counts, and only `unused` is redrawn."""
+
+    def forward(net: Net, ends: Tensor, unused: Tensor) -> Any:
+        return increasing(net, net.linear.weight, ends)
+
+    fixed = (lengths(), torch.rand(3))
+    found = seen(forward, lambda: fixed)
+    assert (found.checked_inputs, found.note) == ("example", plain_call.STALE_PASSES)
+
+
 def test_one_argument_of_an_example_moves_if_plain_eager_takes_that() -> None:
     fixed = positive_definite()
     check = check_of(lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (fixed,))
@@ -209,6 +220,9 @@ def test_the_reference_is_the_most_precise_that_computes_what_plain_eager_does(
 
 
 def test_a_reference_that_is_plain_eager_makes_limits_as_wide_as_the_precision() -> None:
+    doubtful = Seen(checked_against="fp32", apart=0.01)
+    limit = OutputCheck((), (), 0, None, doubtful, None).limit(None, variant("fp32"))
+    assert limit.error == pytest.approx(0.03)
     own = Seen(checked_against="own", narrowest="bf16")
     assert [own.tolerance(variant(dtype)) for dtype in ("fp32", "fp16", "bf16")] == [2e-2] * 3
     assert Seen().tolerance(Variant(variant().mode, "fp32")) == 1e-4
