@@ -236,7 +236,7 @@ def _check_finished(function: Callable[[], object], returned: object) -> None:
     """Raises UsageError where a function returns before it has worked, so that it looks fast."""
     if kind := unfinished(returned):
         raise UsageError(
-            f"{getattr(function, '__name__', function)} returned a {kind}, which has not done its "
+            f"{getattr(function, '__name__', function)} returned {kind}, which has not done its "
             "work yet; finish it within the function, as in list(...), asyncio.run(...) or "
             "future.result()"
         )

@@ -15,17 +15,17 @@ from modescope.bench.steps import geometry, trees
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
 
 UNFINISHED: dict[str, type | tuple[type, ...]] = {
-    "generator": (abc.Generator, abc.AsyncGenerator),
-    "coroutine": abc.Coroutine,
-    "future": (
+    "a generator": (abc.Generator, abc.AsyncGenerator),
+    "a coroutine": abc.Coroutine,
+    "a future": (
         asyncio.Future,
         concurrent.futures.Future,
         multiprocessing.pool.AsyncResult,
         torch.futures.Future,
         torch._C.Future,
     ),
-    "awaitable": (abc.Awaitable, abc.AsyncIterator),
-    "iterator": abc.Iterator,
+    "an awaitable": (abc.Awaitable, abc.AsyncIterator),
+    "an iterator": abc.Iterator,
 }
 """What a function returns before it has done its work, or while others do it; first match."""
 
@@ -58,13 +58,13 @@ def unchecked(outputs: object) -> str | None:
 def unfinished(outputs: object) -> str | None:
     """The kind of `UNFINISHED` that a call returned, alone or in containers; None if there is none.
 
-    An iterator whose class is not its kind is named: `iterator (map)`.
+    With its class if that has another name: `an iterator (map)`.
     """
     for _, leaf in trees.leaves(outputs):
         for kind, types in UNFINISHED.items():
             if isinstance(leaf, types):
                 name = type(leaf).__name__
-                return kind if name.lower() in (kind, f"async_{kind}") else f"{kind} ({name})"
+                return kind if kind.split()[1] in name.lower() else f"{kind} ({name})"
     return None
 
 
@@ -72,7 +72,7 @@ def nothing_to_compare(outputs: object) -> str | None:
     """Why no result of forward can be compared; None where one can."""
     if kind := unfinished(outputs):
         return (
-            f"forward returned a {kind}, which has not done its work when forward returns; return "
+            f"forward returned {kind}, which has not done its work when forward returns; return "
             "its results, as in list(...)"
         )
     if _compared(outputs):
