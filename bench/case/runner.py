@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -31,6 +32,7 @@ from modescope.bench.records.results import (
 )
 from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
 from modescope.bench.steps.arguments import changed_by_a_call
+from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
@@ -85,7 +87,12 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del candidate, scene
-    return Result("ok", None, last_check(case, plan, device, findings))
+    return Result("ok", None, last_check(first_called, case, plan, device, findings))
+
+
+def first_called(*asked: Any) -> Built:
+    """The step that `enter` has called for the first time."""
+    return enter(*asked).built
 
 
 def settle(case: Case, plan: Plan) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from modescope.bench.case import runner
 from modescope.bench.case.correctness import exact, judging
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
@@ -203,7 +204,7 @@ def verdict(
             built.step()
         findings = judge.judge(built, judge.columns(Findings()))
         if judge.last_check:
-            findings = judge.last_check(case, plan, device, findings)
+            findings = judge.last_check(runner.first_called, case, plan, device, findings)
     except Ended as ended:
         return ended.result
     return Result("ok", None, findings)

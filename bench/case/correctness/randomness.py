@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import torch
 
 from modescope.bench.case.correctness import exact, messages
-from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
@@ -42,7 +41,10 @@ ROUNDING_SHIFT = 4.0
 steps that round independently are twice as far apart, squared, as each is from fp32."""
 
 
-LastCheck = Callable[[Case, Plan, Hardware, Findings], Findings]
+Build = Callable[[Subject, Variant, Case, Hardware, Plan], Built]
+"""Calls a variant for the first time, as the timed one was called."""
+
+LastCheck = Callable[[Build, Case, Plan, Hardware, Findings], Findings]
 
 
 @dataclass(frozen=True)
@@ -108,14 +110,16 @@ class RandomJudge:
         return self.kept.cast(None).to(self.device.torch_device)
 
 
-def without_randomness(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
+def without_randomness(
+    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
+) -> Findings:
     """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
 
     Where the copy cannot be built, compiled or called, the results count as not checked.
     """
     torch._dynamo.reset()
     try:
-        return _quietly(case, plan, device, findings)
+        return _quietly(build, case, plan, device, findings)
     except Ended:
         raise
     except Exception as error:
@@ -124,7 +128,9 @@ def without_randomness(case: Case, plan: Plan, device: Hardware, findings: Findi
         return replace(findings, checked="not", checked_note=note)
 
 
-def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Findings:
+def _quietly(
+    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
+) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
     subject = phase.prepare(plain_call.built(case, device), plan.seed)
@@ -143,7 +149,7 @@ def _quietly(case: Case, plan: Plan, device: Hardware, findings: Findings) -> Fi
         return replace(findings, checked="not", checked_note=messages.DEPENDS)
     subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
     judge = exact.judge(check, subject, case, plan, device)
-    built = enter(subject, case.variant, case, device, plan).built
+    built = build(subject, case.variant, case, device, plan)
     findings = judge.judge(built, judge.columns(findings))
     if findings.checked == "not":
         return findings

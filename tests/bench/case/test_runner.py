@@ -606,12 +606,13 @@ def watched(monkeypatch: pytest.MonkeyPatch, replays: bool = True) -> Watched:
 def test_the_first_call_includes_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     device = watched(monkeypatch)
     result = run(case(model(scaled), COMPILE))
-    compiled = [
-        later[1] - earlier[1]
+    compiling_s = [
+        later[0] - earlier[0]
         for earlier, later in zip(device.readings, device.readings[1:], strict=False)
-        if later[0] - earlier[0] == result.findings.first_call_s
+        if later[1] > earlier[1]
     ]
-    assert compiled == [1]
+    first_s = result.findings.first_call_s
+    assert 0.5 * first_s < compiling_s[0] <= first_s
 
 
 def test_the_first_call_includes_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
