@@ -23,8 +23,13 @@ TINY = [*QUICKLY, "model=pointwise", "shape=small"]
 
 Row = dict[str, Any]
 
-PROGRESS = re.compile(r"\d+/\d+  .+: \w+, \d+ s")
+PROGRESS = re.compile(r"\d+/\d+  .+")
 """A line on stderr about a case of a sweep that has finished."""
+
+
+def beside_progress(printed: str) -> str:
+    """The lines of stderr that are none of a sweep's progress."""
+    return "\n".join(line for line in printed.splitlines() if not PROGRESS.fullmatch(line))
 
 
 def last_of_each(*arguments: str) -> list[str]:

@@ -23,7 +23,7 @@ from modescope.bench.sweep.process import isolation
 from modescope.bench.versus import command
 from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Side
-from tests.helpers.commands import Answer, Row, rows
+from tests.helpers.commands import Answer, Row, beside_progress, rows
 from tests.helpers.worlds import World
 
 MODES = ("eager", "no_grad")
@@ -145,7 +145,7 @@ def blocks(row: list[Row]) -> list[tuple[str, int, int]]:
 
 def test_both_sides_take_turns_and_are_compared(versus: Versus, bench: Bench) -> None:
     answer = versus(*SWEEP, "replicates=4")
-    assert (answer.status, answer.err) == (0, "")
+    assert (answer.status, beside_progress(answer.err)) == (0, "")
     assert Counter(bench.turns) == Counter(
         (side, mode, number) for side in ("old", "new") for mode in MODES for number in range(4)
     )
@@ -207,7 +207,7 @@ def test_a_planted_change_decides_the_status(
     if slower:
         bench.worlds[slower].slower = {"no_grad": 1.05}
     answer = versus(*SWEEP, "replicates=5")
-    assert (answer.status, answer.err) == (status, "")
+    assert (answer.status, beside_progress(answer.err)) == (status, "")
     assert text in answer.out
 
 
@@ -259,7 +259,7 @@ def test_an_interrupted_versus_continues_and_loses_one_process(
 ) -> None:
     bench.stop_after = 5  # two pairs, and half of one
     stopped = versus(*SWEEP, "replicates=3")
-    assert (stopped.status, stopped.err) == (130, "")
+    assert (stopped.status, beside_progress(stopped.err)) == (130, "")
     assert "the same command continues" in stopped.out
     half = bench.turns[4]
     bench.stop_after = None
@@ -314,7 +314,7 @@ def test_rows_of_another_interpreter_are_not_reused(
 ) -> None:
     versus(*SWEEP, old="./a", new="./b")
     answer = versus(*SWEEP, old="./c", new="./b")
-    assert (answer.status, answer.err) == (0, "")
+    assert (answer.status, beside_progress(answer.err)) == (0, "")
     assert "measuring 2 again on both sides: old: the state was ./a" in answer.out
     assert len(bench.turns) == 4
     assert [row["versus_state"] for row in of_sides()["old"]].count("./c") == 2
