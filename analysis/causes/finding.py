@@ -26,7 +26,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
-LEAST_OF_A_LOSS = 0.5
+LEAST_OF_A_LOSS = 0.4
 """A part of a call that explains why it takes longer than the baseline's is at least this share of
 what it takes longer."""
 

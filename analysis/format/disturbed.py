@@ -32,7 +32,7 @@ CONDITIONS = {
 NEEDED = ("status", "budget_rank", "flags", "pace_slowest")
 """The columns that `banner` reads."""
 
-SLOW_PACE = 0.8
+SLOW_ROUNDS = 0.8
 """A machine slower than this share of its own speed, in one round of twenty, was disturbed."""
 
 MOST = 0.5  # of the rows
@@ -72,7 +72,7 @@ def _conditions(rows: Sequence[Row]) -> Iterator[tuple[Condition, int]]:
     for flag, condition in CONDITIONS.items():
         yield condition, sum(flag in phrases.flags(row) for row in rows)
     paces = [row["pace_slowest"] for row in rows if row["pace_slowest"] is not None]
-    slow = [pace for pace in paces if pace < SLOW_PACE]
+    slow = [pace for pace in paces if pace < SLOW_ROUNDS]
     if slow:
         happened = f"the machine slowed down, to {numbers.share(min(slow), 1)} of its best speed"
         yield Condition(happened, "use a machine that keeps its speed, if there is one"), len(slow)

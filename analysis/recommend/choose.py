@@ -48,8 +48,9 @@ def chosen(
     choice, tied = _preferred(close, baseline) if close else (None, ())
     if outcome == types.BASELINE and baseline is not None and floor is not None:
         choice = _choice(Option(baseline, floor), baseline)
-    known = [option.row["mde"] for option in options if option.row["mde"] is not None]
-    least = max(known, default=None) if len(known) == len(options) else None
+    no_losses = [option for option in options if high(option.gain) >= 1 / (1 + MARGIN)]
+    known = [option.row["mde"] for option in no_losses if option.row["mde"] is not None]
+    least = max(known, default=None) if len(known) == len(no_losses) else None
     return Recommendation(
         question, wishes, outcome, choice, tied, (*lost, *refused), floor, least, fits, "", (),
         rival=_choice(rival, baseline) if rival else None,

@@ -46,7 +46,7 @@ def _pair(answer: Recommendation) -> list[Choice]:
 
 
 def _contradicts_itself(mode: Choice) -> bool:
-    if mode.again is None:
+    if mode.again is None or mode.processes > 1:  # several processes say more than one other
         return False
     slower, faster = sorted((mode.speedup, mode.again), key=lambda one: one.value)
     return faster.value > slower.value * (1 + APART) and low(faster) > high(slower)

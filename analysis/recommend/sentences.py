@@ -76,8 +76,8 @@ def _between(same: Sequence[Recommendation]) -> str:
     assert disputed.again is not None
     return (
         f"undecided between processes: {disputed.mode} measured {numbers.ratio(disputed.speedup)} "
-        f"over {_baseline(answer.question)} in one and {numbers.ratio(disputed.again)} in another, "
-        f"so keep {_kept(answer)} until replicates=5 has shown which is usual"
+        f"over {_baseline(answer.question)} in one and {numbers.ratio(disputed.again)} in another; "
+        "replicates=5 shows which is usual"
     )
 
 
@@ -134,7 +134,7 @@ def _remarks(answer: Recommendation) -> Iterator[str]:
             f"While {answer.choice.mode} was timed, the machine took "
             f"{1 / answer.choice.pace:.2f} times its best known time for the same code."
         )
-    if answer.choice and answer.choice.again:
+    if answer.choice and answer.choice.again and answer.choice.processes == 1:
         yield (
             f"A second process measured {answer.choice.mode} at "
             f"{numbers.ratio(answer.choice.again)}."

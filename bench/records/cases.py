@@ -241,7 +241,9 @@ class Budget:
     half_width: float  # target for the relative half-width of the speedup's interval
     timed_max_s: float  # cap on the paired rounds
     clock_rounds: int  # rounds in which all clocks are read
-    slow_half_width: float | None = None  # target where the pilot shows a clear loss; None: as ever
+    slow_half_width: float | None = (
+        None  # target where the pilot shows a clear loss; None: half_width
+    )
 
     @property
     def settings(self) -> str:

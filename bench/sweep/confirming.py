@@ -28,7 +28,7 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
         return
     plan = next(iter(todo.values())).plan
     leftovers.clear(plan.study_folder / CONFIRMATIONS)
-    print(f"confirming in {len(todo)} fresh processes what would be recommended", flush=True)
+    print("measuring once more, in fresh processes, what would be recommended", flush=True)
     with progress_bar(len(todo), "process") as bar:
         for number, (run_id, job) in enumerate(todo.items(), 1):
             label = f"{job.label} once more"

@@ -62,6 +62,22 @@ def stopped(by: KeyboardInterrupt) -> int:
     return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
 
 
+def _confirm(
+    submission: executors.Submission, unconfirmed: Unconfirmed, run_ids: Sequence[str]
+) -> KeyboardInterrupt | None:
+    """Measures once more what would be recommended; returns the signal that ended it."""
+    if submission.confirm is None:
+        return None
+    try:
+        submission.confirm(unconfirmed(submission.study_folder, run_ids))
+    except OSError as error:
+        print(f"error: not confirmed: {os_error_text(error)}", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("stopped before the answer was confirmed; run the sweep again to continue")
+        return stop
+    return None
+
+
 def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
     """Measures the cases without a reusable row, then shows the table and the files' places."""
     is_sweep = requests[0].sweep
@@ -72,9 +88,9 @@ def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
-        if submission.confirm is not None:
-            submission.confirm(unconfirmed(submission.study_folder, run_ids))
-        return show(submission.study_folder, run_ids, is_sweep)
+        stop = _confirm(submission, unconfirmed, run_ids)
+        status = show(submission.study_folder, run_ids, is_sweep)
+        return stopped(stop) if stop else status
     except executors.Incomplete as rest:
         if run_ids:
             show(submission.study_folder, run_ids, is_sweep)
