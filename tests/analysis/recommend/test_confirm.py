@@ -98,6 +98,19 @@ def test_the_newest_of_several_second_processes_counts(tmp_path: Path) -> None:
     assert found.outcome == types.MODE
 
 
+def test_replicates_overrule_a_second_process(tmp_path: Path) -> None:
+    several = replicates(5, speedup=1.13)
+    found = answer(study(tmp_path, [control(), *several], {"compile": 0.9}))
+    assert found.outcome == types.MODE
+
+
+def test_a_clear_loss_does_not_blur_what_would_have_been_detected(tmp_path: Path) -> None:
+    near = record("compile", speedup=1.002, spread=0.004)
+    alone = answer(save([control(), near], tmp_path / "alone"))
+    blurred = record("no_grad", speedup=0.5, spread=0.2)
+    assert answer(save([control(), near, blurred], tmp_path / "both")).mde == alone.mde
+
+
 def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> None:
     study(tmp_path, [control(), COMPILE], {"compile": 0.9})
     compact(tmp_path)
