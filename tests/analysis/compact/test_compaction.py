@@ -26,6 +26,8 @@ from tests.helpers.invalid_files import SPOILED, spoil_every_way
 from tests.helpers.pass_columns import cpu_passes, cuda_passes
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:

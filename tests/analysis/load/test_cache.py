@@ -24,6 +24,8 @@ from tests.helpers.pass_columns import cpu_passes, cuda_passes
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import cpu_sweep, cuda_sweep, not_measured, record, replicates, save
 
+pytestmark = pytest.mark.full
+
 CONFIRMING = ("confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high")
 
 FOLDER = cache.folder  # the user's folder, which no test writes to

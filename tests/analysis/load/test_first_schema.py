@@ -21,6 +21,8 @@ from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.made_up_records import CPU
 from tests.helpers.paths import REFERENCE
 
+pytestmark = pytest.mark.full
+
 KEPT = REFERENCE / "amd-epyc-2-cores"
 
 

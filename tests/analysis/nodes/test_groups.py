@@ -20,6 +20,8 @@ from modescope.bench.records.results import Record
 from tests.helpers.pages import Page
 from tests.helpers.studies import MODES, not_measured, record, save
 
+pytestmark = pytest.mark.full
+
 NODES = ("n1", "n2", "n3", "n10")
 SPREAD = 0.004  # between processes
 
