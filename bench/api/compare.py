@@ -67,7 +67,7 @@ def compare(
             the same case are not measured again. By default a new folder.
         name: of the model in tables; by default that of its class, or of the function.
         overrides: further settings as on the command line, such as ["replicates=3"].
-        progress: whether a progress bar is shown in a terminal or notebook.
+        progress: whether a progress bar is shown, or lines on stderr without terminal or notebook.
 
     Raises:
         UsageError: an argument is wrong, or the model cannot be sent to a fresh process. Nothing
