@@ -76,7 +76,7 @@ def read(study_folder: str | Folder, choice: Choice, wanted: Sequence[str] = ())
     if kept[0] is None:
         return None
     warn(folder, left_out)
-    return Chosen(Runs(with_confirmations(folder, table), left_out), kept[0])
+    return Chosen(Runs(table, left_out), kept[0])
 
 
 def _read(
@@ -109,6 +109,7 @@ def _read(
             return parts.CACHED.empty_table(), left_out | {name: parts.why_not(error)}, None
     whole = pa.concat_tables([parts.CACHED.empty_table(), *tables]).combine_chunks()
     paces = pd.Series(known.fastest_paces(), dtype="float64")
+    whole = with_confirmations(folder, whole)
     environments = whole["environment_id"].to_pandas()
     whole = whole.append_column("environment", pa.array(known.letters[chosen], pa.string()))
     whole = whole.append_column(PACE, pa.array(environments.map(paces), pa.float64()))
