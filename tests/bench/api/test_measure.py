@@ -314,5 +314,5 @@ def test_a_function_that_returns_before_it_has_worked_is_refused(
 ) -> None:
     pair = [lambda: None, function]
     kind = request.node.callspec.id.split("-")[-1].split(" ")[0]
-    with pytest.raises(modescope.UsageError, match=f"returned a {kind}"):
+    with pytest.raises(modescope.UsageError, match=f"returned an? {kind}"):
         api.measure(*(pair if is_candidate else reversed(pair)), seconds=0.01)
