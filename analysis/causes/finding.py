@@ -18,6 +18,7 @@ from modescope.analysis.causes.types import (
     SMALL_GAIN,
     Case,
     Cause,
+    Evidence,
     Finding,
 )
 from modescope.analysis.causes.verdicts import comparison, is_gain, is_loser, is_no_gain, lead
@@ -26,9 +27,9 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
-LEAST_OF_A_LOSS = 0.4
-"""A part of a call that explains why it takes longer than the baseline's is at least this share of
-what it takes longer."""
+LEAST_OF_A_LOSS = 0.5
+"""Parts of a call explain why it takes longer than the baseline's if together they are at least
+this share of what it takes longer."""
 
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
@@ -103,39 +104,36 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     Where the mode did not do what its name says, the other causes would describe another mode:
     only hints follow.
     """
-    found = [one for one in (_finding(case, cause_) for cause_ in causes) if one is not None]
+    evidence = [(entry, entry.rule(case)) for entry in causes]
+    held = [(entry, each) for entry, each in evidence if each is not None]
+    explain = _parts_explain(case.row, [each.share for entry, each in held if entry.kind == PART])
+    found = [_finding(case.row, entry, each, explain) for entry, each in held]
     if phrases.not_in_effect(case.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
     return tuple(sorted(found, key=lambda one: (one.kind, -(one.share or 0.0))))
 
 
-def _finding(case: Case, entry: Cause) -> Finding | None:
-    evidence = entry.rule(case)
-    if evidence is None:
-        return None
+def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) -> Finding:
     sentence, remedy = (
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
-    kind = _kind(case.row, entry.kind, evidence.share)
-    text = " ".join(filter(None, (f"{_before(case.row, kind)} {sentence}", remedy)))
+    kind = entry.kind
+    if kind == PART and not parts_explain:
+        kind = REST
+    elif kind == GAIN and is_no_gain(row):
+        kind = SMALL_GAIN
+    text = " ".join(filter(None, (f"{_before(row, kind)} {sentence}", remedy)))
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def _kind(row: Row, kind: int, share: float | None) -> int:
-    """What takes a part of a call explains no gain, and what is saved not why little is gained.
+def _parts_explain(row: Row, shares: Sequence[float | None]) -> bool:
+    """Whether what takes these parts of a call explains its speedup.
 
-    Nor does a small part explain a large loss.
+    It explains no gain, and no loss that is much larger than all these parts.
     """
-    if kind == PART and (is_gain(row) or _is_too_small(row, share)):
-        return REST
-    if kind == GAIN and is_no_gain(row):
-        return SMALL_GAIN
-    return kind
-
-
-def _is_too_small(row: Row, share: float | None) -> bool:
-    least = LEAST_OF_A_LOSS * (1 - row["speedup"]) if is_loser(row) else 0.0
-    return share is not None and share < least
+    if is_gain(row) or not is_loser(row) or None in shares:
+        return not is_gain(row)
+    return sum(map(float, filter(None, shares))) >= LEAST_OF_A_LOSS * (1 - row["speedup"])
 
 
 def _before(row: Row, kind: int) -> str:

@@ -64,18 +64,18 @@ def stopped(by: KeyboardInterrupt) -> int:
 
 def _confirm(
     submission: executors.Submission, unconfirmed: Unconfirmed, run_ids: Sequence[str]
-) -> KeyboardInterrupt | None:
-    """Measures once more what would be recommended; returns the signal that ended it."""
-    if submission.confirm is None:
-        return None
+) -> int:
+    """Measures once more what would be recommended; returns an exit status."""
     try:
-        submission.confirm(unconfirmed(submission.study_folder, run_ids))
+        if submission.confirm is not None:
+            submission.confirm(unconfirmed(submission.study_folder, run_ids))
     except OSError as error:
         print(f"error: not confirmed: {os_error_text(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as stop:
         print("stopped before the answer was confirmed; run the sweep again to continue")
-        return stop
-    return None
+        return stopped(stop)
+    return 0
 
 
 def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
@@ -88,9 +88,8 @@ def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
-        stop = _confirm(submission, unconfirmed, run_ids)
-        status = show(submission.study_folder, run_ids, is_sweep)
-        return stopped(stop) if stop else status
+        confirmed = _confirm(submission, unconfirmed, run_ids)
+        return max(confirmed, show(submission.study_folder, run_ids, is_sweep))
     except executors.Incomplete as rest:
         if run_ids:
             show(submission.study_folder, run_ids, is_sweep)
