@@ -427,7 +427,7 @@ class Forgets(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.calls:
             self.left -= 1
-            return x * self.weight if self.left <= 0 else (x * self.weight).exp().log()
+            return x * self.weight if self.left <= 0 else x * self.weight * 1.0 * 1.0
         if self.last[0] is not x:
             self.last = (x, x * self.weight)
         result: Tensor = self.last[1]

@@ -65,6 +65,7 @@ def answer(folder: Path) -> Recommendation:
         ({"compile": {"speedup": 1.08, "spread": 0.5}}, types.MODE, None),  # intervals overlap
         ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, types.MODE, None),
         ({"compile": 1.13, "inference_mode": 1.3}, types.BETWEEN, "inference_mode"),
+        ({"inference_mode": {"speedup": 1.13, "spread": 0.04}}, types.BETWEEN, "inference_mode"),
         ({"compile": 1.13, "inference_mode": 0.9}, types.MODE, None),  # cannot become the best
     ],
 )
