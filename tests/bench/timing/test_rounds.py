@@ -97,6 +97,7 @@ def test_values_are_those_of_their_clock_and_side() -> None:
     assert rounds.medians(played, 0, 0) == pytest.approx((1.0,) * 4)
     assert rounds.medians(played, 0, 1) == pytest.approx((2.0,) * 4)
     assert rounds.medians(played, 1, 0) == pytest.approx((3.0,) * 4)
+    assert [each.case_calls_s for each in played] == [pytest.approx((1.0,))] * 4
 
 
 def test_a_value_is_the_median_of_a_block_without_untimed_calls() -> None:
