@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,10 @@ from modescope.analysis.rows.flags import Figure
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 _OPEN = "this data cannot show a difference"
+
+NEAR = 0.03
+"""Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
+compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16, 1.24]."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,14 @@ def chosen(
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
     winners = [option for option in options if low(option.gain) > least_gain]
     best = max(winners, key=lambda option: low(option.gain), default=None)
-    close = [option for option in winners if best and not _is_less(option.gain, best.gain)]
+    close = [option for option in winners if best and _is_equal(option.gain, best.gain)]
     others = [one for one in options if one not in close and high(one.gain) >= 1]
     rival = max(others, key=lambda option: low(option.gain), default=None)
-    lost = [_lost(one, one in winners, least_gain, wishes) for one in options if one not in close]
+    lost = [
+        _lost(one, best if one in winners else None, least_gain, wishes)
+        for one in options
+        if one not in close
+    ]
     outcome = _outcome(winners, options, refused, fits)
     choice, tied = _preferred(close, baseline) if close else (None, ())
     if outcome == types.BASELINE and baseline is not None and floor is not None:
@@ -64,11 +73,16 @@ def _floor(baseline: Row | None) -> Estimate | None:
     return intervals.of_columns(baseline, "speedup")
 
 
-def _is_less(one: Estimate, best: Estimate) -> bool:
-    """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends.
+def _is_equal(one: Estimate, best: Estimate) -> bool:
+    """Whether `one` is not below `best` by more than MARGIN, and near it.
 
     MARGIN also covers most differences of one mode's paired speedup between processes.
     """
+    return not _is_less(one, best) and abs(math.log(one.value / best.value)) < math.log1p(NEAR)
+
+
+def _is_less(one: Estimate, best: Estimate) -> bool:
+    """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends."""
     apart = intervals.quotient(best, one)
     return apart is not None and low(apart) > 1 + MARGIN
 
@@ -129,12 +143,14 @@ def _outcome(
     return types.BASELINE if barred else types.NOTHING
 
 
-def _lost(option: Option, won: bool, least_gain: float, wishes: Wishes) -> Refusal:
-    """Why an option is neither chosen nor tied."""
+def _lost(option: Option, best: Option | None, least_gain: float, wishes: Wishes) -> Refusal:
+    """Why an option is neither chosen nor tied. `best`: of the winners, if it is one."""
     row, speedup = option.row, intervals.of_columns(option.row, "speedup")
     reads = cells.speedup(row)
-    if won:
+    if best and _is_less(option.gain, best.gain):
         kind, reason = "less", f"{_over_calls(option, wishes)}: less than the recommended mode"
+    elif best:
+        kind, reason = "open", f"{_over_calls(option, wishes)}: too wide to tell from the best"
     elif high(speedup) < 1 / (1 + MARGIN):
         kind, reason = "slower", f"{reads}: slower than the baseline"
     elif wishes.calls is not None and low(speedup) > least_gain:

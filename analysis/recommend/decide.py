@@ -44,12 +44,12 @@ def recommend(
     judged are reported, too.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
-    against itself) where that excludes 1. Modes whose intervals allow a difference of less than
-    MARGIN from the best are tied; the cheapest of those that were checked is chosen: by first call,
-    memory, then simplicity. `calls` spreads the first call over so many further ones
-    (`amortized.gain`). Where a second process of the mode or of the next best contradicts the
-    first (`confirm`), the answer is undecided. Rows not known to fit into `memory_limit_bytes`
-    are left out.
+    against itself) where that excludes 1. Modes within NEAR of the best, whose intervals allow a
+    difference of less than MARGIN from it, are tied; the cheapest of those that were checked is
+    chosen: by first call, memory, then simplicity. `calls` spreads the first call over so many
+    further ones (`amortized.gain`). Where a second process of the mode or of the next best
+    contradicts the first (`confirm`), the answer is undecided. Rows not known to fit into
+    `memory_limit_bytes` are left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(

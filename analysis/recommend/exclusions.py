@@ -27,6 +27,7 @@ KINDS = {
     "no_difference": "with no difference shown by the interval",
     "noise": "not shown to be above the noise floor of the baseline",
     "less": "with less gain than the recommended mode",
+    "open": "too uncertain to tell from the recommended mode",
 }
 
 

@@ -54,6 +54,16 @@ CASES = (
         [control(), record("compile", speedup=1.3), record("no_grad", speedup=1.1)],
         "mode", "compile", {"no_grad": "less"},
     ),
+    Decided(
+        "one that is much faster, but so uncertain that its interval touches the next",
+        [control(), record("compile", speedup=1.75, spread=1.05), record("no_grad", speedup=1.22)],
+        "mode", "compile", {"no_grad": "open"},
+    ),
+    Decided(
+        "one that may be much faster, or slower",
+        [control(), record("compile", speedup=1.75, spread=1.3), record("no_grad", speedup=1.22)],
+        "mode", "no_grad", {"compile": "open"},
+    ),
     Decided("only the baseline was measured", [control()], "nothing", None),
     Decided(
         "nothing ended ok",
