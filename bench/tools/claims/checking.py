@@ -150,7 +150,8 @@ def lacking(claim: Claim, devices: Sequence[str]) -> str | None:
         command = cpp_library.compiler_command() if "compiler" in claim.needs else command
     except ValueError as error:
         return f"no C++ compiler: CXX is {os.environ['CXX']!r}: {error}"
-    if claim.compilers and not shutil.which(command[0]):
+    # On a GPU alone torch.compile asks for no C++ compiler.
+    if claim.compilers and "cpu" in claim.devices and not shutil.which(command[0]):
         return f"no C++ compiler: there is no program {command[0]!r}; install g++, or set CXX"
     return None
 

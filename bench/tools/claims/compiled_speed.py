@@ -16,14 +16,7 @@ from torch.nn import functional
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate, verdict
-from modescope.bench.tools.claims.claim import (
-    Answer,
-    claim,
-    in_range,
-    judged,
-    side,
-    undecided,
-)
+from modescope.bench.tools.claims.claim import Answer, claim, in_range, judged, side, undecided
 from modescope.bench.tools.claims.measuring import (
     STEADY_CALLS,
     first_call_s,
@@ -72,7 +65,7 @@ def compiled_call(model: Model, mode: str, device: Hardware) -> Step:
     made = build()
     compiled = torch.compile(made.to(x) if isinstance(made, nn.Module) else made, mode=mode)
 
-    def step() -> Tensor:
+    def step() -> object:
         with torch.no_grad():
             return compiled(x)
 

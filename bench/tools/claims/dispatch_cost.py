@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,8 +59,10 @@ def dispatch_cost(device: Hardware) -> Answer:
     Holds if all intervals lie within 1 to 5 µs, within limits if some do, refuted if none does.
     """
     empty_s = _host_s(lambda: None, device).value
-    codes = "x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"
-    codes = *codes, "torch.addmm(x, x, w)", "torch.cat((x, w))"
+    codes = (
+        *("x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"),
+        *("torch.addmm(x, x, w)", "torch.cat((x, w))"),
+    )
     seconds = {}
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         w = Parameter(torch.ones(1, 1, device=device.torch_device))
@@ -220,7 +223,7 @@ def inference_vs_no_grad(device: Hardware) -> Answer:
 def _saved(request: StepAndTensors, device: Hardware) -> Estimate:
     step, tensors = request
 
-    def within(mode: Callable[[], torch.no_grad | torch.inference_mode]) -> None:
+    def within(mode: Callable[[], Any]) -> None:
         with mode():
             step()
 

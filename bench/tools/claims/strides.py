@@ -6,7 +6,16 @@ import torch
 from torch import Tensor
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import Answer, claim, in_range, judged, say, undecided
+from modescope.bench.tools.claims.claim import (
+    Answer,
+    Numbers,
+    Value,
+    claim,
+    in_range,
+    judged,
+    say,
+    undecided,
+)
 from modescope.bench.tools.claims.measuring import calls, speedup
 
 
@@ -23,9 +32,13 @@ from modescope.bench.tools.claims.measuring import calls, speedup
 def permute_exercise(device: Hardware) -> Answer:
     """Shape, strides, offset and contiguity of the permuted tensor. Refuted if one is another."""
     b = torch.empty(3, 4, 5).permute(2, 0, 1)
-    stated = {"shape": (5, 3, 4), "strides": (1, 20, 5), "offset": 0, "contiguous": False}
-    found = tuple(b.shape), b.stride(), int(b.storage_offset()), b.is_contiguous()
-    numbers = dict(zip(stated, found, strict=True))
+    stated: Numbers = {"shape": (5, 3, 4), "strides": (1, 20, 5), "offset": 0, "contiguous": False}
+    numbers: Numbers = {
+        "shape": tuple(b.shape),
+        "strides": b.stride(),
+        "offset": int(b.storage_offset()),
+        "contiguous": b.is_contiguous(),
+    }
     return judged(say(stated), numbers, {} if numbers == stated else numbers)
 
 
@@ -55,7 +68,8 @@ def channels_last(device: Hardware) -> Answer:
         numbers |= {f"{sizes}: strides": y.stride(), f"{sizes}: contiguous": y.is_contiguous()}
         c, h, w = sizes[1:]
         if c == 1 or h * w == 1:
-            limits += [f"{sizes} stays contiguous"] if y.is_contiguous() else []
+            if y.is_contiguous():
+                limits.append(f"{sizes} stays contiguous")
         elif not torch.equal(x, y) or y.is_contiguous() or y.stride() != (c * h * w, 1, w * c, c):
             wrong[f"{sizes}: strides"] = y.stride()
     return judged("strides become those of N, H, W, C", numbers, wrong, limits)
@@ -86,7 +100,9 @@ def empty_strided_cpu(device: Hardware) -> Answer:
     """
     asked = ((2, 1), (8, 1), (1, 4), (0, 0))
     numbers = {f"asked for {s}": torch.empty_strided((4, 3), s).stride() for s in asked}
-    wrong = {label: found for label, found in numbers.items() if label != f"asked for {found}"}
+    wrong: dict[str, Value] = {
+        n: found for n, found in numbers.items() if n != f"asked for {found}"
+    }
     blocks = [_after_another(count) for count in (2**8, 2**10, 2**13) for _ in range(20)]
     old = [elements == PATTERN for elements, reused in blocks if reused]
     if not old:
@@ -97,7 +113,8 @@ def empty_strided_cpu(device: Hardware) -> Answer:
     filled = bool(_after_another(2**8)[0].isnan().any())
     torch.use_deterministic_algorithms(before)
     share = {"elements that show what a tensor freed before had there [share]": shown}
-    wrong |= {} if shown > 0 else share
+    if not shown:
+        wrong |= share
     limits = ["torch.use_deterministic_algorithms fills it with NaN"] if filled else []
     because = "strides are as asked, and elements show what a tensor freed before had there"
     return judged(because, numbers | share, wrong, limits)
@@ -175,8 +192,10 @@ def strided_kernel_slow(device: Hardware) -> Answer:
     Holds if all intervals lie within 5 to 10, within limits if some do, refuted if none does.
     """
     x = torch.rand(SIDE, SIDE, device=device.torch_device)
-    codes = "y.relu()", "x + y", "functional.gelu(y)", "y.softmax(-1)"
-    codes = (*codes, "functional.layer_norm(y, y.shape[-1:])")
+    codes = (
+        *("y.relu()", "x + y", "functional.gelu(y)", "y.softmax(-1)"),
+        "functional.layer_norm(y, y.shape[-1:])",
+    )
     plain, strided = calls(*codes, x=x, y=x), calls(*codes, x=x, y=x.T)
     ratios = {
         f"time ÷ that on contiguous memory, {code}, y = x.T [x]": speedup(
