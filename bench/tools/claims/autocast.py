@@ -79,13 +79,6 @@ def autocast_cache(device: Hardware) -> Answer:
     return judged("a parameter with gradients is cast once", trained | others, wrong, limits)
 
 
-OPTIMIZERS: dict[str, Callable[[list[Tensor]], Any]] = {
-    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.1),
-    "AdamW(fused)": lambda parameters: torch.optim.AdamW(parameters, lr=0.1, fused=True),
-}
-
-
 @claim(
     "GradScaler skips the step and shrinks the scale on inf/NaN",
     "003 §8.3",
@@ -103,20 +96,21 @@ OPTIMIZERS: dict[str, Callable[[list[Tensor]], Any]] = {
     """,
 )
 def scaler_skips(device: Hardware) -> Answer:
-    """A step of three optimizers with good gradients, and with inf, -inf or NaN among them.
+    """A step of two optimizers with good gradients, and with inf, -inf or NaN among them.
 
     Refuted unless only good ones change the parameter and keep the scale. A limit if a good step is
     not made after so many bad ones that the scale does not shrink any more.
     """
     numbers: dict[str, float | str] = {}
     wrong, limits = {}, []
-    for name, make in OPTIMIZERS.items():
+    kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.AdamW)
+    for kind in kinds:
         for factor in (1.0, math.inf, -math.inf, math.nan):
             w = Parameter(torch.ones(2))
             scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-            _step(scaler, make([w]), factor)
+            _step(scaler, kind([w], lr=0.1), factor)
             moved, shrunk = not torch.equal(w, torch.ones(2)), scaler.get_scale() < 1024
-            label = f"{name}, gradients of {factor}"
+            label = f"{kind.__name__}, gradients of {factor}"
             numbers[label] = f"{'a' if moved else 'no'} step, scale {scaler.get_scale():g}"
             if (moved, shrunk) != (factor == 1, factor != 1):
                 wrong[label] = numbers[label]

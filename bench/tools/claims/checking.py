@@ -31,8 +31,8 @@ from modescope.bench.tools.claims import (
     custom_ops,
     dispatch,
     dispatch_cost,
+    dynamo,
     fusion,
-    graphs,
     strides,
     views,
 )
@@ -51,7 +51,7 @@ CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
     "dispatch": (dispatch, dispatch_cost),
     "autograd": (autograd,),
     "autocast": (autocast,),
-    "compile": (graphs, fusion, compiled_speed),
+    "compile": (dynamo, fusion, compiled_speed),
     "custom ops": (custom_ops,),
     "allocator": (allocator,),
     "CUDA graphs": (cuda_graphs,),

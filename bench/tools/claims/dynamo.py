@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._dynamo import config as dynamo
+from torch._dynamo import config
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.steps.evidence import graph_break_watch
@@ -91,7 +91,7 @@ def break_on_print(device: Hardware) -> Answer:
     """
     x = [torch.linspace(0, 1, 4)]
     found = {each.__name__: captured(each, x) for each in (print_between, print_first, print_last)}
-    with dynamo.patch(reorderable_logging_functions={print}):
+    with config.patch(reorderable_logging_functions={print}):
         found["print_between with reorderable_logging_functions"] = captured(print_between, x)
     numbers = {f"graphs and breaks, {name}": (*graphs, n) for name, (graphs, n, _) in found.items()}
     between, *others = numbers
@@ -184,7 +184,7 @@ def recompile_dynamic(device: Hardware) -> Answer:
         "more rows without dynamic": _doubled(_rows(*range(2, 13)), dynamic=False),
         "grad on, off, on, off": _doubled(_rows(8, 8, 8, 8), grads),
     }
-    return recompiled(graphs, int(dynamo.recompile_limit))
+    return recompiled(graphs, int(config.recompile_limit))
 
 
 def _doubled(arguments: list[Tensor], modes: Any = (), **how: Any) -> tuple[int, ...]:
