@@ -174,12 +174,13 @@ def custom_op_autograd(device: Hardware) -> Answer:
             numbers[f"largest difference of weights, {how}"] = off
         except Exception as error:
             numbers[f"error, {how}"] = one_line(error)
-    right = all(isinstance(off, float) and off <= 1e-5 for off in numbers.values())
+    because = "it trains as torch's own operators do"
+    if not all(isinstance(off, float) and off <= 1e-5 for off in numbers.values()):
+        return judged(because, numbers, numbers)
     x = torch.linspace(-1, 1, 6, dtype=torch.float64, requires_grad=True)
     exact = torch.autograd.gradcheck(op, x, raise_exception=False)
     limits = [] if exact else ["its backward is not its derivative, by gradcheck"]
-    because = "it trains as torch's own operators do"
-    return judged(because, numbers, {} if right else numbers, limits)
+    return judged(because, numbers, {}, limits)
 
 
 def nothing(step: Operator) -> Operator:

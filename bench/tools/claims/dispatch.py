@@ -182,7 +182,7 @@ def dispatch_mode_sees(device: Hardware) -> Answer:
     return judged("each gets what is stated", numbers, wrong, limits)
 
 
-TRACED = "import torch; a = torch.ones(2, requires_grad=True); (torch.mul(a, a) + a).backward(a)"
+TRACED = "import torch; a = torch.ones(2, requires_grad=True); (a * a + a).sum().backward()"
 
 
 @claim(
