@@ -9,10 +9,8 @@ import torch
 
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.devices.cuda_allocator import CudaAllocator
-from modescope.bench.tools.claims.checking import OK, check
-from modescope.bench.tools.claims.needs import lacking
-from modescope.bench.tools.claims.table import CLAIMS
-from modescope.bench.tools.claims.verdict import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
+from modescope.bench.tools.claims.checking import CLAIMS, OK, check, lacking
+from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 
 pytestmark = pytest.mark.cuda
 
@@ -33,11 +31,11 @@ def test_every_claim_is_decided_on_a_gpu(id: str, tmp_path: Path) -> None:
     missing = lacking(claim, ["cuda"])
     if missing:
         pytest.skip(missing)
-    answer, figures = check(claim, ["cuda"], tmp_path)
+    answer, numbers = check(claim, ["cuda"], tmp_path)
     assert (answer.status, answer.reason) == (OK, None)
     assert answer.printed
     assert answer.devices == ("cuda",)
-    assert {figure.observed_on for figure in figures} == {"cuda"}
+    assert {number.checked_on for number in numbers} == {"cuda"}
     if not claim.timed:  # durations may lie on a bound
         assert answer.verdict != UNDECIDED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import torch
 from torch.utils import cpp_extension
 
 from modescope.bench.records import files
-from modescope.bench.tools.claims.needs import compiler_command
 
 NAMESPACE = "modescope_cpp"
 
@@ -30,18 +30,29 @@ TORCH_LIBRARY_IMPL({NAMESPACE}, CPU, m) {{ m.impl("scale", scale); }}
 TORCH_LIBRARY_IMPL({NAMESPACE}, Meta, m) {{ m.impl("scale", scale_meta); }}
 """
 
-COMPILE_S = 150.0
-"""Longest wait: it takes some ten seconds, nearly all for torch's headers."""
+
+def compiler_command() -> list[str]:
+    """The C++ compiler as CXX has it, which may be several words (ccache g++); g++ if it is empty.
+
+    Raises ValueError if a quote in CXX is not closed.
+    """
+    return shlex.split(os.environ.get("CXX", "")) or ["g++"]
 
 
 def load() -> None:
     """Makes `torch.ops.modescope_cpp.scale(x, s)` callable.
 
-    Compiles where this source has not been built for this torch with this command before; the
-    library is kept where torch keeps extensions (TORCH_EXTENSIONS_DIR). Raises RuntimeError with
-    the compiler's complaint where it does not compile.
+    Compiles, in some ten seconds, what has not been built for this torch with this command before;
+    the library is kept where torch keeps extensions (TORCH_EXTENSIONS_DIR). Raises RuntimeError
+    with the compiler's complaint if it does not compile.
     """
-    command = _command()
+    command = [
+        *(*compiler_command(), "-shared", "-fPIC", "-O2", "-std=c++20", "-x", "c++"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+        *(f"-I{path}" for path in cpp_extension.include_paths()),
+        *(f"-L{path}" for path in cpp_extension.library_paths()),
+        *("-", "-ltorch_cpu", "-lc10"),
+    ]
     recipe = "\n".join((SOURCE, *command, torch.__version__, str(torch.version.git_version)))
     name = f"{NAMESPACE}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root()
@@ -51,27 +62,10 @@ def load() -> None:
     torch.ops.load_library(library)
 
 
-def _command() -> list[str]:
-    """The compiler as CXX names it, with what code that links to torch needs."""
-    return [
-        *compiler_command(),
-        *("-shared", "-fPIC", "-O2", "-std=c++20", "-x", "c++"),
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-        *(f"-I{path}" for path in cpp_extension.include_paths()),
-        *(f"-L{path}" for path in cpp_extension.library_paths()),
-        *("-", "-ltorch_cpu", "-lc10"),
-    ]
-
-
 def _build(command: list[str], library: Path) -> None:
     with files.atomic_write(library) as partial:
-        done = subprocess.run(
-            [*command, "-o", str(partial)],
-            input=SOURCE,
-            capture_output=True,
-            text=True,
-            timeout=COMPILE_S,
-        )
+        built = [*command, "-o", str(partial)]
+        done = subprocess.run(built, input=SOURCE, capture_output=True, text=True, timeout=150)
         if done.returncode:
             complaints = [line for line in done.stderr.splitlines() if "error" in line]
             why = complaints[0] if complaints else f"status {done.returncode}"

@@ -1,14 +1,15 @@
-"""What experiments share: what a call allocates, takes and makes the compiler do."""
+"""What claims share: what a call allocates and takes, and the work that it makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch._functorch import config as aot_autograd
 from torch._inductor import config as inductor
+from torch.nn import functional
 
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.case.profiler.capture import capture
@@ -25,53 +26,18 @@ from modescope.bench.tools.selfcheck.trials import adaptive
 
 Returned = TypeVar("Returned")
 
-TIMED_MAX_S = 2.0
-
 STEADY_CALLS = 4
 """Calls before a call is steady: compiled CUDA graphs warm up, record, and replay from then on."""
 
 
-def allocated_by(step: Callable[[], object], device: Hardware) -> Allocations:
-    """What a call allocates once it has been called before; its result is held to the end.
-
-    So `left_bytes` is the memory of the result that is its own, and `allocated_bytes` has what the
-    call needs meanwhile, too. Raises RuntimeError where the allocator tells nothing.
-    """
-    step()
-    return watched(step, device)[1]
-
-
-def watched(step: Callable[[], Returned], device: Hardware) -> tuple[Returned, Allocations]:
-    """The result of a call, and what the call allocates, though it was not called before."""
-    with watch_allocations("a call", str(device.torch_device), report=None) as counted:
-        result = step()
-    if counted.result is None:
-        raise RuntimeError(counted.unreadable)
-    return result, counted.result
-
-
-def speedup(
-    case: Step,
-    baseline: Step,
-    device: Hardware,
-    tensors: Sequence[torch.Tensor] = (),
-    timed_max_s: float = TIMED_MAX_S,
-    seed: int = 0,
-) -> Estimate:
-    """How many times as fast as `baseline` `case` is, in paired rounds of random order.
-
-    Waits for the device in each call. `tensors`: what both work on, these very objects, placed
-    anew for each block where the device allows it (`memory_layout`).
-    """
-    compiler.wait_for_workers()
-    elsewhere = memory_layout.anew(tensors, device, seed)
-    ratio = compare(case, baseline, device, adaptive(timed_max_s), seed, elsewhere).speedup
-    assert ratio is not None
-    return ratio
+def calls(*expressions: str, **names: object) -> dict[str, Callable[[], Any]]:
+    """Each expression as a function. It may use torch, functional (of torch.nn) and `names`."""
+    scope = {"torch": torch, "functional": functional, **names}
+    return {each: eval(f"lambda: {each}", scope) for each in expressions}
 
 
 def refusal(call: Callable[[], object]) -> str | None:
-    """What torch says where it refuses the call; None where it does not."""
+    """What torch says if it refuses the call; None if it does not."""
     try:
         call()
     except RuntimeError as error:
@@ -79,9 +45,45 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def columns(rows: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
-    """The values of several figures, by case, of a row for each case."""
-    return [dict(zip(rows, column, strict=True)) for column in zip(*rows.values(), strict=True)]
+def watched(step: Callable[[], Returned], device: Hardware) -> tuple[Returned, Allocations]:
+    """The result of a call, and what the call allocates. Raises RuntimeError if that is unknown."""
+    with watch_allocations("a call", str(device.torch_device), report=None) as counted:
+        result = step()
+    if counted.result is None:
+        raise RuntimeError(counted.unreadable)
+    return result, counted.result
+
+
+def taken_by(call: Callable[[], object], device: Hardware) -> int:
+    """Bytes of all allocations of a call, once it has been called before."""
+    call()
+    return watched(call, device)[1].allocated_bytes
+
+
+def speedup(
+    case: Step,
+    baseline: Step,
+    device: Hardware,
+    tensors: Sequence[torch.Tensor] = (),
+    timed_max_s: float = 2.0,
+) -> Estimate:
+    """How many times as fast as `baseline` `case` is, in paired rounds of random order.
+
+    `tensors`, which both work on, get new places in memory for each block where the device allows
+    it (`memory_layout`).
+    """
+    compiler.wait_for_workers()
+    elsewhere = memory_layout.anew(tensors, device, 0)
+    ratio = compare(case, baseline, device, adaptive(timed_max_s), 0, elsewhere).speedup
+    assert ratio is not None
+    return ratio
+
+
+def converted(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
+    """The estimate in another unit; `function` grows."""
+    if estimate.low is None or estimate.high is None:
+        return replace(estimate, value=function(estimate.value))
+    return Estimate(*map(function, (estimate.value, estimate.low, estimate.high)))
 
 
 def load_compiler(device: Hardware) -> None:
@@ -98,11 +100,9 @@ def first_call_s(step: Step, device: Hardware) -> float:
 
 
 def work_of(step: Step, device: Hardware) -> StepFacts:
-    """The work of a steady call on the device, from the profiler.
+    """The work of a steady call, from the profiler, which may slow what is timed after it.
 
-    Profiling may slow what comes later, so it comes after all timing. On a CPU, kernels are
-    operators that do work of their own, without generated ones. Raises RuntimeError where the
-    profiler sees nothing.
+    Raises RuntimeError if the profiler sees nothing.
     """
     for _ in range(STEADY_CALLS):
         step()
@@ -116,18 +116,14 @@ def work_of(step: Step, device: Hardware) -> StepFacts:
 class CompilerWork:
     """What the compiler did in a call."""
 
-    compilations: int  # how often it was called: the first time, for pieces, and again
     graphs: int
     breaks: int  # lines at which a graph broke
-    kernels: int  # generated kernels that one call of all wrappers calls
-    externs: int  # operators and libraries that they call
+    kernels: int  # generated kernels that the generated code calls
+    externs: int  # operators and libraries that it calls
 
 
 def compiler_work(call: Step) -> CompilerWork:
-    """What a call makes the compiler do, where graphs are not taken from caches of earlier ones.
-
-    What came from such a cache would have no kernels. Libraries that were built before are used.
-    """
+    """What a call makes the compiler do, with its caches of graphs off."""
     before = mode_effect.compiled_so_far()
     with (
         generated_code.watch() as code,
@@ -136,13 +132,10 @@ def compiler_work(call: Step) -> CompilerWork:
         aot_autograd.patch(enable_autograd_cache=False),
     ):
         call()
-    generated = code.generated
-    assert generated is not None
-    done = mode_effect.compiled_so_far().since(before)
+    assert code.generated is not None
     return CompilerWork(
-        compilations=done.compilations,
-        graphs=done.graphs,
+        graphs=mode_effect.compiled_so_far().since(before).graphs,
         breaks=graph_break_watch.count(broken),
-        kernels=generated.columns.generated_kernels or 0,
-        externs=generated.columns.extern_calls or 0,
+        kernels=code.generated.columns.generated_kernels or 0,
+        externs=code.generated.columns.extern_calls or 0,
     )

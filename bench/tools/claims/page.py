@@ -9,21 +9,20 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text import markup
-from modescope.bench.tools.claims.checking import SKIPPED, ClaimResult
-from modescope.bench.tools.claims.figures import Figure, written
-from modescope.bench.tools.claims.table import CHAPTERS, cited
-from modescope.bench.tools.claims.verdict import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
+from modescope.bench.tools.claims.checking import (
+    CHAPTERS,
+    DOCUMENTS,
+    OK,
+    SKIPPED,
+    ClaimRow,
+    NumberRow,
+)
+from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS, written
 
 PACKAGE = "modescope.bench.tools.claims"
-TITLE = "The textbook, checked on this machine"
-NOTE = (
-    "The statements are those of documents that explain how PyTorch executes a step; a verdict "
-    "follows, by the rule that stands with it, from what was observed in this run alone."
-)
-
 NAMES = {HOLDS: "holds", WITHIN_LIMITS: "within limits", REFUTED: "refuted", UNDECIDED: "undecided"}
-NOT_RUN = "not run here"
 
 Contents = dict[str, Any]
 """What the templates are filled with."""
@@ -47,97 +46,78 @@ def _code(text: str) -> Markup:
 
 def _render(template: str, engine: jinja2.Environment, contents: Contents) -> str:
     engine.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
-    engine.filters["as_is"] = Markup
-    engine.filters["code"] = _code
+    engine.filters |= {"as_is": Markup, "code": _code}
     return engine.get_template(template).render(contents)
 
 
 def contents(
-    heading: Sequence[str], results: Sequence[ClaimResult], figures: Sequence[Figure]
+    heading: Sequence[str], results: Sequence[ClaimRow], numbers: Sequence[NumberRow]
 ) -> Contents:
-    """Of both pages."""
-    by_chapter = {
-        title: [each for each in results if each.chapter == title] for title in CHAPTERS.values()
-    }
+    """What both pages show."""
+    chapters = []
+    for title in CHAPTERS:
+        own = [each for each in results if each.chapter == title]
+        claims = [_claim(row, [n for n in numbers if n.claim == row.claim]) for row in own]
+        if own:
+            chapters.append({"title": title, "summary": summary(own), "claims": claims})
     return {
-        "title": TITLE,
         "summary": summary(results),
-        "note": NOTE,
         "heading": heading,
         "failures": failures(results),
-        "chapters": [
-            {
-                "title": title,
-                "summary": summary(own),
-                "claims": [_claim(result, figures) for result in own],
-            }
-            for title, own in by_chapter.items()
-            if own
-        ],
+        "chapters": chapters,
     }
 
 
-def _claim(result: ClaimResult, figures: Sequence[Figure]) -> dict[str, Any]:
-    several = len(result.devices) > 1
-    shown = [
-        {
-            "names": [each.figure, *([each.observed_on] if several else [])],
-            "value": written(each),
-            "is_number": each.number is not None,
-        }
-        for each in figures
-        if each.claim == result.claim
-    ]
+def _claim(row: ClaimRow, numbers: Sequence[NumberRow]) -> dict[str, Any]:
     facts = {
-        "counter-example": result.counter_example,
-        "measured": result.measured,
-        "rule": result.rule,
-        "source": "; ".join(map(cited, result.source)),
-        "needs": ", ".join(result.needs),
-        "observed on": ", ".join(result.devices),
-        "failed": None if result.status in ("ok", "skipped") else result.reason,
+        "counter-example": row.counter_example,
+        "measured": row.method,
+        "source": "; ".join(map(cited, row.source)),
+        "needs": ", ".join(row.needs),
+        "checked on": ", ".join(row.devices),
+        "failed": None if row.status in (OK, SKIPPED) else row.reason,
     }
+    several = len(row.devices) > 1
     return {
-        "id": result.claim,
-        "answer": result.verdict,
-        "verdict": NAMES[result.verdict],
-        "statement": result.statement,
-        "because": result.because,
+        "row": row,
+        "verdict": NAMES[row.verdict],
         "facts": [(name, text) for name, text in facts.items() if text],
-        "limits": result.limits,
-        "headers": ["figure", *(["on"] if several else []), "observed"],
-        "figures": shown,
-        "snippet": result.snippet,
-        "printed": None if result.printed is None else result.printed.rstrip("\n"),
-        "not_run": NOT_RUN,
+        "numbers": [
+            (f"{each.label}, on {each.checked_on}" if several else each.label, _written(each))
+            for each in numbers
+        ],
+        "printed": None if row.printed is None else row.printed.rstrip("\n"),
     }
 
 
-def summary(results: Sequence[ClaimResult]) -> str:
-    """`of 44 statements 27 hold, 9 within limits, 5 are refuted, 3 undecided here`"""
-    counts = Counter(result.verdict for result in results)
-    refuted = counts[REFUTED]
-    text = [
-        f"{counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}",
-        f"{counts[WITHIN_LIMITS]} within limits",
-        f"{refuted} {'is' if refuted == 1 else 'are'} refuted",
-        f"{counts[UNDECIDED]} undecided here",
-    ]
-    statements = "statement" if len(results) == 1 else "statements"
-    return f"of {len(results)} {statements} {', '.join(text)}"
+def _written(row: NumberRow) -> str:
+    if row.number is None:
+        return written(row.text, "")
+    return written(Estimate(row.number, row.low, row.high), row.unit)
 
 
-def failures(results: Sequence[ClaimResult]) -> list[str]:
-    """A line for each claim whose experiment or snippet did not end as it should."""
-    return [
-        f"{result.claim}: {result.status}, {result.reason}"
-        for result in results
-        if result.status not in ("ok", SKIPPED)
-    ]
+def cited(source: str) -> str:
+    """`003 §6` with the title of the document."""
+    document, _, where = source.partition(" ")
+    return f"{DOCUMENTS[document]}, {where}" if where else DOCUMENTS[document]
 
 
-def line(result: ClaimResult) -> str:
+def summary(results: Sequence[ClaimRow]) -> str:
+    """`of 44 statements 7 hold, 17 within limits, 9 are refuted, 11 undecided here`."""
+    counts = Counter(row.verdict for row in results)
+    decided = f"{counts[HOLDS]} hold, {counts[WITHIN_LIMITS]} within limits"
+    others = f"{counts[REFUTED]} are refuted, {counts[UNDECIDED]} undecided here"
+    return f"of {len(results)} statements {decided}, {others}"
+
+
+def failures(results: Sequence[ClaimRow]) -> list[str]:
+    """A line for each claim whose check or snippet did not end as it should."""
+    failed = [row for row in results if row.status not in (OK, SKIPPED)]
+    return [f"{row.claim}: {row.status}, {row.reason}" for row in failed]
+
+
+def line(row: ClaimRow) -> str:
     """An answer for a terminal."""
-    against = [result.counter_example] if result.counter_example else []
-    text = f"{NAMES[result.verdict]:13}  {result.claim}: {result.because}"
-    return "\n".join([text, *(f"{'':15}{each}" for each in (*result.limits, *against))])
+    text = f"{NAMES[row.verdict]:13}  {row.claim}: {row.because}"
+    more = [*row.limits, *filter(None, [row.counter_example])]
+    return "\n".join([text, *(f"{'':15}{each}" for each in more)])

@@ -1,4 +1,4 @@
-"""An operator that launches a Triton kernel, registered in two ways. Imports Triton."""
+"""An operator that launches a Triton kernel. Imports Triton."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ plus_one: Any = triton.jit(_plus_one)
 
 
 def custom_op(name: str) -> Callable[..., Any]:
-    """One that the compiler cannot look into, as in the document."""
+    """One that adds 1, and that the compiler cannot look into, as in the document."""
 
     def launch(x: Tensor) -> Tensor:
         result = torch.empty_like(x)
@@ -34,23 +34,3 @@ def custom_op(name: str) -> Callable[..., Any]:
     made = torch.library.custom_op(name, launch, mutates_args=())
     made.register_fake(torch.empty_like)
     return made
-
-
-def triton_op(name: str) -> Callable[..., Any]:
-    """One whose kernel the compiler sees, though it does not change it."""
-
-    def launch(x: Tensor) -> Tensor:
-        result = torch.empty_like(x)
-        kernel = torch.library.wrap_triton(plus_one)
-        kernel[(triton.cdiv(x.numel(), BLOCK),)](x, result, x.numel(), block=BLOCK)
-        return result
-
-    made: Callable[..., Any] = torch.library.triton_op(name, launch, mutates_args=())
-    return made
-
-
-OPS: dict[str, Callable[[str], Callable[..., Any]]] = {
-    "custom_op": custom_op,
-    "triton_op": triton_op,
-}
-"""By the function of torch.library that registers them."""

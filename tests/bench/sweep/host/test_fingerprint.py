@@ -67,9 +67,9 @@ def test_an_edit_of_measuring_code_changes_the_fingerprint(
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("bench/tools/claims/chapters/views/shapes.py", '"""', '"""A remark. '),
+        ("bench/tools/claims/views.py", '"""', '"""A remark. '),
         (
-            "bench/tools/claims/chapters/views/shapes.py",
+            "bench/tools/claims/views.py",
             "import torch",
             "import torch\n\nREMARK = 1",
         ),

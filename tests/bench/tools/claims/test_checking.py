@@ -1,4 +1,4 @@
-"""A claim in processes of its own: what it lacks, how several devices agree, what fails."""
+"""All claims, and one in processes of its own: what it lacks, what fails, what becomes a row."""
 
 from __future__ import annotations
 
@@ -11,133 +11,72 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.process.isolation import Outcome
-from modescope.bench.tools.claims import needs
-from modescope.bench.tools.claims.checking import check
-from modescope.bench.tools.claims.figures import Figure
-from modescope.bench.tools.claims.inside import DeviceResult
-from modescope.bench.tools.claims.table import CLAIMS
-from modescope.bench.tools.claims.verdict import (
-    HOLDS,
-    REFUTED,
-    UNDECIDED,
-    WITHIN_LIMITS,
-    Verdict,
-    combined,
-    holds,
-    inconclusive,
-    limited,
-    refuted,
-)
+from modescope.bench.tools.claims import checking
+from modescope.bench.tools.claims.checking import CLAIMS, DOCUMENTS, NumberRow, check, lacking
+from modescope.bench.tools.claims.claim import COMPILERS, HOLDS, UNDECIDED, Answer
 
 EXERCISE = CLAIMS["permute-exercise"]
 BOTH = replace(EXERCISE, needs=("cpu", "cuda"))
-GPU_ALONE = replace(EXERCISE, needs=("cuda",))
 TWO = ["cpu", "cuda:1"]
-FIGURE = Figure("permute-exercise", "strides", "cpu", None, None, None, "(1, 20, 5)", "")
+
+
+def test_there_are_44_claims_with_ids_of_their_own() -> None:
+    assert len(CLAIMS) == len(checking._CLAIMS) == 44
+
+
+@pytest.mark.parametrize("id", CLAIMS)
+def test_a_claim_says_all_that_the_page_shows(id: str) -> None:
+    claim = CLAIMS[id]
+    assert re.fullmatch(r"[a-z0-9-]+", claim.id)
+    assert claim.statement
+    assert not claim.statement.endswith(".")
+    assert {source.partition(" ")[0] for source in claim.source} <= set(DOCUMENTS)
+    assert claim.devices
+    assert set(claim.needs) - set(claim.devices) <= set(COMPILERS)
+    assert claim.method.endswith(".")
+    lines = claim.snippet.splitlines()
+    assert 0 < len(lines) <= 10
+    assert max(map(len, lines)) <= 100
+    compile(claim.snippet, id, "exec")
+
+
+def test_a_claim_without_its_device_is_lacking() -> None:
+    gpu_alone = replace(EXERCISE, needs=("cuda",))
+    assert lacking(gpu_alone, ["cpu"]) == checking.NO_GPU
+    assert lacking(gpu_alone, TWO) is None
+    assert lacking(BOTH, ["cpu"]) is None
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "answer"),
+    ("cxx", "compiler", "inductor"),
     [
-        ([holds("a")], HOLDS),
-        ([holds("a"), holds("b")], HOLDS),
-        ([refuted("a", "b"), refuted("c", "d")], REFUTED),
-        ([holds("a"), refuted("b", "c")], WITHIN_LIMITS),
-        ([holds("a"), limited("b", "c")], WITHIN_LIMITS),
-        ([limited("a", "b"), refuted("c", "d")], WITHIN_LIMITS),
-        ([inconclusive("a"), refuted("c", "d")], REFUTED),
-        ([holds("a"), inconclusive("b")], HOLDS),
-        ([inconclusive("a"), inconclusive("b")], UNDECIDED),
+        ("", True, False),
+        ("env g++", True, False),  # Inductor takes it for one program
+        ("env", True, True),
+        ("nothing", False, False),
+        ("'g++", False, False),  # a quote that is not closed
     ],
 )
-def test_devices_together(verdicts: list[Verdict], answer: str) -> None:
-    for order in (verdicts, verdicts[::-1]):
-        result = combined(dict(zip(TWO, order, strict=False)))
-        assert result.answer == answer
-        assert bool(result.limits) == (answer == WITHIN_LIMITS)
-        assert bool(result.counter_example) == (answer == REFUTED)
-
-
-def test_where_devices_differ_the_limits_say_on_which() -> None:
-    result = combined({"cpu": limited("mostly", "not if small"), "cuda": refuted("no", "x.T")})
-    assert result.because == "on cpu: mostly; on cuda: no"
-    assert result.limits == ("on cpu: not if small", "not on cuda: x.T")
-
-
-def test_a_device_that_decided_nothing_is_named_with_its_reason() -> None:
-    result = combined({"cpu": limited("mostly", "not if small"), "cuda": inconclusive("1.0")})
-    assert result == limited("mostly; on cuda: undecided, 1.0", "not if small")
-    result = combined({"cpu": inconclusive("it broke"), "cuda": inconclusive("1.0")})
-    assert result == inconclusive("on cpu: it broke; on cuda: 1.0")
-
-
-@pytest.mark.parametrize(
-    ("claim", "devices", "reason"),
-    [
-        (EXERCISE, ["cpu"], None),
-        (BOTH, ["cpu"], None),
-        (GPU_ALONE, TWO, None),
-        (GPU_ALONE, ["cpu"], needs.NO_GPU),
-        (
-            replace(EXERCISE, needs=("cpu", "compiler")),
-            ["cpu"],
-            r"no C\+\+ compiler: nowhere/g\+\+",
-        ),
-        (replace(EXERCISE, needs=("cuda", "compiler")), ["cpu"], r"no GPU.*; no C\+\+ compiler"),
-    ],
-)
-def test_what_is_lacking(
-    claim: Any, devices: list[str], reason: str | None, monkeypatch: pytest.MonkeyPatch
+def test_what_is_a_compiler(
+    cxx: str, compiler: bool, inductor: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CXX", "nowhere/g++")
-    result = needs.lacking(claim, devices)
-    assert result is None if reason is None else re.match(reason, result)
-
-
-def test_what_inductor_compiles_on_a_cpu_needs_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "nowhere/g++")
-    on_a_cpu = {id for id, each in CLAIMS.items() if each.compiles and "cpu" in each.needs}
-    assert on_a_cpu >= {"compile-speedup", "fused-pointwise", "custom-op-autograd", "cpp-op"}
-    lacking = {id for id, claim in CLAIMS.items() if needs.lacking(claim, ["cpu", "cuda:0"])}
-    assert lacking == on_a_cpu
-    assert "recompile-dynamic" not in on_a_cpu, "the backend eager generates no code"
-
-
-@pytest.mark.parametrize(
-    ("CXX", "command", "inductor"),
-    [
-        ("", ["g++"], r"there is no program ''"),
-        ("env g++", ["env", "g++"], r"there is no program 'env g\+\+'"),
-        ("env", ["env"], None),
-    ],
-)
-def test_how_a_compiler_is_named(
-    CXX: str, command: list[str], inductor: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CXX", CXX)
-    monkeypatch.setattr(shutil, "which", lambda name: name in ("env", "g++") or None)
-    assert needs.compiler_command() == command
-    assert needs.lacking(replace(EXERCISE, needs=("cpu", "compiler")), ["cpu"]) is None
-    result = needs.lacking(replace(EXERCISE, needs=("cpu", "inductor")), ["cpu"])
-    assert result is None if inductor is None else re.search(inductor, result or "")
-
-
-def test_a_quote_that_is_not_closed_names_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "'g++")
-    missing = needs.lacking(replace(EXERCISE, needs=("cpu", "compiler")), ["cpu"])
-    assert missing is not None
-    assert "No closing quotation" in missing
+    monkeypatch.setenv("CXX", cxx)
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in ("env", "g++") else None)
+    for needed, there in (("compiler", compiler), ("inductor", inductor)):
+        missing = lacking(replace(EXERCISE, needs=("cpu", needed)), ["cpu"])
+        assert (missing is None) == there
 
 
 def test_a_claim_that_lacks_something_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(isolation, "call")
-    answer, figures = check(GPU_ALONE, ["cpu"], tmp_path)
-    assert (answer.verdict, answer.status, answer.because) == (UNDECIDED, "skipped", needs.NO_GPU)
-    assert (answer.printed, answer.seconds, answer.devices, figures) == (None, None, (), [])
+    row, numbers = check(replace(EXERCISE, needs=("cuda",)), ["cpu"], tmp_path)
+    assert (row.verdict, row.status, row.because) == (UNDECIDED, "skipped", checking.NO_GPU)
+    assert (row.printed, row.seconds, row.devices, numbers) == (None, None, (), [])
 
 
 Ends = Callable[[dict[str, Outcome]], None]
@@ -157,67 +96,69 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
     return so
 
 
-def observed(verdict: Verdict) -> Outcome:
-    return Outcome("returned", DeviceResult(verdict, [FIGURE], 1.5))
-
-
+OBSERVED = Outcome("returned", Answer(HOLDS, "so it is", {"offset [B]": 4}))
 PRINTED = Outcome("returned", "(5, 3, 4)\n")
 
 
-def test_what_comes_back_is_the_answer(ends: Ends, tmp_path: Path) -> None:
-    ends({"observe cpu": observed(holds("so it is")), "run_snippet": PRINTED})
-    answer, figures = check(EXERCISE, TWO, tmp_path)
-    assert (answer.verdict, answer.because, answer.status) == (HOLDS, "so it is", "ok")
-    assert (answer.devices, answer.printed, answer.seconds) == (("cpu",), "(5, 3, 4)\n", 1.5)
-    assert figures == [FIGURE]
+def test_what_comes_back_is_a_row(ends: Ends, tmp_path: Path) -> None:
+    ends({"observe cpu": OBSERVED, "run_snippet": PRINTED})
+    row, numbers = check(EXERCISE, TWO, tmp_path)
+    assert (row.verdict, row.because, row.status) == (HOLDS, "so it is", "ok")
+    assert (row.claim, row.devices, row.printed) == (EXERCISE.id, ("cpu",), "(5, 3, 4)\n")
+    assert numbers == [NumberRow(EXERCISE.id, "offset", "cpu", 4.0, None, None, None, "B")]
     assert list(tmp_path.iterdir()) == [], "logs of what went well are of no use"
 
 
 @pytest.mark.parametrize("kind", ["failed", "oom", "timeout", "crashed"])
-def test_an_experiment_that_fails_is_undecided_and_says_why(
-    kind: str, ends: Ends, tmp_path: Path
-) -> None:
+def test_a_check_that_fails_is_undecided(kind: str, ends: Ends, tmp_path: Path) -> None:
     ends({"observe cpu": Outcome(kind, reason="it broke"), "run_snippet": PRINTED})
-    answer, figures = check(EXERCISE, ["cpu"], tmp_path)
-    assert (answer.verdict, answer.status) == (UNDECIDED, kind)
-    assert (answer.because, answer.reason) == ("it broke", "on cpu: it broke")
-    assert (answer.printed, figures) == ("(5, 3, 4)\n", [])
+    row, numbers = check(EXERCISE, ["cpu"], tmp_path)
+    assert (row.verdict, row.status, row.because) == (UNDECIDED, kind, "it broke")
+    assert (row.printed, numbers) == ("(5, 3, 4)\n", [])
     assert [path.name for path in tmp_path.iterdir()] == ["permute-exercise-observe-cpu.log"]
 
 
 def test_one_device_that_fails_leaves_the_answer_to_the_other(ends: Ends, tmp_path: Path) -> None:
-    ends({
-        "observe cpu": observed(holds("so it is")),
-        "observe cuda:1": Outcome("crashed", reason="it broke"),
-        "run_snippet": PRINTED,
-    })  # fmt: skip
-    answer, _ = check(BOTH, TWO, tmp_path)
-    assert answer.verdict == HOLDS
-    assert answer.because == "so it is; on cuda:1: undecided, it broke"
-    assert (answer.status, answer.reason) == ("crashed", "on cuda:1: it broke")
+    crashed = Outcome("crashed", reason="it broke")
+    ends({"observe cpu": OBSERVED, "observe cuda:1": crashed, "run_snippet": PRINTED})
+    row, _ = check(BOTH, TWO, tmp_path)
+    assert (row.verdict, row.status, row.devices) == (HOLDS, "crashed", ("cpu", "cuda:1"))
 
 
 def test_a_snippet_that_fails_is_a_failure(ends: Ends, tmp_path: Path) -> None:
-    broken = Outcome("failed", reason="NameError: x")
-    ends({"observe cpu": observed(holds("so it is")), "run_snippet": broken})
-    answer, _ = check(EXERCISE, ["cpu"], tmp_path)
-    assert (answer.verdict, answer.status, answer.printed) == (HOLDS, "failed", None)
-    assert answer.reason == "the snippet: NameError: x"
-
-
-def test_an_experiment_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    answer, _ = check(replace(EXERCISE, limit_s=1e-3), ["cpu"], tmp_path)
-    assert (answer.verdict, answer.status) == (UNDECIDED, "timeout")
-    assert "still running after timeout_s=0.001" in answer.because
+    ends({"observe cpu": OBSERVED, "run_snippet": Outcome("failed", reason="NameError: x")})
+    row, _ = check(EXERCISE, ["cpu"], tmp_path)
+    assert (row.verdict, row.status, row.printed) == (HOLDS, "failed", None)
 
 
 def test_what_compiles_finds_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    noted: list[Any] = []
+    found: list[Any] = []
 
     def call(*_: str, variables: dict[str, str], **how: Any) -> Outcome:
-        noted.append({name: list(Path(path).glob("*")) for name, path in variables.items()})
+        found.append({name: list(Path(path).glob("*")) for name, path in variables.items()})
         return PRINTED
 
     monkeypatch.setattr(isolation, "call", call)
-    check(replace(EXERCISE, compiles=True), ["cpu"], tmp_path)
-    assert noted == [{"TORCHINDUCTOR_CACHE_DIR": [], "TRITON_CACHE_DIR": []}] * 2
+    monkeypatch.setattr(checking, "lacking", lambda *_: None)
+    check(replace(EXERCISE, needs=("cpu", "inductor")), ["cpu"], tmp_path)
+    assert found == [{"TORCHINDUCTOR_CACHE_DIR": [], "TRITON_CACHE_DIR": []}] * 2
+
+
+def test_a_number_is_a_row() -> None:
+    numbers = {"a [s]": Estimate(2.0, 1.0, 3.0), "b": True, "c": None, "d": (1, 2), "e [B]": 7}
+    found = checking.number_rows("it", "cpu", numbers)
+    assert [(r.label, r.number, r.low, r.high, r.text, r.unit) for r in found] == [
+        ("a", 2.0, 1.0, 3.0, None, "s"),
+        ("b", None, None, None, "yes", ""),
+        ("c", None, None, None, None, ""),
+        ("d", None, None, None, "(1, 2)", ""),
+        ("e", 7.0, None, None, None, "B"),
+    ]
+
+
+@pytest.mark.full
+def test_a_check_and_a_snippet_have_processes_of_their_own(tmp_path: Path) -> None:
+    row, numbers = check(EXERCISE, ["cpu"], tmp_path)
+    assert (row.verdict, row.status) == (HOLDS, "ok")
+    assert row.printed == "(5, 3, 4) (1, 20, 5) 0 False\n"
+    assert [(each.label, each.text) for each in numbers][1] == ("strides", "(1, 20, 5)")

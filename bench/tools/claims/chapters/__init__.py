@@ -1,1 +1,0 @@
-"""The claims, a file per chapter."""

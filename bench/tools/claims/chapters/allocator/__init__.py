@@ -1,1 +1,0 @@
-"""The caching allocator of CUDA."""

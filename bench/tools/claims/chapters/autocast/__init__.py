@@ -1,1 +1,0 @@
-"""Casts and scaled gradients."""

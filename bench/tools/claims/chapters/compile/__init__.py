@@ -1,1 +1,0 @@
-"""torch.compile: graphs, kernels, speed."""

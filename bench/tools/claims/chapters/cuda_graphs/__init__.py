@@ -1,1 +1,0 @@
-"""Captured and replayed steps."""

@@ -1,1 +1,0 @@
-"""Operators registered with torch.library."""

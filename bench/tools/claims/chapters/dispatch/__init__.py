@@ -1,1 +1,0 @@
-"""The way of a call to its kernel, and what it costs."""

@@ -1,1 +1,0 @@
-"""What is shared with a tensor, and what is copied."""
