@@ -118,7 +118,7 @@ def grad_left_on(case: Case) -> Evidence | None:
     row = case.row
     if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
         return None
-    same = ("dtype", "autocast", "compile", "graph", "compile_options", "compile_cache")
+    same = ("dtype", "autocast", "compile_mode", "graph", "compile_options", "compile_cache")
     others = [
         one
         for one in case.siblings

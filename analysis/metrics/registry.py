@@ -3,7 +3,7 @@
 The function takes the table of cases, with the columns of the lines above its own, and returns a
 column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
 generates. A metric that needs the samples of a run, which the table does not have, is a function
-and a line of `analysis.load.run_stats.STATISTICS`, and here a line with `part("_name", "value")`.
+and a line of `analysis.rows.run_stats.STATISTICS`, and here a line with `part("_name", "value")`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.causes import finding
-from modescope.analysis.load.remote import Folder
-from modescope.analysis.load.study import Runs, read
+from modescope.analysis.load import Folder, Runs, read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined, is_read, of_newest
+from modescope.analysis.metrics.replicates import combined
 from modescope.analysis.rows import profiler_agreement, roofline
-from modescope.analysis.rows.select import TO_CHOOSE, newest
+from modescope.analysis.rows.select import latest
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,17 @@ def derived(study_folder: str | Folder) -> pd.DataFrame:
 
 
 def of_runs(runs: Runs) -> pd.DataFrame:
-    """One row per case and environment of all runs of a study, or of whole works of it."""
-    needed = runs.encoded(lambda name: is_read(name) or name in TO_CHOOSE)
-    return _derived(of_newest(needed, newest(needed), runs.rows))
+    """One row per case and environment of all runs of a study."""
+    return derive(latest(runs.table))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """The cases of `select.latest` with a column for each of METRICS; null where unknown.
 
-    `processes` come from `load.study.read`, so they have the statistics of `load.run_stats`.
+    `processes` come from `load.read`, so they have the statistics of `rows.run_stats`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
-    return _derived(combined(processes))
-
-
-def _derived(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of cases with every metric."""
+    table = combined(processes)
     for number, metric in enumerate(METRICS):
         if number % _MANY == 0:
             table = table.copy()  # defragmented, or pandas warns when many columns are added
@@ -311,7 +305,7 @@ METRICS = (
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
-    "dtype", "mode", "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype",
+    "dtype", "mode", "grad", "autocast", "compile_mode", "graph", "baseline_mode", "baseline_dtype",
     "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
     "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions",
     "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",

@@ -100,7 +100,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
         accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
-        compiles=bool(row["compile"] != "none" or row["graph"]),
+        compiles=bool(row["compile_mode"] != "none" or row["graph"]),
         again=_again(row),
         pace=row["pace"] if "slow_pace" in phrases.flags(row) else None,
     )

@@ -178,7 +178,7 @@ def touched(names: Iterable[str]) -> list[str]:
 def raised(run: Row) -> list[str]:
     """The flags raised by the rounds of a run (`bench.stats.diagnostics`) and by its clocks.
 
-    `run` has the stored rounds, and the statistics of `load.run_stats.STATISTICS`.
+    `run` has the stored rounds, and the statistics of `run_stats.STATISTICS`.
     """
     if run["status"] != "ok" or phrases.is_smoke(run):
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable

@@ -12,7 +12,7 @@ import pandas as pd
 from modescope.analysis.compare.rules import gate, pairs
 from modescope.analysis.compare.rules.gate import Compared, Comparison, Request
 from modescope.analysis.compare.rules.sides import Side
-from modescope.analysis.load import run_stats
+from modescope.analysis.rows import run_stats
 from modescope.bench.records.results import Record, row
 from tests.helpers.studies import record
 

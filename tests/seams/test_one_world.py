@@ -55,13 +55,13 @@ def machines(settings_restored_after_module: None, results_dir: Path) -> dict[st
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
     for row in planted.ROWS.values():
-        parquet.write(row, results_dir / world.STUDY / "runs")
+        parquet.write(row, results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 
 
 @pytest.fixture(scope="module")
 def stored(study: Path) -> dict[str, dict[str, Any]]:
-    rows = [row for file in (study / "runs").iterdir() for row in pq.read_table(file).to_pylist()]
+    rows = [row for file in (study / "rows").iterdir() for row in pq.read_table(file).to_pylist()]
     return {row["run_id"]: row for row in rows}
 
 
@@ -146,5 +146,5 @@ def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     died = tmp_path / "died"
     monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
     record_attempt.attempted(world.killed(died, tmp_path), lambda phase: None, run_id="killed")
-    row = pq.read_table(tmp_path / world.STUDY / "runs" / "killed.parquet").to_pylist()[0]
+    row = pq.read_table(tmp_path / world.STUDY / "rows" / "killed.parquet").to_pylist()[0]
     assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))

@@ -58,8 +58,8 @@ def test_empty_rounds_differ_from_unknown_rounds(tmp_path: Path) -> None:
 
 
 def test_a_file_has_one_row_and_the_name_of_its_run(tmp_path: Path) -> None:
-    path = parquet.write(record("20260301T120000-abc"), tmp_path / "study" / "runs")
-    assert path == tmp_path / "study" / "runs" / "20260301T120000-abc.parquet"
+    path = parquet.write(record("20260301T120000-abc"), tmp_path / "study" / "rows")
+    assert path == tmp_path / "study" / "rows" / "20260301T120000-abc.parquet"
     assert list(path.parent.iterdir()) == [path]
 
 
