@@ -1,40 +1,41 @@
 """Reads the rows of a study, here or at an address such as s3://bucket/results/main.
 
-Raw samples are replaced by their statistics (`analysis.rows.run_stats`); `samples` keeps them.
+Raw samples are left out; `samples` keeps them. A row without a summary of the current formulas gets
+one as it is read.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.fs import FileSystem, LocalFileSystem
 
-from modescope.analysis.rows import run_stats
+from modescope.analysis.rows.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.parquet import SAMPLES, SCHEMA
 from modescope.bench.records.paths import runner
 from modescope.bench.records.scheduling import SENTINELS
-
-if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.summary import VERSION, summary
 
 log = logging.getLogger(__name__)
 
-SPEEDUP = "confirming_speedup"
-"""The column with the speedup in the confirming process; its interval is beside it."""
+COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
+"""What is read of each row."""
 
+LOCAL = LocalFileSystem()
 _MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
 _MOST_NAMED = 20  # left-out files in warnings; the rest are counted
-_ENDS = {"": "value", "_ci_low": "low", "_ci_high": "high"}
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ def located(folder: str | Folder) -> Folder:
 class Runs:
     """The rows of a study, and each left-out file with the reason."""
 
-    stored: pa.Table  # with encoded statistics, in no order
+    stored: pa.Table  # without samples, in no order
     left_out: dict[str, str]
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """The rows in order of their start, with their statistics."""
-        return in_order(run_stats.decoded(self.stored))
+        """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
+        return in_order(_decoded(self.stored))
 
     @cached_property
     def files(self) -> dict[str, str]:
@@ -98,13 +99,13 @@ class Runs:
 
 
 def read(study_folder: str | Folder) -> Runs:
-    """Every row of a study with the statistics of its samples.
+    """Every row of a study with its summary.
 
     Files that cannot be read, or are no rows of this schema version, are left out with a warning.
     Raises UsageError if there is no such study.
     """
     folder = located(study_folder)
-    found = _rows(folder / rows.ROWS, run_stats.summarised)
+    found = _rows(folder / rows.ROWS)
     if found is None:
         raise UsageError(
             f"no study at {folder} (it has no folder {rows.ROWS}/); "
@@ -125,17 +126,17 @@ def _near(folder: Folder) -> str:
 
 def samples(study_folder: str | Folder) -> pd.DataFrame:
     """Every row of a study as it is stored, with raw samples, in order of their start."""
-    found = _rows(located(study_folder) / rows.ROWS, lambda table: table)
+    found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
     table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
     return in_order(table.to_pandas())
 
 
 def sentinels(study_folder: str | Folder) -> pd.DataFrame:
-    """Every sentinel with the statistics of its samples; no rows if there is none.
+    """Every sentinel with its summary; no rows if there is none.
 
     Sentinels are plain eager of one case, measured by each worker at its start.
     """
-    return run_stats.decoded(_beside(located(study_folder) / SENTINELS))
+    return _decoded(_beside(located(study_folder) / SENTINELS))
 
 
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -144,33 +145,30 @@ def in_order(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
-    """The rows with SPEEDUP and its interval, null if no further process confirmed a row.
+    """The rows with the columns `confirming_speedup`, null if no further process confirmed a row.
 
     Of several that confirmed one the newest counts.
     """
-    found = in_order(run_stats.decoded(_beside(folder / rows.CONFIRMATIONS)))
-    ratios = dict(zip(found["confirms"], found["_ratio"], strict=True))
-    known = [ratios.get(run_id) for run_id in runs["run_id"].to_pylist()]
-    for end, name in _ENDS.items():
-        values = [math.nan if one is None else getattr(one, name) for one in known]
-        runs = runs.append_column(
-            f"{SPEEDUP}{end}", pa.array(values, pa.float64(), from_pandas=True)
-        )
+    found = _beside(folder / rows.CONFIRMATIONS).sort_by("started_at").to_pylist()
+    confirming = {row["confirms"]: row for row in found}
+    for column in ESTIMATES["speedup"]:
+        known = (confirming.get(run_id, {}) for run_id in runs["run_id"].to_pylist())
+        values = pa.array([row.get(column) for row in known], pa.float64())
+        runs = runs.append_column(f"confirming_{column}", values)
     return runs
 
 
 def _beside(folder: Folder) -> pa.Table:
     """Rows that are in no table; unreadable files are left out, as no row depends on them."""
-    found = _rows(folder, run_stats.summarised)
-    return run_stats.summarised(SCHEMA.empty_table()) if found is None else found.table
+    found = _rows(folder)
+    return SCHEMA.empty_table() if found is None else found.table
 
 
-def _rows(folder: Folder, each: Callable[[pa.Table], pa.Table]) -> rows.Read | None:
-    system, path = _opened(folder.address) if isinstance(folder, RemotePath) else (None, folder)
-    if isinstance(folder, RemotePath):
-        path = f"{str(path).rstrip('/')}{folder.below}"
+def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
+    system, path = _opened(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
+    path = f"{path.rstrip('/')}{folder.below}" if isinstance(folder, RemotePath) else str(folder)
     try:
-        found = rows.read(path, SCHEMA.names, each, system)
+        found = rows.read(path, columns, partial(_summarised, system), system)
     except OSError as error:
         raise _unreadable(folder, error) from None
     if found is None:
@@ -179,11 +177,42 @@ def _rows(folder: Folder, each: Callable[[pa.Table], pa.Table]) -> rows.Read | N
     return rows.Read(found.table, dict(sorted(named.items())))
 
 
+def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+    """The rows with a summary of the current formulas; samples are read where one is missing."""
+    current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
+    if pc.all(current).as_py() is not False:
+        return table
+    paths = pc.unique(table.filter(pc.invert(current))[rows.FILE])
+    kept = table.filter(pc.invert(pc.is_in(table[rows.FILE], paths)))
+    whole = rows.tables(paths.to_pylist(), SCHEMA.names, system, left_out)
+    return pa.concat_tables([kept, *(with_summary(one).select(kept.column_names) for one in whole)])
+
+
+def with_summary(table: pa.Table) -> pa.Table:
+    """Whole rows with their summary computed from their samples."""
+    computed = pa.Table.from_pylist(list(map(summary, table.to_pylist())), schema=SUMMARY)
+    columns = {name: table[name] for name in table.column_names}
+    return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
+
+
+def _decoded(table: pa.Table) -> pd.DataFrame:
+    hidden = {*SUMMARY.names, *SAMPLES, rows.FILE}
+    shown = [name for name in table.column_names if name not in hidden]
+    frame: pd.DataFrame = table.select(shown).to_pandas()
+    columns = {}
+    for name, ends in ESTIMATES.items():
+        parts = [table[column].to_pylist() for column in ends]
+        parts += [[None] * len(frame)] * (3 - len(parts))
+        each = (None if one[0] is None else Estimate(*one) for one in zip(*parts, strict=True))
+        columns[f"_{name}"] = per_row(frame, each, "object")
+    columns["_rounds"] = per_row(frame, table["rounds"].to_pylist(), "object")
+    columns["_flags"] = per_row(frame, table["row_flags"].to_pylist(), "object")
+    return frame.assign(**columns)
+
+
 @cache
 def _opened(address: str) -> tuple[FileSystem, str]:
     """The file system of an address, which may ask the network, and the path in it."""
-    from pyarrow.fs import FileSystem
-
     try:
         system, path = FileSystem.from_uri(address)
     except (OSError, pa.ArrowException) as error:

@@ -46,6 +46,9 @@ COMMANDS = {
     "compact": Command(
         "modescope.analysis.compact:main", "join the files of many runs, to read them fast"
     ),
+    "restat": Command(
+        "modescope.analysis.restat:main", "compute the summaries of a study's rows anew"
+    ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),
     "instructions": Command(

@@ -15,7 +15,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import compiled_call
-from modescope.analysis.rows.intervals import of_columns
+from modescope.bench.stats.intervals import of_columns
 
 LEAST = 0.03
 """Of a call: a smaller change of overhead or work is not named."""

@@ -34,14 +34,14 @@ def part(name: str, attribute: str) -> Formula:
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """`faster` than the baseline, `slower`, `equivalent` or `inconclusive`."""
-    pairs = zip(rows["budget_rank"], rows["_ratio"], strict=True)
+    pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
     return per_row(rows, verdicts, "object")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
     """The smallest change that the rounds of one process can detect."""
-    return per_row(rows, map(stats.mde, rows["_ratio"])).where(rows["replicates"] <= 1)
+    return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:

@@ -2,8 +2,8 @@
 
 The function takes the table of cases, with the columns of the lines above its own, and returns a
 column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
-generates. A metric that needs the samples of a run, which the table does not have, is a function
-and a line of `analysis.rows.run_stats.STATISTICS`, and here a line with `part("_name", "value")`.
+generates. A metric that needs the samples of a run, which the table does not have, is an estimate
+of `bench.summary`, and here a line with `part("_name", "value")`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def of_runs(runs: Runs) -> pd.DataFrame:
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """The cases of `select.latest` with a column for each of METRICS; null where unknown.
 
-    `processes` come from `load.read`, so they have the statistics of `rows.run_stats`.
+    `processes` come from `load.read`, so they have the estimates of `bench.summary`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
     table = combined(processes)
@@ -98,17 +98,17 @@ def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
     *_clock("latency", "median over rounds of the time of a call for a caller who waits for it"),
-    Metric("latency_p95_s", part("_p95", "value"), "s", "lower",
+    Metric("latency_p95_s", part("_latency_p95", "value"), "s", "lower",
            "95th percentile over single calls; null below 100 calls, as fewer than five would lie "
            "beyond it"),
     Metric("baseline_latency_s", part("_baseline_latency", "value"), "s", "neither",
            "median of the baseline's latency over the same rounds"),
-    Metric("speedup", part("_ratio", "value"), "1", "higher",
+    Metric("speedup", part("_speedup", "value"), "1", "higher",
            "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
-    Metric("speedup_ci_low", part("_ratio", "low"), "1", "higher",
+    Metric("speedup_ci_low", part("_speedup", "low"), "1", "higher",
            "lower end of the 95 % interval of speedup, or of the range of two processes (see "
            "replicates); null below 12 rounds"),
-    Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
+    Metric("speedup_ci_high", part("_speedup", "high"), "1", "higher",
            "upper end of that interval or range"),
     Metric("confirming_speedup", column("confirming_speedup"), "1", "higher",
            "speedup in a second process that measured nothing else, before a sweep recommended "
@@ -117,7 +117,7 @@ METRICS = (
            "lower end of its 95 % interval"),
     Metric("confirming_speedup_ci_high", column("confirming_speedup_ci_high"), "1", "higher",
            "upper end of that interval"),
-    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
+    Metric("speedup_process_spread", column("_speedup_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
@@ -210,14 +210,14 @@ METRICS = (
     *_paired("optimizer_share", "neither",
              "the same for the optimizer's step and dropping the gradients"),
     *_paired("scaler_share", "neither", "the same for the operations of a GradScaler"),
-    Metric("parts_ratio", part("_parts", "value"), "1", "neither",
+    Metric("parts_ratio", part("_parts_ratio", "value"), "1", "neither",
            "median over blocks of the sum of the parts (forward, backward, optimizer, and scaler "
            "if there is one) ÷ the whole step, all of the same block. It rises above 1 because "
            "each part is waited for. Null where the time of a part is unknown"),
-    Metric("parts_ratio_ci_low", part("_parts", "low"), "1", "neither",
+    Metric("parts_ratio_ci_low", part("_parts_ratio", "low"), "1", "neither",
            "lower end of the 95 % interval of parts_ratio, or of the range of two processes (see "
            "replicates); null below 12 blocks"),
-    Metric("parts_ratio_ci_high", part("_parts", "high"), "1", "neither",
+    Metric("parts_ratio_ci_high", part("_parts_ratio", "high"), "1", "neither",
            "upper end of that interval or range"),
     Metric("parts_residual_s", formulas.parts_residual_s, "s", "neither",
            "latency_s × (1 - parts_ratio): the whole step minus the sum of its parts; negative if "
@@ -289,7 +289,7 @@ METRICS = (
            "(flag above_ceiling); low for pointwise arithmetic, which flops do not count"),
     Metric("flags", cross_row_flags.flags, "", "neither",
            "the stored flags of all processes of the case, those raised by their rounds, clocks "
-           "and counts (analysis.rows.flags), and those from a comparison with another row"),
+           "and counts (bench.summary), and those from a comparison with another row"),
     Metric("flags_touch", cross_row_flags.touched, "", "neither",
            "what each of these flags makes doubtful, in their order: speedup (without a baseline, "
            "the latency), latency, device, split, roofline or profile"),

@@ -10,11 +10,12 @@ import pandas as pd
 
 from modescope.analysis.format.phrases import grouped
 from modescope.analysis.rows import identity, select
-from modescope.analysis.rows.run_stats import ESTIMATES
+from modescope.bench.records.summary_columns import ESTIMATES as STORED
 from modescope.bench.stats import estimates as stats
 
 ENOUGH = 5  # processes; intervals of fewer understate the spread of times between processes
-SPREADS = ("_latency", "_ratio")
+ESTIMATES = tuple(f"_{name}" for name in STORED)
+SPREADS = ("_latency", "_speedup")
 
 _COUNTS = {
     "replicates": "number of processes of the case that ended ok and were combined. A value is the "
@@ -41,7 +42,7 @@ def combined(processes: pd.DataFrame) -> pd.DataFrame:
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
-    `_latency_spread`, `_ratio_spread`.
+    `_latency_spread`, `_speedup_spread`.
     """
     table = processes.reset_index(drop=True).assign(_ok=processes["status"].to_numpy() == "ok")
     case = list(select.CASE)
@@ -102,7 +103,7 @@ def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> dict[str, 
         **{f"{name}_spread": list(map(stats.relative_spread, spreads[name])) for name in SPREADS},
         "_rounds": [min(counts, default=None) for counts in of("_rounds")],
         "replicates": good,
-        "speedup_processes": list(map(len, spreads["_ratio"])),
+        "speedup_processes": list(map(len, spreads["_speedup"])),
         "replicates_not_ok": [len(case) - ok for case, ok in zip(cases, good, strict=True)],
         "process_run_ids": list(map(";".join, of("run_id"))),
         "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in of("node")],

@@ -24,7 +24,7 @@ READ = {
     *PLACES,
     *readings.READ,
 }
-"""Stored columns of processes that `groups` reads, beside statistics (`rows.run_stats`)."""
+"""Stored columns of processes that `groups` reads, beside estimates."""
 
 GPU_DIGITS = len("GPU-") + 8
 """Characters of a GPU's UUID that tell GPUs apart, as in a short hash of git."""

@@ -13,8 +13,8 @@ from modescope.analysis.recommend.ends import high, hurdle, low
 from modescope.analysis.recommend.exclusions import fits_into, refusal
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import Choice, Question, Recommendation, Refusal, Tie
-from modescope.analysis.rows import intervals
 from modescope.analysis.rows.flags import Figure
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 _OPEN = "this data cannot show a difference"

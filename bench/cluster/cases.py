@@ -17,6 +17,7 @@ from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.summary import summary
 from modescope.bench.sweep import jobs, record_attempt, resume, sentinel
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
@@ -125,7 +126,7 @@ class Cases:
             results.Findings(),
         )
         with suppress(FileExistsError):
-            parquet.write(record, self._study / rows.ROWS)
+            parquet.write(record, self._study / rows.ROWS, summary(results.row(record)))
 
     def _place(self, position: int) -> Place:
         return Place(self._sweep.order, position)

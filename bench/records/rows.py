@@ -53,14 +53,15 @@ class Read:
 def read(
     folder: str | Path,
     columns: Sequence[str] = SCHEMA.names,
-    each: Callable[[pa.Table], pa.Table] = lambda table: table,
+    each: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
     system: fs.FileSystem | None = None,
     only: Callable[[str], bool] = lambda path: True,
 ) -> Read | None:
     """The rows of a folder, each once; None if there is no such folder.
 
-    `columns` include run_id and schema_version. `each` is applied to batches of rows; `only` tells
-    which files are read. Raises OSError if the folder cannot be listed.
+    `columns` include run_id and schema_version. `each` is applied to batches of rows and the files
+    that were left out so far; `only` tells which files are read. Raises OSError if the folder
+    cannot be listed.
     """
     system = system or fs.LocalFileSystem()
     for _ in range(_ATTEMPTS):
@@ -69,14 +70,14 @@ def read(
             return None
         paths = list(filter(only, listed))
         left_out: dict[str, str] = {}
-        tables = [each(_SCHEMA.empty_table().select([*columns, FILE]))]
+        found = [_SCHEMA.empty_table().select([*columns, FILE])]
         try:
             for start in range(0, len(paths), BATCH):
                 batch = paths[start : start + BATCH]
-                tables += map(each, _tables(batch, columns, system, left_out))
+                found += [each(one, left_out) for one in tables(batch, columns, system, left_out)]
         except FileNotFoundError:  # a compaction has joined it since
             continue
-        return Read(_once(pa.concat_tables(tables)), left_out)
+        return Read(_once(pa.concat_tables(found)), left_out)
     raise OSError(f"{folder} changes all the time")
 
 
@@ -123,12 +124,7 @@ def scanner(
     return dataset.scanner(names, use_threads=False, cache_metadata=False, batch_size=rows)
 
 
-def _is_ours(path: str) -> bool:
-    name = PurePosixPath(path).name
-    return name.endswith(".parquet") and not name.startswith(".")
-
-
-def _tables(
+def tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> Iterator[pa.Table]:
     """The rows of these files; those that cannot be read are found by halves and left out."""
@@ -137,12 +133,17 @@ def _tables(
     except (OSError, pa.ArrowException) as error:
         if len(paths) > 1:
             half = len(paths) // 2
-            yield from _tables(paths[:half], columns, system, left_out)
-            yield from _tables(paths[half:], columns, system, left_out)
+            yield from tables(paths[:half], columns, system, left_out)
+            yield from tables(paths[half:], columns, system, left_out)
         elif isinstance(error, FileNotFoundError):
             raise
         else:
             left_out[paths[0]] = why_not(error)
+
+
+def _is_ours(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.endswith(".parquet") and not name.startswith(".")
 
 
 def why_not(error: Exception) -> str:

@@ -16,6 +16,7 @@ from modescope.bench.records.results import Findings, Record, Result
 from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.stats import estimates
 from modescope.bench.steps import backends
+from modescope.bench.summary import summary
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
@@ -86,7 +87,7 @@ def attempted(
     record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
     if is_reserved and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
         raise FileExistsError(run_id)
-    parquet.write(record, job.plan.study_folder / folder)
+    parquet.write(record, job.plan.study_folder / folder, summary(results.row(record)))
     return record
 
 

@@ -13,7 +13,7 @@ from modescope.analysis.format.paragraphs import WIDTH
 from modescope.analysis.load import samples as load
 from modescope.analysis.metrics.registry import CONTRACT, derived
 from modescope.analysis.report import report
-from modescope.analysis.rows.run_stats import SAMPLES
+from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.pass_columns import cuda_passes
 from tests.helpers.studies import (
     cpu_sweep,
@@ -118,7 +118,7 @@ def test_csv_has_every_column_of_the_derived_table(tmp_path: Path) -> None:
     assert set(read.columns) == set(rows.columns)
     assert tuple(read.columns[: len(CONTRACT)]) == CONTRACT
     assert {"fullgraph", "graph_breaks", "dispatch_note", "host", "error_limit"} <= set(read)
-    assert not set(SAMPLES) & set(read)
+    assert not SAMPLES & set(read)
     assert read["throttle_reasons"][0] == "hw_thermal;hw_slowdown"
 
 

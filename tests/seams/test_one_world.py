@@ -20,6 +20,7 @@ from modescope.analysis.metrics import registry
 from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
+from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.sweep import record_attempt
 from modescope.bench.sweep.process import isolation
 from tests.seams import planted, values, world
@@ -85,7 +86,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
 @pytest.mark.parametrize(
     ("columns", "table"),
     [
-        (parquet.SCHEMA.names, STORED),
+        ([one for one in parquet.SCHEMA.names if one not in SUMMARY.names], STORED),
         ([*(each.name for each in registry.METRICS), *ADDED], DERIVED),
     ],
     ids=["stored", "derived"],
@@ -103,6 +104,22 @@ def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, M
         return expected
 
     assert not wrong(STORED, lambda row, name: stored[row][name], value)
+
+
+def test_the_summary_of_a_measured_row(stored: dict[str, dict[str, Any]]) -> None:
+    """Of rows of one process each; what the samples of several give is in derived columns."""
+    checked = 0
+    for name in {*SUMMARY.names} & {*DERIVED} - {"peak_bytes"}:
+        for row, expected in DERIVED[name].items():
+            if row in machines_of(stored):
+                checked += 1
+                assert same(stored[row][name], expected, ROUGH.get(name, EXACT)), (name, row)
+    assert checked > 50
+
+
+def machines_of(stored: dict[str, dict[str, Any]]) -> set[str]:
+    """The rows that were measured here, whose summary is stored."""
+    return {name for name, row in stored.items() if row["summary_version"] is not None}
 
 
 def test_derived_columns(derived: pd.DataFrame) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from modescope.analysis.rows.intervals import difference, product, quotient
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import difference, product, quotient
 
 TEN, TWO = Estimate(10.0, 9.0, 12.0), Estimate(2.0, 1.0, 3.0)
 OPEN = Estimate(2.0, None, None)
