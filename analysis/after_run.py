@@ -23,24 +23,25 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     row; those of them that went wrong are listed below the table.
     """
     from modescope.analysis import table
-    from modescope.analysis.load.study import read
+    from modescope.analysis.load import read
     from modescope.analysis.metrics import registry
+    from modescope.analysis.nodes import groups
     from modescope.analysis.rows import select
-    from modescope.analysis.works import nodes
+    from modescope.bench.records.rows import ROWS
 
     runs = read(study).table
     mine = runs[runs["run_id"].isin(run_ids)]
     latest = select.latest(runs, among=run_ids)
     derived = registry.derive(latest)
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
-    for text in (table.of_nodes(nodes.of_processes(latest, study)), table.why(derived, study)):
+    for text in (table.of_nodes(groups.of_processes(latest, study)), table.why(derived, study)):
         if text:
             print(text)
     if is_sweep:
         from modescope.analysis.report import report
 
         print(f"report   {report.write(study)}")
-    print(f"results  {study / 'runs'}")
+    print(f"results  {study / ROWS}")
     print(f"next     {program('analysis.table' if is_sweep else 'analysis.report', study)}")
     unread = set(run_ids) - set(mine["run_id"])
     return 0 if set(mine["status"]) <= {"ok", "skipped"} and not unread else 1

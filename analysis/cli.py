@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import argparse
 import logging
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import pandas as pd
-
-from modescope.analysis.filters.selection import Selection
-from modescope.analysis.filters.syntax import EXAMPLE
-from modescope.analysis.load.remote import Folder, located
-from modescope.analysis.works.derived import Table
+from modescope.analysis.load import Folder, located
+from modescope.analysis.where import EXAMPLE
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.records.progress import replace_unprintable
 
 EXIT_USAGE = 2
-_PREFIXES = ("not", "~", "!", "-")  # incomplete alone
-_WORD = re.compile(r"\S+")
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError, which `exit_status` prints."""
         if message == "argument --where: expected one argument":
-            message += ", in single quotes; one that begins with - needs --where='...'"
+            message += f", in quotes: {EXAMPLE}"
         raise UsageError(f"{message}; {self.prog} --help lists the options")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -47,11 +40,10 @@ class Parser(argparse.ArgumentParser):
         options = [one for one in surplus if one.startswith("-")]
         if options:
             self.error(f"unknown option {options[0].partition('=')[0]}")
-        expression = getattr(known, "where", None)
-        if expression in _PREFIXES or (surplus and _WORD.fullmatch(expression or "")):
+        if surplus and getattr(known, "where", None):
             raise UsageError(
-                f"--where received only {expression}, as the shell splits words at spaces; put "
-                f"the whole expression in single quotes: {EXAMPLE}"
+                f"--where received only {known.where}, as the shell splits words at spaces; put "
+                f"the whole condition in quotes: {EXAMPLE}"
             )
         if surplus:
             named = ", ".join(map(str, (*studies, *surplus)))
@@ -70,29 +62,6 @@ def parser(module: str, doc: str | None, kind: type[Parser] = Parser) -> Parser:
         "%(default)s)",
     )  # fmt: skip
     return result
-
-
-def add_where(parser: argparse.ArgumentParser) -> None:
-    """Adds --where, which chooses rows."""
-    parser.add_argument(
-        "--where", metavar="EXPRESSION",
-        help="keep only rows that match; names are columns (results/README.md), text is in "
-        "double quotes: 'mode == \"compile\" and speedup > 1.1', "
-        "'\"contended\" in flags', 'compile != \"none\" and graph_breaks > 0', "
-        "'error > 10 * baseline_error', 'speedup is null'",
-    )  # fmt: skip
-
-
-def where(table: pd.DataFrame | Table, expression: str) -> Selection:
-    """The rows of `table` that match `expression` (`filters.selection.select`).
-
-    Prints notes on its names and values to stderr.
-    """
-    found = table if isinstance(table, Table) else Table(table, {}, len(table))
-    selection = found.where(expression)
-    for note in selection.notes:
-        print(f"note: {note}", file=sys.stderr)
-    return selection
 
 
 def exit_status(body: Callable[[], None]) -> int:

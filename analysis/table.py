@@ -6,31 +6,26 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pandas as pd
 
-from modescope.analysis import cli, terminal
+from modescope.analysis import cli, terminal, where
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
-from modescope.analysis.load import chosen
-from modescope.analysis.load.remote import Folder
+from modescope.analysis.load import Folder, read
 from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
 from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
-from modescope.analysis.metrics.registry import CONTRACT, METRICS
+from modescope.analysis.metrics.registry import CONTRACT, METRICS, of_runs
 from modescope.analysis.metrics.replicates import ADDED
-from modescope.analysis.nodes.groups import Group
+from modescope.analysis.nodes.groups import Group, of_study
 from modescope.analysis.nodes.sentences import warnings
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.analysis.rows.select import ordered
-from modescope.analysis.works import derived as works
-from modescope.analysis.works import nodes
-from modescope.analysis.works.derived import Table
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -87,17 +82,6 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
 def of_nodes(groups: Iterable[Group]) -> str:
     """A line for each node that is slower than the others; empty if there is none."""
     return "\n".join(line for text in warnings(groups) for line in paragraph(text))
-
-
-def not_all(found: Table) -> str:
-    """That only the first works are shown, and how to see others."""
-    return "\n".join(
-        paragraph(
-            f"the first {len(found.rows):,} of {found.total:,} rows, and what follows is about "
-            "these alone: choose others with --where, such as --where 'model == \"mlp\"', or see "
-            "all with --all or --csv"
-        )
-    )
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -205,13 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="compare with this mode instead of the baseline: inference_mode, or with a precision "
         "'compile bf16'; --csv adds its columns (against_...)",
     )  # fmt: skip
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help=f"all rows of a study with more than {chosen.LARGE:,} runs, of which otherwise the "
-        f"first works are shown, {works.MOST_ROWS:,} rows or a few more",
-    )
-    cli.add_where(parser)
+    where.add_option(parser)
     constraints.add_options(parser)
 
     def body() -> None:
@@ -223,23 +201,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"--calls and --memory-limit change only the recommendation, which {silent} does "
                 f"not print; leave out either {silent} or them"
             )
-        shows_all = options.csv or options.all or options.where or options.against
-        found = works.table(options.study, options.where, first=not shows_all)
+        runs = read(options.study)
+        every = of_runs(runs)
         if options.against is not None:
-            found = replace(found, rows=against(found.rows, options.against))
-        rows = found.rows
-        selection = None if options.where is None else cli.where(found, options.where)
-        rows = rows if selection is None else selection.rows
+            every = against(every, options.against)
+        rows = every if options.where is None else where.select(every, options.where)
         if options.csv:
             sys.stdout.write(csv(rows))
-        if selection is not None and rows.empty:
-            print(selection.count, file=sys.stderr if options.csv else sys.stdout)
+        if rows.empty:
+            none = where.count(rows, len(every), options.where)
+            print(none, file=sys.stderr if options.csv else sys.stdout)
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            rest = "" if found.is_whole or options.where else not_all(found)
-            slow = of_nodes(nodes.of_runs(found.runs, options.study))
-            above = "\n".join(filter(None, (text(rows), rest, slow, why(rows, options.study))))
+            slow = of_nodes(of_study(runs, options.study))
+            above = "\n".join(filter(None, (text(rows), slow, why(rows, options.study))))
             print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

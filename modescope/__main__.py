@@ -44,7 +44,10 @@ COMMANDS = {
     ),
     "trend": Command("modescope.analysis.trend.__main__:main", "find steps over several studies"),
     "compact": Command(
-        "modescope.analysis.compact.command:main", "join the files of many runs, to read them fast"
+        "modescope.analysis.compact:main", "join the files of many runs, to read them fast"
+    ),
+    "restat": Command(
+        "modescope.analysis.restat:main", "compute the summaries of a study's rows anew"
     ),
     "claims": Command("modescope.bench.claims:main", "test statements about PyTorch here"),
     "selfcheck": Command("modescope.bench.selfcheck:main", "check how accurate modescope is here"),

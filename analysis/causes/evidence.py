@@ -12,9 +12,9 @@ from typing import Any
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.conditions import CONTENDED
-from modescope.analysis.rows.intervals import ONE, difference, of_columns, product, quotient
+from modescope.analysis.rows.flags import CONTENDED
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ONE, difference, of_columns, product, quotient
 
 SAME_PACE = 0.01  # paces of the machine that differ by less are not named
 

@@ -91,7 +91,7 @@ def device_is_the_limit(case: Case) -> Evidence | None:
 
 
 def _captures(row: Row) -> bool:
-    return bool(row["graph"] or row["compile"] in CAPTURING)
+    return bool(row["graph"] or row["compile_mode"] in CAPTURING)
 
 
 def _waiting(row: Row) -> float | None:

@@ -27,5 +27,5 @@ def _order(row: Row) -> tuple[int, float]:
     size = -abs(math.log(row["speedup"]))
     if is_loser(row):
         return 0, size
-    changes_code = row["compile"] != "none" or row["graph"] or row["autocast"]
+    changes_code = row["compile_mode"] != "none" or row["graph"] or row["autocast"]
     return (1 if is_no_gain(row) and changes_code else 2), size

@@ -7,8 +7,8 @@ from modescope.analysis.causes.types import HINT, SETTING, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.rows import equal_pace
-from modescope.analysis.rows.intervals import ends
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ends
 
 NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are the way to go on
 

@@ -15,7 +15,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import compiled_call
-from modescope.analysis.rows.intervals import of_columns
+from modescope.bench.stats.intervals import of_columns
 
 LEAST = 0.03
 """Of a call: a smaller change of overhead or work is not named."""
@@ -118,7 +118,7 @@ def grad_left_on(case: Case) -> Evidence | None:
     row = case.row
     if row["phase"] != "inference" or row["grad"] != "enabled" or row["speedup_ci_low"] is None:
         return None
-    same = ("dtype", "autocast", "compile", "graph", "compile_options", "compile_cache")
+    same = ("dtype", "autocast", "compile_mode", "graph", "compile_options", "compile_cache")
     others = [
         one
         for one in case.siblings

@@ -50,7 +50,7 @@ def is_loser(row: Row) -> bool:
 
 def is_compiled(row: Row) -> bool:
     """Whether a compiler made the code of the row."""
-    return bool(row["compile"] != "none")
+    return bool(row["compile_mode"] != "none")
 
 
 def is_same_precision(row: Row) -> bool:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from modescope.analysis import cli
+from modescope.analysis import cli, where
 from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
 from modescope.analysis.compare.rules import differences, gate
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
-from modescope.analysis.load.remote import located
+from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
@@ -85,7 +85,7 @@ def _parser() -> _Parser:
         "--allow", metavar="NAME", action="append", default=[],
         help=f"compare although this differs: {', '.join(differences.ALLOWED)}",
     )  # fmt: skip
-    cli.add_where(parser)
+    where.add_option(parser)
     for name, (_, what) in FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", type=Path, help=f"write {what}")
     parser.add_argument(

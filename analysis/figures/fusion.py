@@ -14,9 +14,9 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import FUSION, KERNELS, NAMING
 from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics.fusion import Pair, references_of, work_of
-from modescope.analysis.rows.intervals import of_columns
 from modescope.analysis.rows.select import trusted
 from modescope.bench.stats import estimates
+from modescope.bench.stats.intervals import of_columns
 
 _FOOT = "circle: plain eager with the same grad axis; numbers at the ends: kernels per call"
 

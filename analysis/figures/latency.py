@@ -16,8 +16,8 @@ from modescope.analysis.format.columns import AT_FULL_PACE, SLOWEST_PACE, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics import replicates
-from modescope.analysis.rows.intervals import of_clock
 from modescope.analysis.rows.select import trusted
+from modescope.bench.stats.intervals import of_clock
 
 _FOOT = "left is faster; marker: median with its interval; vertical tick: 95th percentile of calls"
 _COLUMNS = (

@@ -18,8 +18,8 @@ from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 from modescope.analysis.rows import compiled_call, profiler_agreement
-from modescope.analysis.rows.flags import TOLERANCE
 from modescope.analysis.rows.select import trusted
+from modescope.bench.summary import MOST_DISPATCH, TOLERANCE
 
 # Overhead has a strong colour, work a pale one, waiting none.
 _OVERHEAD = "#a6409a"
@@ -196,7 +196,7 @@ def _unchecked(rows: Sequence[Row], alone: bool) -> str:
 def _why_unchecked(row: Row) -> str:
     if row["residual_s"] is None:
         return "no reliable profile"
-    most = numbers.whole_percent(profiler_agreement.MOST_DISPATCH)
+    most = numbers.whole_percent(MOST_DISPATCH)
     return f"dispatch is more than {most} of the call, and profiled kernels include part of it"
 
 

@@ -18,11 +18,10 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.rows import intervals
 from modescope.analysis.rows.select import SAME_BASELINE, is_plain, values_of
-from modescope.analysis.rows.step_parts import PARTS, parts_of
-from modescope.bench.stats import estimates
+from modescope.bench.stats import estimates, intervals
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.summary import STEP_PARTS, parts_of
 
 _FOOT = "upper bar: the parts, timed separately, each synchronised; lower bar: the whole step"
 # Each part has the colour of the memory that it needs.
@@ -85,7 +84,7 @@ def _is_reference(row: Row) -> bool:
 
 def _gains(row: Row, reference: Row) -> dict[str, Estimate | None]:
     faster = intervals.quotient(*(intervals.of_columns(r, "speedup") for r in (row, reference)))
-    shares = {name: (_share(reference, name), _share(row, name)) for name in PARTS}
+    shares = {name: (_share(reference, name), _share(row, name)) for name in STEP_PARTS}
     return {
         name: intervals.product(faster, intervals.quotient(*both)) for name, both in shares.items()
     }
@@ -153,7 +152,7 @@ def caption(section: pd.DataFrame) -> str | None:
 
 def _longest(rows: Sequence[Row]) -> str:
     """`backward in eager fp32 (52 %) and amp bf16 (50 %); optimizer in compile fp32 (46 %)`."""
-    modes: dict[str, list[str]] = {name: [] for name in (*PARTS, _OPEN)}
+    modes: dict[str, list[str]] = {name: [] for name in (*STEP_PARTS, _OPEN)}
     for row in rows:
         longest, mode = _longest_of(row), phrases.variant(row)
         if longest is not None:
@@ -179,7 +178,7 @@ def _gained(gains: Sequence[PartGains]) -> Iterator[str]:
     for reference, modes in phrases.grouped(
         (phrases.variant(one.reference), one) for one in gains
     ).items():
-        parts = {name: factors for name in PARTS if (factors := _of_part(name, modes))}
+        parts = {name: factors for name in STEP_PARTS if (factors := _of_part(name, modes))}
         yield f"Speedup over {reference}, by part: {_listed(parts, ' ')}"
 
 
@@ -227,7 +226,7 @@ def _part(name: str) -> Column:
 
 
 _COLUMNS = (
-    *map(_part, PARTS),
+    *map(_part, STEP_PARTS),
     Column("whole step [95 %]", cells.latency),
     Column("sum of parts ÷ step [95 %]", partial(cells.share, name="parts_ratio")),
 )

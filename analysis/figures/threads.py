@@ -18,8 +18,8 @@ from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics.size_series import Line
 from modescope.analysis.metrics.thread_gain import ThreadSeries
 from modescope.analysis.rows import equal_pace
-from modescope.analysis.rows.intervals import ends, of_clock
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ends, of_clock
 
 Points = Sequence[tuple[float, float]]
 

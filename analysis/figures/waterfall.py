@@ -13,7 +13,7 @@ from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics.waterfall import Stage, Waterfall, waterfalls
-from modescope.analysis.rows.intervals import ends
+from modescope.bench.stats.intervals import ends
 
 _FOOT = (
     "bar: time that a mode saves (hatched: adds); empty and ≈: undecided by the intervals; line: "

@@ -148,7 +148,7 @@ def outcome(row: Row) -> str:
 
 def remarks(row: Row) -> str:
     """What a reader must know beside the numbers: smoke budget, flags of the speedup, repeats."""
-    breaks_allowed = row["compile"] != "none" and row["fullgraph"] is False
+    breaks_allowed = row["compile_mode"] != "none" and row["fullgraph"] is False
     in_its_name = "fullgraph" in (row["apart"] or "")
     lost = row["replicates_not_ok"] if row["replicates"] else 0  # without any, the status says it
     texts = (

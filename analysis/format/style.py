@@ -91,9 +91,9 @@ RC: dict[Any, Any] = {
 
 def family(row: Row) -> Family:
     """The family by the resolved axes: an overridden preset belongs where its axes belong."""
-    if row["compile"] == "none":
+    if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
-    graphs = row["graph"] or _COMPILES_TO_GRAPHS.get(row["compile"], False)
+    graphs = row["graph"] or _COMPILES_TO_GRAPHS.get(row["compile_mode"], False)
     return COMPILE_GRAPHS if graphs else COMPILE
 
 

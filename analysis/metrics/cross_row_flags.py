@@ -10,11 +10,11 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics.formulas import pace
 from modescope.analysis.rows import flags as rules
-from modescope.analysis.rows.flags import differ
 from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.stats.conditions import SLOW_PACE
+from modescope.bench.summary import differ
 
 GATE = "graph_contradicts_gate"
 """The gate (launches queued while the device is held) and a captured graph are independent ways to

@@ -16,7 +16,7 @@ FACTOR, SECONDS = 2.0, 0.1
 
 def builds(row: Row) -> bool:
     """Whether the first call compiles or captures something for later calls."""
-    return bool(row["compile"] != "none" or row["graph"])
+    return bool(row["compile_mode"] != "none" or row["graph"])
 
 
 def extra_s(row: Row, baseline_s: float | None) -> float | None:

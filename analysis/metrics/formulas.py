@@ -34,14 +34,14 @@ def part(name: str, attribute: str) -> Formula:
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
     """`faster` than the baseline, `slower`, `equivalent` or `inconclusive`."""
-    pairs = zip(rows["budget_rank"], rows["_ratio"], strict=True)
+    pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
     verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
     return per_row(rows, verdicts, "object")
 
 
 def mde(rows: pd.DataFrame) -> pd.Series:
     """The smallest change that the rounds of one process can detect."""
-    return per_row(rows, map(stats.mde, rows["_ratio"])).where(rows["replicates"] <= 1)
+    return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
 
 
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
@@ -50,7 +50,7 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     The excess of the first call is `first_calls.extra_s`, because both first calls were measured
     only once. Null for the baseline itself, and for a mode that is not in effect.
     """
-    needed = ["compile", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
+    needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect"]  # fmt: skip
     cases = phrases.as_rows(rows[needed])
     extra = (first_calls.extra_s(row, row["baseline_first_call_s"]) for row in cases)
@@ -153,8 +153,6 @@ def pace(rows: pd.DataFrame) -> pd.Series:
 
 def _pace_fastest_s(rows: pd.DataFrame) -> pd.Series:
     """The shortest time of the fixed code in any row of the same environment."""
-    if "_environment_pace_s" in rows:  # of the whole study, of which these are a part
-        return rows["_environment_pace_s"]
     paces_s = part("_pace_fastest", "value")(rows)
     return paces_s.groupby(rows["environment_id"]).transform("min")
 

@@ -21,14 +21,14 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import intervals
 from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
-    *_SAME_WORK, *PLAIN_EAGER, "_ratio", "_dispatch_share", "_device_gain", "latency_s", "work_s",
+    *_SAME_WORK, *PLAIN_EAGER, "_speedup", "_dispatch_share", "_device_gain", "latency_s", "work_s",
     "host_share", "synchronize_s",
 )  # fmt: skip
 
@@ -102,7 +102,7 @@ def work_of(row: Row) -> tuple[Hashable, ...]:
 def _gain(row: Row, reference: Row) -> Estimate | None:
     if phrases.on_cuda(row):
         return intervals.quotient(row["_device_gain"], reference["_device_gain"])
-    faster = intervals.quotient(row["_ratio"], reference["_ratio"])
+    faster = intervals.quotient(row["_speedup"], reference["_speedup"])
     return intervals.product(faster, intervals.quotient(_share(reference), _share(row)))
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows.select import per_row
+from modescope.bench.summary import pool_free_bytes
 
 Parts = list[tuple[str, float]]  # of a bar: name, bytes
 Sized = tuple[str, float | None]  # the same where the size may be unknown
@@ -35,18 +36,6 @@ def peak_bytes(rows: pd.DataFrame) -> pd.Series:
     pool = per_row(rows, map(pool_free_bytes, phrases.as_rows(rows[needed])))
     peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
     return peak.where(rows["status"] == "ok").astype("float64")
-
-
-def pool_free_bytes(row: Row) -> float | None:
-    """The part of a graph's pool without live tensors, reserved for its replays.
-
-    A replay writes there without the allocator, so no peak of a call includes it. Counted in whole
-    segments of the allocator. 0 without a pool, None if its live part is unknown.
-    """
-    pool, live = row["graph_pool_bytes"], row["graph_pool_live_bytes"]
-    if pool == 0 or not phrases.on_cuda(row):
-        return 0.0
-    return None if None in (pool, live) else float(pool - live)
 
 
 def stack(row: Row) -> Parts:

@@ -19,7 +19,7 @@ from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.changes.welch import Change
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import intervals
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
 BETWEEN_PROCESSES = 0.03

@@ -2,8 +2,8 @@
 
 The function takes the table of cases, with the columns of the lines above its own, and returns a
 column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
-generates. A metric that needs the samples of a run, which the table does not have, is a function
-and a line of `analysis.load.run_stats.STATISTICS`, and here a line with `part("_name", "value")`.
+generates. A metric that needs the samples of a run, which the table does not have, is an estimate
+of `bench.summary`, and here a line with `part("_name", "value")`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.causes import finding
-from modescope.analysis.load.remote import Folder
-from modescope.analysis.load.study import Runs, read
+from modescope.analysis.load import Folder, Runs, read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
 from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined, is_read, of_newest
+from modescope.analysis.metrics.replicates import combined
 from modescope.analysis.rows import profiler_agreement, roofline
-from modescope.analysis.rows.select import TO_CHOOSE, newest
+from modescope.analysis.rows.select import latest
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,17 @@ def derived(study_folder: str | Folder) -> pd.DataFrame:
 
 
 def of_runs(runs: Runs) -> pd.DataFrame:
-    """One row per case and environment of all runs of a study, or of whole works of it."""
-    needed = runs.encoded(lambda name: is_read(name) or name in TO_CHOOSE)
-    return _derived(of_newest(needed, newest(needed), runs.rows))
+    """One row per case and environment of all runs of a study."""
+    return derive(latest(runs.table))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:
     """The cases of `select.latest` with a column for each of METRICS; null where unknown.
 
-    `processes` come from `load.study.read`, so they have the statistics of `load.run_stats`.
+    `processes` come from `load.read`, so they have the estimates of `bench.summary`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
-    return _derived(combined(processes))
-
-
-def _derived(table: pd.DataFrame) -> pd.DataFrame:
-    """The table of cases with every metric."""
+    table = combined(processes)
     for number, metric in enumerate(METRICS):
         if number % _MANY == 0:
             table = table.copy()  # defragmented, or pandas warns when many columns are added
@@ -104,17 +98,17 @@ def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
     *_clock("latency", "median over rounds of the time of a call for a caller who waits for it"),
-    Metric("latency_p95_s", part("_p95", "value"), "s", "lower",
+    Metric("latency_p95_s", part("_latency_p95", "value"), "s", "lower",
            "95th percentile over single calls; null below 100 calls, as fewer than five would lie "
            "beyond it"),
     Metric("baseline_latency_s", part("_baseline_latency", "value"), "s", "neither",
            "median of the baseline's latency over the same rounds"),
-    Metric("speedup", part("_ratio", "value"), "1", "higher",
+    Metric("speedup", part("_speedup", "value"), "1", "higher",
            "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
-    Metric("speedup_ci_low", part("_ratio", "low"), "1", "higher",
+    Metric("speedup_ci_low", part("_speedup", "low"), "1", "higher",
            "lower end of the 95 % interval of speedup, or of the range of two processes (see "
            "replicates); null below 12 rounds"),
-    Metric("speedup_ci_high", part("_ratio", "high"), "1", "higher",
+    Metric("speedup_ci_high", part("_speedup", "high"), "1", "higher",
            "upper end of that interval or range"),
     Metric("confirming_speedup", column("confirming_speedup"), "1", "higher",
            "speedup in a second process that measured nothing else, before a sweep recommended "
@@ -123,7 +117,7 @@ METRICS = (
            "lower end of its 95 % interval"),
     Metric("confirming_speedup_ci_high", column("confirming_speedup_ci_high"), "1", "higher",
            "upper end of that interval"),
-    Metric("speedup_process_spread", column("_ratio_spread"), "1", "lower",
+    Metric("speedup_process_spread", column("_speedup_spread"), "1", "lower",
            "relative standard deviation of speedup between replicate processes (0.02: 2 %); null "
            "for fewer than two"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
@@ -216,14 +210,14 @@ METRICS = (
     *_paired("optimizer_share", "neither",
              "the same for the optimizer's step and dropping the gradients"),
     *_paired("scaler_share", "neither", "the same for the operations of a GradScaler"),
-    Metric("parts_ratio", part("_parts", "value"), "1", "neither",
+    Metric("parts_ratio", part("_parts_ratio", "value"), "1", "neither",
            "median over blocks of the sum of the parts (forward, backward, optimizer, and scaler "
            "if there is one) ÷ the whole step, all of the same block. It rises above 1 because "
            "each part is waited for. Null where the time of a part is unknown"),
-    Metric("parts_ratio_ci_low", part("_parts", "low"), "1", "neither",
+    Metric("parts_ratio_ci_low", part("_parts_ratio", "low"), "1", "neither",
            "lower end of the 95 % interval of parts_ratio, or of the range of two processes (see "
            "replicates); null below 12 blocks"),
-    Metric("parts_ratio_ci_high", part("_parts", "high"), "1", "neither",
+    Metric("parts_ratio_ci_high", part("_parts_ratio", "high"), "1", "neither",
            "upper end of that interval or range"),
     Metric("parts_residual_s", formulas.parts_residual_s, "s", "neither",
            "latency_s × (1 - parts_ratio): the whole step minus the sum of its parts; negative if "
@@ -295,7 +289,7 @@ METRICS = (
            "(flag above_ceiling); low for pointwise arithmetic, which flops do not count"),
     Metric("flags", cross_row_flags.flags, "", "neither",
            "the stored flags of all processes of the case, those raised by their rounds, clocks "
-           "and counts (analysis.rows.flags), and those from a comparison with another row"),
+           "and counts (bench.summary), and those from a comparison with another row"),
     Metric("flags_touch", cross_row_flags.touched, "", "neither",
            "what each of these flags makes doubtful, in their order: speedup (without a baseline, "
            "the latency), latency, device, split, roofline or profile"),
@@ -311,7 +305,7 @@ METRICS = (
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
-    "dtype", "mode", "grad", "autocast", "compile", "graph", "baseline_mode", "baseline_dtype",
+    "dtype", "mode", "grad", "autocast", "compile_mode", "graph", "baseline_mode", "baseline_dtype",
     "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
     "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions",
     "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",

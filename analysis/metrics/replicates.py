@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.load import combining
-from modescope.analysis.load.combining import Cases, values_of
-from modescope.analysis.load.run_stats import ESTIMATES
+from modescope.analysis.format.phrases import grouped
 from modescope.analysis.rows import identity, select
+from modescope.bench.records.summary_columns import ESTIMATES as STORED
 from modescope.bench.stats import estimates as stats
 
 ENOUGH = 5  # processes; intervals of fewer understate the spread of times between processes
-SPREADS = ("_latency", "_ratio")
+ESTIMATES = tuple(f"_{name}" for name in STORED)
+SPREADS = ("_latency", "_speedup")
 
 _COUNTS = {
     "replicates": "number of processes of the case that ended ok and were combined. A value is the "
@@ -38,56 +38,26 @@ ADDED = select.ADDED | _COUNTS | _IDS | _APART
 
 
 def combined(processes: pd.DataFrame) -> pd.DataFrame:
-    """One row per CASE, out of `select.latest` of runs with their statistics.
+    """One row per CASE, out of `select.latest` of rows with their statistics.
 
     Estimates are combined over all processes that ended ok, `_rounds` is the minimum, `_flags` the
     union. Adds the columns `ADDED` and the relative spread between processes of each of SPREADS:
-    `_latency_spread`, `_ratio_spread`.
+    `_latency_spread`, `_speedup_spread`.
     """
-    newest = processes[[*select.ADDED]].reset_index(drop=True)
-    return of_newest(processes, newest, lambda places: processes.iloc[places])
-
-
-def of_newest(
-    runs: pd.DataFrame, newest: pd.DataFrame, rows: Callable[[list[int]], pd.DataFrame]
-) -> pd.DataFrame:
-    """`combined` of all runs of a study and `select.newest` of them.
-
-    `runs` need only have columns for which `is_read` is true; `rows` gives all columns of the runs
-    at some positions. Of a hundred thousand runs that saves seconds.
-    """
-    places = newest.index.to_numpy()
-    needed = [name for name in runs if is_read(str(name))]
-    table = runs[needed].iloc[places].reset_index(drop=True)
-    table = table.assign(**{name: newest[name].to_numpy() for name in select.ADDED})
-    table = table.assign(_ok=table["status"] == "ok")
+    table = processes.reset_index(drop=True).assign(_ok=processes["status"].to_numpy() == "ok")
     case = list(select.CASE)
     first = table.iloc[_least_trusted_first(table)].drop_duplicates(case).index.sort_values()
-    members = table.groupby(case, sort=False, dropna=False).ngroup()
-    of_group: dict[int, list[int]] = {}
-    for place, group in enumerate(members.tolist()):
-        of_group.setdefault(group, []).append(place)
-    cases = [of_group[group] for group in members.to_numpy()[first].tolist()]
-    shown = rows(places[first].tolist()).reset_index(drop=True)
-    shown = shown.assign(**{name: table[name].iloc[first].to_numpy() for name in select.ADDED})
+    groups = table.groupby(case, sort=False, dropna=False).ngroup()
+    places = grouped((group, place) for place, group in enumerate(groups.tolist()))
+    shown = table.iloc[first].reset_index(drop=True)
     columns = {
         name: select.per_row(shown, values, _COMBINED[name])
-        for name, values in _combined(table, cases).items()
+        for name, values in _combined(table, [places[groups[at]] for at in first]).items()
     }
-    encoded = [name for name in shown if str(name).startswith("_") and "." in str(name)]
-    stored = shown.drop(columns=[*encoded, *columns], errors="ignore")
-    table = pd.concat([stored, pd.DataFrame(columns)], axis="columns").reset_index(drop=True)
+    stored = shown.drop(columns=["_ok", *columns], errors="ignore")
+    table = pd.concat([stored, pd.DataFrame(columns)], axis="columns")
     return table.assign(apart=identity.apart(table))
 
-
-def is_read(name: str) -> bool:
-    """Whether a column is read of each process, and not only of those that are shown."""
-    return name.partition(".")[0] in {*ESTIMATES, "_rounds", "_flags"} or name in _READ
-
-
-_READ = (
-    *select.CASE, "status", "run_id", "budget_rank", "replicate", "in_effect", "checked", "node",
-)  # fmt: skip
 
 _COMBINED = {
     **dict.fromkeys((*ESTIMATES, "_flags"), "object"),
@@ -96,11 +66,6 @@ _COMBINED = {
     **dict.fromkeys(_COUNTS, "int64"),
     **dict.fromkeys(_IDS, "str"),
 }
-
-
-def _nodes(of_processes: Iterable[str | None]) -> str | None:
-    """Nodes joined by ;, each once; None where none is known."""
-    return ";".join(dict.fromkeys(node for node in of_processes if pd.notna(node))) or None
 
 
 def _least_trusted_first(table: pd.DataFrame) -> list[int]:
@@ -121,27 +86,25 @@ def _least_trusted_first(table: pd.DataFrame) -> list[int]:
 
 def _combined(table: pd.DataFrame, cases: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
     """The columns of _COMBINED for cases, given as the positions of their processes."""
-    flags, ids, nodes = (table[name].tolist() for name in ("_flags", "run_id", "node"))
-    ok = table["_ok"].tolist()
-    rounds = [None if pd.isna(count) else count for count in table["_rounds"].tolist()]
-    values = {name: values_of(table, name) for name in SPREADS}
-    known = {
-        name: [[one for place in case if (one := of[place]) is not None] for case in cases]
-        for name, of in values.items()
-    }
-    counts = ([of for place in case if (of := rounds[place]) is not None] for case in cases)
-    good = [sum(ok[place] for place in case) for case in cases]
+    names = (*ESTIMATES, "_flags", "_rounds", "_ok", "run_id", "node")
+    each = {name: table[name].tolist() for name in names}
+
+    def of(name: str) -> Iterator[list[Any]]:
+        """The known values of each case."""
+        for case in cases:
+            values = (each[name][place] for place in case)
+            yield [value for value in values if value is not None and value == value]
+
+    spreads = {name: [[one.value for one in known] for known in of(name)] for name in SPREADS}
+    good = [sum(oks) for oks in of("_ok")]
     return {
-        **{name: combining.combined(table, name, Cases(cases)) for name in ESTIMATES},
-        "_flags": [
-            list(dict.fromkeys(chain.from_iterable(flags[place] for place in case)))
-            for case in cases
-        ],
-        **{f"{name}_spread": list(map(stats.relative_spread, known[name])) for name in SPREADS},
-        "_rounds": [min(each, default=None) for each in counts],
+        **{name: list(map(stats.combine, of(name))) for name in ESTIMATES},
+        "_flags": [list(dict.fromkeys(chain.from_iterable(flags))) for flags in of("_flags")],
+        **{f"{name}_spread": list(map(stats.relative_spread, spreads[name])) for name in SPREADS},
+        "_rounds": [min(counts, default=None) for counts in of("_rounds")],
         "replicates": good,
-        "speedup_processes": list(map(len, known["_ratio"])),
-        "replicates_not_ok": [len(case) - of for case, of in zip(cases, good, strict=True)],
-        "process_run_ids": [";".join(ids[place] for place in case) for case in cases],
-        "process_nodes": [_nodes(nodes[place] for place in case) for case in cases],
+        "speedup_processes": list(map(len, spreads["_speedup"])),
+        "replicates_not_ok": [len(case) - ok for case, ok in zip(cases, good, strict=True)],
+        "process_run_ids": list(map(";".join, of("run_id"))),
+        "process_nodes": [";".join(dict.fromkeys(nodes)) or None for nodes in of("node")],
     }

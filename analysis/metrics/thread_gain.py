@@ -14,8 +14,9 @@ import pandas as pd
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics.size_series import Line, variants, with_looks
-from modescope.analysis.rows import equal_pace, intervals
+from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import OF_THREADS, THREADED, parts, per_row, trusted, values_of
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
 _NEEDED = (

@@ -10,8 +10,9 @@ import pandas as pd
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import intervals, roofline
+from modescope.analysis.rows import roofline
 from modescope.analysis.rows.select import GROUP, parts, trusted
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
 # The steps: of each, the first measured preset is used. Overridden presets are other modes.

@@ -6,12 +6,15 @@ import re
 from dataclasses import dataclass
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from modescope.analysis.format import numbers
+from modescope.analysis.load import Folder, Runs, sentinels
 from modescope.analysis.nodes import against_others, readings
 from modescope.analysis.nodes.against_others import TOO_FEW, Difference
 from modescope.analysis.nodes.levels import Readings, levels
 from modescope.analysis.nodes.readings import stem_of
+from modescope.analysis.rows.select import latest
 
 PLACES = ("node", "gpu_uuid")
 """Columns by which several places are told apart."""
@@ -21,7 +24,7 @@ READ = {
     *PLACES,
     *readings.READ,
 }
-"""Stored columns of processes that `groups` reads, beside statistics (`load.run_stats`)."""
+"""Stored columns of processes that `groups` reads, beside estimates."""
 
 GPU_DIGITS = len("GPU-") + 8
 """Characters of a GPU's UUID that tell GPUs apart, as in a short hash of git."""
@@ -72,6 +75,18 @@ class Group:
 def several_places(processes: pd.DataFrame) -> bool:
     """Whether processes ran on several nodes, or on several GPUs of one."""
     return any(processes[name].nunique() > 1 for name in PLACES)
+
+
+def of_study(runs: Runs, folder: str | Folder) -> tuple[Group, ...]:
+    """The nodes of each environment of a study; empty unless there are several."""
+    if all(pc.count_distinct(runs.stored[name]).as_py() < 2 for name in PLACES):
+        return ()
+    return of_processes(latest(runs.table), folder)
+
+
+def of_processes(processes: pd.DataFrame, folder: str | Folder) -> tuple[Group, ...]:
+    """The same for these processes of the study, compared by them and its sentinels."""
+    return groups(processes, sentinels(folder)) if several_places(processes) else ()
 
 
 def groups(processes: pd.DataFrame, sentinels: pd.DataFrame) -> tuple[Group, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics import first_calls
-from modescope.analysis.rows import intervals
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
 

@@ -14,8 +14,8 @@ from modescope.analysis.recommend.ends import high, hurdle, low
 from modescope.analysis.recommend.exclusions import fits_into, refusal
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import Choice, Question, Recommendation, Refusal, Tie
-from modescope.analysis.rows import intervals
 from modescope.analysis.rows.flags import Figure
+from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 _OPEN = "this data cannot show a difference"
@@ -114,7 +114,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
         accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
-        compiles=bool(row["compile"] != "none" or row["graph"]),
+        compiles=bool(row["compile_mode"] != "none" or row["graph"]),
         again=_again(row),
         pace=row["pace"] if "slow_pace" in phrases.flags(row) else None,
     )

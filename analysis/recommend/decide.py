@@ -20,7 +20,7 @@ from modescope.analysis.rows.select import GROUP, SECTION, row_parts
 
 QUESTION = (*GROUP, "compile_cache")
 _COLUMNS = (
-    *QUESTION, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile", "graph",
+    *QUESTION, "run_id", "started_at", "mode", "apart", "grad", "autocast", "compile_mode", "graph",
     "device_name", "cpu_capability", "cpu_instructions", "budget", "budget_rank", "status",
     "reason", "in_effect", "in_effect_note", "flags", "flags_touch", "replicates", "error",
     "error_limit", "scale_error", "scale_error_limit", "max_error", "baseline_error",

@@ -59,7 +59,8 @@ def _simplest(rows: Sequence[Row]) -> list[Row]:
 def _complexity(row: Row) -> tuple[Any, ...]:
     """A sorting key, simplest first: manual graph, compile mode, autocast, grad."""
     return (
-        row["graph"], _place(_COMPILE, row["compile"]), row["autocast"], _place(_GRAD, row["grad"]),
+        row["graph"], _place(_COMPILE, row["compile_mode"]), row["autocast"],
+        _place(_GRAD, row["grad"]),
     )  # fmt: skip
 
 

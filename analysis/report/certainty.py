@@ -10,9 +10,9 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics import replicates
 from modescope.analysis.recommend.types import MODE, Choice, Question, Recommendation
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.intervals import ends
 from modescope.analysis.rows.select import SECTION, trusted, values_of
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ends
 
 SectionKey = tuple[object, ...]  # the values of SECTION
 

@@ -11,7 +11,7 @@ from modescope.analysis.report.glyphs import Glyph, glyph
 from modescope.analysis.report.study import Study
 
 NEEDED = (
-    "run_id", "mode", "apart", "dtype", "autocast", "compile", "graph", "model", "model_args",
+    "run_id", "mode", "apart", "dtype", "autocast", "compile_mode", "graph", "model", "model_args",
     "model_inputs", "shape", "phase", "optimizer", "training", *phrases.PLACE, "compile_cache",
 )  # fmt: skip
 """The columns that a row needs to be named."""

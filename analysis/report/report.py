@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis import cli
+from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.figures.registry import FIGURES
 from modescope.analysis.format import numbers
-from modescope.analysis.load.parts import holders
-from modescope.analysis.load.remote import Folder, RemotePath
+from modescope.analysis.load import Folder, RemotePath, read
+from modescope.analysis.metrics.registry import of_runs
+from modescope.analysis.nodes.groups import of_study
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -21,8 +22,6 @@ from modescope.analysis.report import figures, render, sections
 from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import LARGE, Study, period, places
 from modescope.analysis.rows.select import ordered
-from modescope.analysis.works import derived as works
-from modescope.analysis.works import nodes
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
@@ -30,38 +29,36 @@ RESULTS = Path("results")  # run.py's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
 
 
-def write(study: Folder, wanted: Wishes = ANYTHING, where: str | None = None) -> Path:
+def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None) -> Path:
     """Writes `<study>/report/`: index.html (self-contained), report.md and its figures.
 
     The report of a remote study, such as s3://bucket/main, is written to results/s3-main/report/.
 
-    `wanted` limits what it recommends. `where` selects its rows (an expression of
-    `filters.selection`; None: all rows).
+    `wanted` limits what it recommends. `condition` selects its rows (`analysis.where`; None: all).
 
     Returns the path of index.html. Raises UsageError if the study is missing or has no run, if
-    `where` is invalid or keeps no row, or if the report cannot be written.
+    `condition` is invalid or keeps no row, or if the report cannot be written.
     """
-    table = works.table(study, where)
-    rows = table.rows
-    causes = finding.of_table(rows)  # of the whole study, which rows are compared with
-    if where is not None:
-        selection = cli.where(table, where)
-        rows = selection.rows
+    runs = read(study)
+    rows = every = of_runs(runs)
+    causes = finding.of_table(every)  # of the whole study, which rows are compared with
+    if condition is not None:
+        rows = where.select(every, condition)
         if rows.empty:
-            raise UsageError(f"{selection.count}, so no report of {study} is written")
+            none = where.count(rows, len(every), condition)
+            raise UsageError(f"{none}, so no report of {study} is written")
     answers = recommend(rows, wanted.calls, wanted.memory_limit_bytes)
     shown = Study(
         name=study.resolve().name,
         folder=_typed(study),
         rows=ordered(rows),
         answers=answers,
-        unread=table.left_out,
+        unread=runs.left_out,
         causes=causes,
-        nodes=nodes.of_runs(table.runs, study),
-        parts=holders(study),
-        has_files=isinstance(study, Path),
+        nodes=of_study(runs, study),
+        files=runs.files if isinstance(study, Path) else {},
     )
-    context = _context(study, shown) | {"where": where}
+    context = _context(study, shown) | {"where": condition}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}
@@ -132,7 +129,7 @@ def _guide(study: Folder) -> str | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; prints the report's path and returns the exit status."""
     parser = cli.parser("analysis.report", __doc__)
-    cli.add_where(parser)
+    where.add_option(parser)
     constraints.add_options(parser)
 
     def body() -> None:

@@ -11,7 +11,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.names import Name, name
 from modescope.analysis.report.study import Study
-from modescope.bench.records.sources import COMPACT
+from modescope.bench.records.rows import ROWS
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,14 @@ def _causes(study: Study, row: Row) -> tuple[str, ...]:
 
 
 def _files(study: Study, row: Row) -> Sequence[tuple[str, str]]:
-    if not study.has_files:
+    if not study.files:
         return ()
     processes = str(row["process_run_ids"]).split(";")
-    several = len(processes) > 1
+    names = dict.fromkeys(study.files[run_id] for run_id in processes)
     files = [
-        (f"process {number}" if several else "raw data", f"../runs/{run_id}.parquet")
-        for number, run_id in enumerate(processes, start=1)
-        if run_id not in study.parts
+        (f"process {number}" if len(names) > 1 else "raw data", f"../{ROWS}/{name}")
+        for number, name in enumerate(names, start=1)
     ]
-    holding = dict.fromkeys(study.parts[one] for one in processes if one in study.parts)
-    files += [("raw data, among other runs", f"../{COMPACT}/{part}") for part in holding]
     files += [("trace", f"../traces/{row['trace']}")] if row["trace"] else []
     files += [("memory snapshot", f"../traces/{row['snapshot']}")] if row["snapshot"] else []
     return files

@@ -32,8 +32,7 @@ class Study:
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
     nodes: Sequence[Group] = ()
-    parts: Mapping[str, str] = field(default_factory=dict)  # run_id -> its file in compact/
-    has_files: bool = True  # beside the report; not of a remote study
+    files: Mapping[str, str] = field(default_factory=dict)  # run_id -> its file beside the report
 
     @cached_property
     def has_letters(self) -> bool:

@@ -16,8 +16,8 @@ from modescope.analysis.recommend.types import MODE, Recommendation
 WHY, LOSER, LESS, WHY_NOT = "Why", "Slower", "Also faster, but less", "Why not"
 NEEDED = (
     "run_id", "mode", "apart", "dtype", "shape", "status", "budget_rank", "in_effect", "verdict",
-    "speedup", "speedup_ci_low", "speedup_ci_high", "baseline_mode", "baseline_dtype", "compile",
-    "graph", "first_call_s", "break_even_calls", "baseline_latency_s",
+    "speedup", "speedup_ci_low", "speedup_ci_high", "baseline_mode", "baseline_dtype",
+    "compile_mode", "graph", "first_call_s", "break_even_calls", "baseline_latency_s",
 )  # fmt: skip
 """The columns that `lines` reads."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.conditions import CONTENDED
-from modescope.analysis.rows.intervals import of_clock
+from modescope.analysis.rows.flags import CONTENDED
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import of_clock
 
 CLOCKS = ("latency_at_full_pace", "latency")
 

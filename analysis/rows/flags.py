@@ -1,20 +1,19 @@
-"""Diagnostics: the meaning of each flag, and the flags that a run's own rounds and clocks raise."""
+"""Diagnostics: the meaning of each flag; `bench.summary` raises those of a single row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import conditions, profiler_agreement, roofline
-from modescope.analysis.rows.intervals import ONE, ends
+from modescope.analysis.format import numbers
+from modescope.analysis.rows import roofline
+from modescope.bench import summary
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.conditions import CLOCK_FALL, SLOW_PACE
-from modescope.bench.stats.estimates import Estimate
 
-TOLERANCE = 0.05  # of an invariant: the noise that medians leave
+CONTENDED = "contended"
+"""The flag of a run beside which other programs ran."""
 
 
 class Figure(StrEnum):
@@ -120,22 +119,21 @@ FLAGS = {
         Figure.DEVICE,
         "device times of plain eager and of eager captured in a graph (mode=cuda-graph), each "
         "relative to the baseline's in its own rounds (device_gain), differ by more than "
-        f"{numbers.whole_percent(TOLERANCE)} although both run the same kernels: a graph shortens "
-        "the pauses between many small kernels; compare kernels_s of both.",
+        f"{numbers.whole_percent(summary.TOLERANCE)} although both run the same kernels: a graph "
+        "shortens the pauses between many small kernels; compare kernels_s of both.",
     ),
     "broken_invariant": Flag(
         Figure.SPLIT,
         "latency, host, device and pipelined time of the same rounds contradict each other by "
-        f"more than {numbers.whole_percent(TOLERANCE)} of the latency, so the split of a call is "
-        "unreliable: other work disturbed one of them, or they were read one after the other "
-        "(files of schema version 2 and older) while the machine changed its pace; measure again.",
+        f"more than {numbers.whole_percent(summary.TOLERANCE)} of the latency, so the split of a "
+        "call is unreliable: other work disturbed one of them; measure again.",
     ),
     "split_disagrees": Flag(
         Figure.SPLIT,
         "the profiler's kernels (kernels_s) differ from latency less dispatch by more than "
-        f"{numbers.whole_percent(profiler_agreement.TOLERANCE)}, both as shares of calls beside "
+        f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, both as shares of calls beside "
         "them (checked where dispatch is at most "
-        f"{numbers.whole_percent(profiler_agreement.MOST_DISPATCH)} of the call), so the split "
+        f"{numbers.whole_percent(summary.MOST_DISPATCH)} of the call), so the split "
         "and fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead "
         "is far above 1, the profiled calls were slower than the timed ones).",
     ),
@@ -164,7 +162,7 @@ FLAGS = {
     "profile_contradicts_device_time": Flag(
         Figure.PROFILE,
         "kernels under the profiler and device_s differ by more than "
-        f"{numbers.whole_percent(profiler_agreement.TOLERANCE)}, so idle time is unreliable: let "
+        f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, so idle time is unreliable: let "
         "clocks settle or lock them, and measure again.",
     ),
 }
@@ -173,66 +171,3 @@ FLAGS = {
 def touched(names: Iterable[str]) -> list[str]:
     """What each of these flags touches; unknown flags, of a later version, count as `speedup`."""
     return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
-
-
-def raised(run: Row) -> list[str]:
-    """The flags raised by the rounds of a run (`bench.stats.diagnostics`) and by its clocks.
-
-    `run` has the stored rounds, and the statistics of `load.run_stats.STATISTICS`.
-    """
-    if run["status"] != "ok" or phrases.is_smoke(run):
-        return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
-    rounds = (run["latency_rounds_s"], run["baseline_latency_rounds_s"], run["case_ran_first"])
-    return [*diagnostics.raised(*rounds), *(name for name, is_up in RULES.items() if is_up(run))]
-
-
-def _is_not_isolable(run: Row) -> bool:
-    return run["_host"] is not None and phrases.on_cuda(run) and run["_device"] is None
-
-
-def _contradicts_itself(run: Row) -> bool:
-    if run["_host"] is None or _is_not_isolable(run):
-        return False
-    return any(_cuda_contradictions(run) if phrases.on_cuda(run) else _cpu_contradictions(run))
-
-
-def _cpu_contradictions(run: Row) -> Iterator[bool]:
-    """A CPU call takes the same time on every clock, because nothing is queued."""
-    for share in (run["_host_share"], run["_pipelined_share"]):
-        yield share is not None and differ(share, ONE)
-
-
-def _cuda_contradictions(run: Row) -> Iterator[bool]:
-    """Pipelined time is the longer of host and device; their sum bounds the latency.
-
-    All are shares of the latency, each from its own rounds; where several meet, the worst case of
-    their intervals counts. A synchronise is calibrated apart from the rounds.
-    """
-    host, device, pipelined = (run[f"_{name}_share"] for name in ("host", "device", "pipelined"))
-    if host is None or device is None:
-        return
-    (host_low, host_high), (device_low, device_high) = ends(host), ends(device)
-    slower = Estimate(host_low, max(host_low, device_low), max(host_high, device_high))
-    both = host_high + device_high + (run["synchronize_s"] or 0.0) / run["_clocks_latency"].value
-    yield pipelined is not None and differ(pipelined, slower)
-    yield _exceeds(slower, ONE)
-    yield _exceeds(ONE, Estimate(both, both, both))
-
-
-def differ(one: Estimate, other: Estimate) -> bool:
-    """Whether they differ by more than TOLERANCE even at the nearest interval ends."""
-    return _exceeds(one, other) or _exceeds(other, one)
-
-
-def _exceeds(one: Estimate, other: Estimate) -> bool:
-    return ends(one)[0] > ends(other)[1] * (1 + TOLERANCE)
-
-
-RULES: dict[str, Callable[[Row], bool]] = {
-    **conditions.CONDITIONS,
-    "not_isolable": _is_not_isolable,
-    "broken_invariant": _contradicts_itself,
-    "split_disagrees": profiler_agreement.disagrees,
-    roofline.BEATEN: roofline.is_beaten,
-}
-"""Flags raised by the columns and estimates of a run. A new one is a function and a line."""

@@ -40,32 +40,15 @@ ADDED = {
     "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
 }
 
-TO_CHOOSE = (
-    "run_id", "started_at", "status", "budget_rank", "replicate", "environment", "environment_id",
-    "device", "model", *STEP, "model_source_id", "case_id", "compile_cache",
-)  # fmt: skip
-"""The columns that `latest` reads."""
-
 
 def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
     """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
 
-    The column environment is kept where `runs` are only a part of a study and have it.
-
     The newest run is used even if it failed and an older one did not; a smoke run never replaces
     one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
     """
-    kept = newest(runs, among)
-    added = {name: kept[name].to_numpy() for name in ADDED}
-    return runs.iloc[kept.index.to_numpy()].reset_index(drop=True).assign(**added)
-
-
-def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
-    """The columns `ADDED` of the rows of `latest`, with the positions of these as the index."""
-    runs = runs[[name for name in TO_CHOOSE if name in runs]].reset_index(drop=True)
     runs = runs.sort_values(["started_at", "run_id"])
-    if "environment" not in runs:
-        runs = runs.assign(environment=environment_letters(runs))
+    runs = runs.assign(environment=environment_letters(runs))
     runs = runs if among is None else runs[runs["run_id"].isin(among)]
     process = [*CASE, "replicate"]
     for preferred in (runs["status"] != "skipped", runs["budget_rank"] != 0):
@@ -74,8 +57,8 @@ def newest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataF
         if not wanted.all():
             runs = runs[wanted | ~wanted.groupby(keys, dropna=False).transform("any")]
     times = runs.groupby(process, dropna=False)["run_id"].transform("size").astype("int64")
-    kept = runs.assign(measured_times=times).drop_duplicates(process, keep="last")
-    return kept[[*ADDED]]
+    newest = runs.assign(measured_times=times).drop_duplicates(process, keep="last")
+    return newest.reset_index(drop=True)
 
 
 def environment_letters(runs: pd.DataFrame) -> pd.Series:

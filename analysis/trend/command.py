@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from modescope.analysis import cli
+from modescope.analysis import cli, where
 from modescope.analysis.changes import split, welch
 from modescope.analysis.compare.command import margin_of
 from modescope.analysis.compare.formats import words
@@ -20,7 +20,7 @@ from modescope.analysis.compare.rules import differences, sides
 from modescope.analysis.figures.draw.canvas import on_paper, svg
 from modescope.analysis.format import numbers
 from modescope.analysis.format.paragraphs import beneath, paragraph
-from modescope.analysis.load.remote import located
+from modescope.analysis.load import located
 from modescope.analysis.trend import figure, series
 from modescope.analysis.trend.series import Step, Trend
 from modescope.bench.records.errors import UsageError
@@ -57,7 +57,7 @@ def _parser() -> _Parser:
         "--allow", metavar="NAME", action="append", default=[],
         help=f"compare although this differs: {', '.join(differences.ALLOWED)}",
     )  # fmt: skip
-    cli.add_where(parser)
+    where.add_option(parser)
     parser.add_argument(
         "--svg", metavar="FILE", type=Path, help="write a figure of the series with a step"
     )

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from modescope.analysis import cli
+from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.causes.verdicts import UNDECIDED, lead
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.paragraphs import beneath
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows.select import SECTION, ordered, row_parts
-from modescope.analysis.works import derived as works
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:
@@ -53,19 +53,16 @@ def paragraphs(row: Row, causes: Sequence[Finding]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = cli.parser("analysis.why", __doc__)
-    cli.add_where(parser)
+    where.add_option(parser)
 
     def body() -> None:
         options = parser.read(arguments)
-        table = works.table(options.study, options.where)
-        rows = table.rows
-        found = finding.of_table(rows)  # of the whole study, which rows are compared with
-        if options.where is not None:
-            selection = cli.where(table, options.where)
-            rows = selection.rows
-            if rows.empty:
-                print(selection.count)
-                return
-        print(text(rows, found))
+        every = derived(options.study)
+        found = finding.of_table(every)  # of the whole study, which rows are compared with
+        rows = every if options.where is None else where.select(every, options.where)
+        if rows.empty:
+            print(where.count(rows, len(every), options.where))
+        else:
+            print(text(rows, found))
 
     return cli.exit_status(body)

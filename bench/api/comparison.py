@@ -12,7 +12,7 @@ from modescope.analysis.causes import finding
 from modescope.analysis.format import phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.load.study import read
+from modescope.analysis.load import read
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import Advice, fold

@@ -12,11 +12,12 @@ from modescope.bench.cluster import locks
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.members import Member
-from modescope.bench.records import leftovers, parquet, results, sources
+from modescope.bench.records import leftovers, parquet, results, rows
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.summary import summary
 from modescope.bench.sweep import jobs, record_attempt, resume, sentinel
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
@@ -65,7 +66,7 @@ class Cases:
         if not self._jobs:
             return
         results_dir = next(iter(self._jobs.values())).plan.results_dir
-        leftovers.clear(self._study / "runs", self._study / "traces", Path(results_dir))
+        leftovers.clear(self._study / rows.ROWS, self._study / "traces", Path(results_dir))
         self._find_earlier(requests)
 
     def calibrate(self) -> bool:
@@ -111,7 +112,7 @@ class Cases:
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""
-        return sources.exists(self._study, run_id)
+        return rows.exists(self._study, run_id)
 
     def write_lost(self, claim: Claim, reason: str) -> None:
         """See `Work`."""
@@ -125,7 +126,7 @@ class Cases:
             results.Findings(),
         )
         with suppress(FileExistsError):
-            parquet.write(record, self._study / "runs")
+            parquet.write(record, self._study / rows.ROWS, summary(results.row(record)))
 
     def _place(self, position: int) -> Place:
         return Place(self._sweep.order, position)

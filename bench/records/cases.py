@@ -43,7 +43,7 @@ class Mode:
         return Mode(self.name, grad or self.grad, self.autocast)
 
 
-PLAIN_EAGER = {"autocast": False, "compile": "none", "graph": False}
+PLAIN_EAGER = {"autocast": False, "compile_mode": "none", "graph": False}
 """The axes of plain eager apart from grad: no autocast, nothing compiled or captured."""
 
 

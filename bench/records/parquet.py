@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
+from modescope.bench.records.summary_columns import SUMMARY
 
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -42,7 +44,13 @@ def schema_of(*parts: type) -> pa.Schema:
     return pa.schema(columns)
 
 
-SCHEMA = schema_of(*PARTS)
+SCHEMA = pa.schema([*schema_of(*PARTS), *SUMMARY])
+
+SAMPLES = frozenset(
+    name for name in SCHEMA.names
+    if name.endswith("_rounds_s") or name in ("case_ran_first", "latency_calls_s")
+)  # fmt: skip
+"""Columns of raw samples, from which `bench.summary` follows."""
 
 # Only samples are compressed: for single numbers, a dictionary, statistics and a codec cost more
 # time than all the rest of reading, and thousands of files are read at once. Arrow's copy of the
@@ -61,18 +69,19 @@ FORMAT: dict[str, Any] = {
 }
 
 
-def write(record: Record, folder: Path) -> Path:
+def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None) -> Path:
     """Writes `<folder>/<run_id>.parquet` with one row; the name appears once the file is complete.
 
-    The footer repeats the environment as JSON, for readers who look at a single file. Raises
-    FileExistsError rather than overwrite, OSError when the folder cannot be written.
+    `summary`: the columns `SUMMARY`, null without. The footer repeats the environment as JSON, for
+    readers who look at a single file. Raises FileExistsError rather than overwrite, OSError when
+    the folder cannot be written.
     """
     path = folder / f"{record.attempt.run_id}.parquet"
     footer = {
         "modescope.schema_version": str(SCHEMA_VERSION),
         "modescope.environment": canonical_json(asdict(record.environment)),
     }
-    table = pa.Table.from_pylist([row(record)], schema=SCHEMA)
+    table = pa.Table.from_pylist([row(record) | dict(summary or {})], schema=SCHEMA)
     with (
         atomic_write(path, sync=True, overwrite=False) as partial,
         partial.open("wb") as file,

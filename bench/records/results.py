@@ -17,9 +17,9 @@ from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json, stated
 from modescope.bench.records.scheduling import Scheduling
 
-SCHEMA_VERSION = 3
-"""Increased when a column's name, unit or meaning changes, or what ids are made of; see
-`analysis.load.migrations`."""
+SCHEMA_VERSION = 4
+"""Increased when a column's name, unit or meaning changes, or what ids are made of. Rows of other
+versions are not read."""
 
 REVISION = "git:"
 """How `versus_state` of a revision begins."""
@@ -46,7 +46,7 @@ class Attempt:
     reason: str | None = column("why the status is not ok, in one sentence")
     duration_s: float | None = column("wall time of the whole attempt")
     command: str = column("command that measures this case again")
-    order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
+    case_order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
     position: int | None = nullable(
         "place in that order, from 0; with several workers among the cases of this one; "
         "null for a single case"
@@ -92,7 +92,7 @@ class Work:
     mode: str = column("preset, with the axes that were overridden in brackets")
     grad: str = column("enabled, no_grad or inference_mode")
     autocast: bool = column("true: cast per op on fp32 weights; false: weights cast once")
-    compile: str = column("none, or the mode given to torch.compile")
+    compile_mode: str = column("none, or the mode given to torch.compile")
     graph: bool = column("manual capture in a CUDA graph")
     baseline_mode: str | None = column("mode of the baseline; null: no baseline")
     baseline_dtype: str | None = column("dtype of the baseline")
@@ -103,8 +103,7 @@ class Work:
         "before this one filled where the code was missing"
     )
     batch_dim: int | None = nullable(
-        "dimension of the inputs that is the batch; null where there is none, and for custom "
-        "models in files of schema version 1"
+        "dimension of the inputs that is the batch; null where there is none"
     )
     compile_options: str | None = nullable(
         "options given to torch.compile that differ from their defaults, canonical JSON; null "
@@ -133,7 +132,7 @@ def work_of(case: Case, plan: Plan) -> Work:
         mode=mode.name,
         grad=mode.grad,
         autocast=mode.autocast,
-        compile=mode.compile,
+        compile_mode=mode.compile,
         graph=mode.graph,
         baseline_mode=baseline.mode.name if baseline else None,
         baseline_dtype=baseline.dtype if baseline else None,

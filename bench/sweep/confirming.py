@@ -3,8 +3,8 @@
 Intervals hold within a process, and a tight one can be wrong between processes: of five studies of
 one chain of operators one called compile 1.13 times as fast as eager, four 0.9. A confirming
 process reads the paired latency alone. Its row lies in `<study>/confirmations/`, where no table,
-resume, comparison or compaction counts it; `analysis.load.beside_runs` puts its speedup beside the
-row that it confirms. Replicates have several processes already, and need none.
+resume, comparison or compaction counts it; `analysis.load` puts its speedup beside the row that it
+confirms. Replicates have several processes already, and need none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from modescope.bench.records import leftovers
 from modescope.bench.records.cases import Budget
-from modescope.bench.records.sources import CONFIRMATIONS
+from modescope.bench.records.rows import CONFIRMATIONS
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.progress_bar import advance, named, progress_bar
 from modescope.bench.sweep.record_attempt import Place, attempted, in_short

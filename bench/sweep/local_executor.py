@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from modescope.bench.records import leftovers
+from modescope.bench.records import joining, leftovers
 from modescope.bench.records.environment import place
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.rows import ROWS
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.confirming import confirm
 from modescope.bench.sweep.executors import Submission
@@ -20,6 +22,9 @@ from modescope.bench.sweep.progress_bar import advance, named, progress_bar
 from modescope.bench.sweep.record_attempt import ALONE, Place, attempted, in_short
 from modescope.bench.sweep.resume import Reuse, found
 from modescope.bench.sweep.settings.request import Request
+
+JOINED_EVERY = 1000
+"""Cases after which a sweep joins the rows that it wrote; it does so at its end, too."""
 
 
 def submit(requests: Sequence[Request]) -> Submission:
@@ -60,12 +65,12 @@ def _measured(todo: list[Job], request: Request, by_run: dict[str, Job]) -> Iter
     become a difference between modes; order=given keeps their order.
     """
     plan, order = todo[0].plan, request.config["order"]
-    runs = plan.study_folder / "runs"
-    leftovers.clear(runs, plan.study_folder / "traces", Path(plan.results_dir))
+    folder = plan.study_folder / ROWS
+    leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":
         random.Random(plan.seed).shuffle(todo)
     earlier = found(todo, request)
-    for line in _reasons(earlier.reuses, earlier.outdated):
+    for line in _reasons(earlier.reuses):
         print(line)
     for job, reuse in zip(todo, earlier.reuses, strict=True):
         if reuse.run_id:
@@ -80,15 +85,24 @@ def _measured(todo: list[Job], request: Request, by_run: dict[str, Job]) -> Iter
             by_run[record.attempt.run_id] = job
             yield record.attempt.run_id
             advance(bar, number, f"{job.label}: {in_short(record)}")
+            if number % JOINED_EVERY == 0:
+                _join(folder)
+    if request.sweep and missing:
+        _join(folder)
 
 
-def _reasons(reuses: Sequence[Reuse], outdated: int) -> Iterator[str]:
+def _join(folder: Path) -> None:
+    """Joins the study's rows; a disk too full for that keeps them as they are."""
+    try:
+        joining.join(folder)
+    except OSError as error:
+        print(f"warning: the rows stay in single files: {error}", file=sys.stderr)
+
+
+def _reasons(reuses: Sequence[Reuse]) -> Iterator[str]:
     """Lines about reused rows, and reasons for measuring cases again."""
     reused = sum(reuse.run_id is not None for reuse in reuses)
     if reused:
         yield f"reusing {reused} of {len(reuses)} cases; resume=false measures them again"
     for why, count in Counter(each.why_not for each in reuses if each.why_not).most_common():
         yield f"measuring {count} again: {why}"
-    if outdated:
-        rows = "1 earlier row" if outdated == 1 else f"{outdated} earlier rows"
-        yield f"not reusing {rows} of an older version of modescope"

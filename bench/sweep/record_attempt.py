@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from modescope.bench.records import parquet, results, sources
+from modescope.bench.records import parquet, results, rows
 from modescope.bench.records.results import Findings, Record, Result
 from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.stats import estimates
 from modescope.bench.steps import backends
+from modescope.bench.summary import summary
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import compiler_cache, isolation
@@ -28,16 +29,13 @@ OnPhase = Callable[[str], None]
 class Place:
     """Where a process stands in its sweep or versus; columns of its row. None outside of either."""
 
-    order: str | None = None  # random | given
+    case_order: str | None = None  # random | given
     position: int | None = None  # in that order, from 0
     versus_block: int | None = None
     versus_side: str | None = None  # old | new
     versus_state: str | None = None
     confirms: str | None = None  # the run that is measured once more
 
-
-RUNS = "runs"
-"""Folder of a study whose rows are its results."""
 
 ALONE = Place()
 """Of a single case."""
@@ -53,7 +51,7 @@ def measure(
     on_phase: OnPhase,
     place: Place = ALONE,
     scheduling: Scheduling | None = None,
-    folder: str = RUNS,
+    folder: str = rows.ROWS,
     run_id: str | None = None,
 ) -> str:
     """As `attempted`; returns the run id."""
@@ -65,7 +63,7 @@ def attempted(
     on_phase: OnPhase,
     place: Place = ALONE,
     scheduling: Scheduling | None = None,
-    folder: str = RUNS,
+    folder: str = rows.ROWS,
     run_id: str | None = None,
 ) -> Record:
     """Runs one job in its own process; writes and returns its row, whatever its status.
@@ -87,9 +85,9 @@ def attempted(
     )
     environment = replace(record.environment, load_1min=load)
     record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
-    if is_reserved and sources.exists(job.plan.study_folder, run_id):  # compacted, perhaps
+    if is_reserved and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
         raise FileExistsError(run_id)
-    parquet.write(record, job.plan.study_folder / folder)
+    parquet.write(record, job.plan.study_folder / folder, summary(results.row(record)))
     return record
 
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from modescope.bench.records import leftovers
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.rows import ROWS
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.jobs import Job
@@ -72,7 +73,7 @@ class Side:
         self.jobs = tuple(_by(job, source_id) for job in jobs.prepare(alone))
         plan = self.jobs[0].plan
         folder = plan.study_folder
-        leftovers.clear(folder / "runs", folder / "traces", Path(plan.results_dir))
+        leftovers.clear(folder / ROWS, folder / "traces", Path(plan.results_dir))
         origins = tuple(_origin(key, target, plan.timeout_s) for key, target in targets)
         return Prepared(self.jobs, found(self.jobs, requests[0]), origins)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.load.study import read
+from modescope.analysis.load import read
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import report

@@ -11,7 +11,6 @@ import pytest
 
 from modescope.analysis.compare import command
 from modescope.analysis.compare.rules import gate
-from modescope.analysis.load import cache
 from tests.helpers.comparisons import processes
 from tests.helpers.studies import save
 
@@ -33,10 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, records in studies.items():
         save(records, folder / name)
-    (folder / "empty" / "runs").mkdir(parents=True)
+    (folder / "empty" / "rows").mkdir(parents=True)
     shutil.copytree(folder / "few", folder / "copy")
     shutil.copytree(folder / "few", folder / "damaged")
-    next((folder / "damaged" / "runs").iterdir()).write_bytes(b"PAR1 not whole")
+    next((folder / "damaged" / "rows").iterdir()).write_bytes(b"PAR1 not whole")
     return folder
 
 
@@ -45,7 +44,6 @@ def in_folder(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path_factory.mktemp("caches"))
 
 
 @pytest.mark.parametrize(
@@ -84,9 +82,9 @@ def test_exit_status(arguments: tuple[str, ...], status: int) -> None:
         (("old", "./old/"), "OLD and NEW are the same study"),
         (("few", "copy"), "hold the same runs (2"),
         (("old", "other"), "no row of old is in other"),
-        (("empty", "old"), "OLD: empty/runs holds no run"),
-        (("old", "empty"), "NEW: empty/runs holds no run"),
-        (("old", "damaged"), "NEW: 1 file in damaged/runs cannot be compared"),
+        (("empty", "old"), "OLD: no row could be read in empty/rows"),
+        (("old", "empty"), "NEW: no row could be read in empty/rows"),
+        (("old", "damaged"), "NEW: 1 file in damaged cannot be compared"),
         (("old", "elsewhere"), "differ in host bench-host → another"),
         (("old", "same", "--allow", "hosts"), "--allow hosts: nothing has this name"),
         (("old", "same", "--gate", "latncy"), "did you mean latency?"),

@@ -93,7 +93,7 @@ def test_a_class_of_the_script_is_measured_and_reused_when_it_runs_again(tmp_pat
         return done.stdout.splitlines()
 
     assert run() == ["started", "ok Net results/mine"]
-    assert (tmp_path / "elsewhere/results/mine/runs").is_dir()
+    assert (tmp_path / "elsewhere/results/mine/rows").is_dir()
     _, first, second = run("edit")
     assert first == ("ok Net results/mine reusing 1 of 1 cases; resume=false measures them again")
     assert second == "ok Net results/mine measuring 1 again: the model's source changed"

@@ -292,7 +292,7 @@ def test_results_are_named_by_a_path_that_exists_from_the_working_folder(
     assert (answer.status, beside_progress(answer.err)) == (0, "")
     words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
         ("results ", "next "))]  # fmt: skip
-    assert words == [str(tmp_path / "mine" / "main" / "runs"), str(tmp_path / "mine" / "main")]
+    assert words == [str(tmp_path / "mine" / "main" / "rows"), str(tmp_path / "mine" / "main")]
     assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
 
 

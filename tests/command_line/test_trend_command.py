@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.load import cache
 from modescope.analysis.trend import command
 from tests.helpers.comparisons import processes
 from tests.helpers.studies import save
@@ -36,7 +35,6 @@ def in_folder(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path_factory.mktemp("caches"))
 
 
 def test_a_step_is_found_with_its_place_and_what_differs_there(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from modescope.analysis.load.run_stats import with_statistics
-from modescope.analysis.load.samples import load
+from modescope.analysis.load import read
+from modescope.analysis.load import samples as load
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.report import report
 from modescope.analysis.rows.select import latest
@@ -51,13 +51,13 @@ def test_writing_a_record(benchmark: BenchmarkFixture, tmp_path: Path, show: Sho
 
 def test_loading_runs(benchmark: BenchmarkFixture, runs: Path, show: Show) -> None:
     loaded = benchmark.pedantic(load, (runs,), rounds=3)
-    assert len(loaded) == len(list((runs / "runs").iterdir())) >= FEW
+    assert len(loaded) == len(list((runs / "rows").iterdir())) >= FEW
     if benchmark.enabled:
         show(f"loading {len(loaded):,} runs: {median_s(benchmark):.1f} s")
 
 
 def test_deriving_metrics(benchmark: BenchmarkFixture, runs: Path, show: Show) -> None:
-    processes = latest(with_statistics(load(runs)))
+    processes = latest(read(runs).table)
     table = benchmark.pedantic(derive, (processes,), rounds=3)
     assert table["speedup"].notna().sum() == len(processes) >= FEW
     if benchmark.enabled:

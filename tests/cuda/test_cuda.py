@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modescope.analysis.load.samples import load
+from modescope.analysis.load import samples as load
 from modescope.bench.case import dispatch, runner
 from modescope.bench.devices import nvml
 from modescope.bench.devices.cuda import find

@@ -20,7 +20,6 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from modescope.analysis import table
 from modescope.analysis.compare import command as compare
-from modescope.analysis.load import cache
 from modescope.analysis.report import report
 from modescope.analysis.why import command as why
 from modescope.bench.records.results import Record
@@ -129,7 +128,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The studies, in the current folder."""
     folder = tmp_path_factory.mktemp("golden")
     for name, kept in KEPT.items():
-        shutil.copytree(kept / "runs", folder / name / "runs")
+        shutil.copytree(kept / "rows", folder / name / "rows")
     for name, make in MADE_UP.items():
         save(_numbered(make()), folder / name)
     kept = REFERENCE / "intel-xeon-2-cores" / "torch-2.13-and-2.14"
@@ -145,7 +144,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         save(_numbered(records, side), folder / "made-up-pair" / side)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(cache, "folder", lambda: folder / "cache")
         yield folder
 
 

@@ -12,17 +12,15 @@ import pandas as pd
 from modescope.analysis.compare.rules import gate, pairs
 from modescope.analysis.compare.rules.gate import Compared, Comparison, Request
 from modescope.analysis.compare.rules.sides import Side
-from modescope.analysis.load import run_stats
+from modescope.bench.records.parquet import SAMPLES
 from modescope.bench.records.results import Record, row
+from modescope.bench.summary import measured
 from tests.helpers.studies import record
 
 LATENCIES_S = {"eager": 468e-6, "no_grad": 455e-6, "inference_mode": 452e-6, "compile": 357e-6}
 COMPILER = {"graphs": 1, "graph_breaks": 0, "recompiles": 0, "kernels": 12, "flops": 1000}
 BETWEEN = 0.002
 """Spread of speedups between processes; latencies have five times as much."""
-
-USED = ("_latency", "_baseline_latency", "_ratio")
-"""The statistics of a process that are compared."""
 
 REQUEST = Request(Path("old"), Path("new"))
 TIMED = (gate.EXACT, *gate.TIMED)
@@ -66,10 +64,10 @@ def side(label: str, records: Sequence[Record], **columns: Any) -> Side:
 
 
 def _processed(run: dict[str, Any]) -> dict[str, Any]:
-    """A run with statistics in place of its samples, which few tests can wait for."""
-    ok = run["status"] == "ok"
-    known = {name: run_stats.STATISTICS[name](run) if ok else None for name in USED}
-    return {name: run[name] for name in run if name not in run_stats.SAMPLES} | known
+    """A run with its estimates in place of its samples."""
+    known = measured(run) if run["status"] == "ok" else {}
+    found = {f"_{name}": known.get(name) for name in ("latency", "baseline_latency", "speedup")}
+    return {name: run[name] for name in run if name not in SAMPLES} | found
 
 
 def compared(

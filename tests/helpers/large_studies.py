@@ -43,8 +43,8 @@ def study(folder: Path, runs: int, cases: int, rounds: int = 240) -> Path:
     and further runs of it are later ones of the same processes. 240 `rounds`, with 1,200 single
     calls, are what a small transformer has at budget=standard.
     """
-    (folder / "runs").mkdir(parents=True)
-    write = partial(_write, folder / "runs", cases, rounds)
+    (folder / "rows").mkdir(parents=True)
+    write = partial(_write, folder / "rows", cases, rounds)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # Arrow writes beside the interpreter
         list(pool.map(write, range(runs)))
     return folder

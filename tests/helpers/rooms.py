@@ -19,14 +19,15 @@ ROOMS = {
     "models": "",
     "bench.records": "",
     "bench.stats": "records",
+    "bench.summary": "records stats",
     "bench.text": "",
     "bench.devices": "records",
     "bench.allocations": "devices",
     "bench.timing": "records stats devices",
     "bench.steps": "records devices",
     "bench.case": "records stats devices timing steps",
-    "bench.sweep": "records stats devices steps",
-    "bench.cluster": "records sweep",
+    "bench.sweep": "records stats summary devices steps",
+    "bench.cluster": "records summary sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (
         "records stats text devices timing steps sweep analysis.format analysis.rows analysis.load "
@@ -35,26 +36,27 @@ ROOMS = {
     ),
     "bench.versus": "records steps sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
-    "analysis.filters": "bench.records",
+    "analysis.where": "bench.records",
     "analysis.changes": "bench.stats",
-    "analysis.rows": "bench.records bench.stats format",
-    "analysis.load": "bench.records bench.stats format rows",
+    "analysis.rows": "bench.records bench.stats bench.summary format",
+    "analysis.load": "bench.records bench.stats bench.summary rows",
     "analysis.causes": "bench.records bench.stats format rows",
-    "analysis.metrics": "bench.records bench.stats format changes rows load causes",
-    "analysis.nodes": "bench.records bench.stats format changes rows",
+    "analysis.metrics": "bench.records bench.stats bench.summary format changes rows load causes",
+    "analysis.nodes": "bench.records bench.stats format changes rows load",
     "analysis.recommend": "bench.records bench.stats format rows metrics",
-    "analysis.figures": "bench.stats format rows metrics",
-    "analysis.works": "bench.records format filters rows load metrics nodes",
-    "analysis.cli": "bench.records filters load works",
-    "analysis.compact": "bench.records format load cli",
-    "analysis.why": "format rows causes cli works",
+    "analysis.figures": "bench.stats bench.summary format rows metrics",
+    "analysis.cli": "bench.records load where",
+    "analysis.compact": "bench.records cli",
+    "analysis.restat": "bench.records cli load",
+    "analysis.why": "format rows causes metrics cli where",
     "analysis.report": (
         "bench.records bench.stats bench.text format rows load causes changes metrics nodes "
-        "recommend figures cli works"
+        "recommend figures cli where"
     ),
-    "analysis.trend": "bench.records bench.stats changes compare cli figures format load",
+    "analysis.trend": "bench.records bench.stats changes compare cli where figures format load",
     "analysis.compare": (
-        "bench.records bench.stats bench.text format rows load metrics figures cli report changes"
+        "bench.records bench.stats bench.text format rows load where metrics figures cli "
+        "report changes"
     ),
 }
 
@@ -181,7 +183,9 @@ def unused(modules: Graph) -> Iterator[str]:
 
 def loose(root: Path = ROOT) -> dict[str, int]:
     """Python files that lie in no room, by folder."""
-    return {top: len(list((root / top).glob("*.py"))) for top in ("bench", "analysis")}
+    tops = ("bench", "analysis")
+    paths = {top: [path.stem for path in (root / top).glob("*.py")] for top in tops}
+    return {top: sum(f"{top}.{stem}" not in ROOMS for stem in paths[top]) for top in tops}
 
 
 def broken(root: Path = ROOT) -> Iterator[str]:

@@ -82,20 +82,20 @@ class Stub:
         return status
 
     def exists(self, run_id: str) -> bool:
-        return (self._study / "runs" / f"{run_id}.row").exists()
+        return (self._study / "rows" / f"{run_id}.row").exists()
 
     def write_lost(self, claim: Claim, reason: str) -> None:
         with suppress(FileExistsError):
             self._write(claim.row, claim.run_id, f"{claim.row} crashed {reason}")
 
     def _write(self, task: str, run_id: str, text: str) -> None:
-        with atomic_write(self._study / "runs" / f"{run_id}.row", overwrite=False) as partial:
+        with atomic_write(self._study / "rows" / f"{run_id}.row", overwrite=False) as partial:
             partial.write_text(text)
 
 
 def rows(study: Path) -> list[Path]:
     """The rows of a study, in no order."""
-    return list((study / "runs").glob("*.row"))
+    return list((study / "rows").glob("*.row"))
 
 
 def texts(study: Path) -> list[str]:

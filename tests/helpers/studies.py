@@ -107,7 +107,7 @@ def record(
         "mode": mode,
         "grad": grad,
         "autocast": autocast,
-        "compile": compiled,
+        "compile_mode": compiled,
         "graph": graph,
         "baseline_mode": "eager",
         "baseline_dtype": "fp32",
@@ -239,9 +239,9 @@ def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
 
 def save(records: Iterable[Record], study: Path) -> Path:
     """Writes a study and returns its folder."""
-    (study / "runs").mkdir(parents=True, exist_ok=True)
+    (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
-        parquet.write(one, study / "runs")
+        parquet.write(one, study / "rows")
     return study
 
 

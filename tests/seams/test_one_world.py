@@ -20,6 +20,7 @@ from modescope.analysis.metrics import registry
 from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
+from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.sweep import record_attempt
 from modescope.bench.sweep.process import isolation
 from tests.seams import planted, values, world
@@ -55,13 +56,13 @@ def machines(settings_restored_after_module: None, results_dir: Path) -> dict[st
 def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
     """The study with the measured rows and the given ones."""
     for row in planted.ROWS.values():
-        parquet.write(row, results_dir / world.STUDY / "runs")
+        parquet.write(row, results_dir / world.STUDY / "rows")
     return results_dir / world.STUDY
 
 
 @pytest.fixture(scope="module")
 def stored(study: Path) -> dict[str, dict[str, Any]]:
-    rows = [row for file in (study / "runs").iterdir() for row in pq.read_table(file).to_pylist()]
+    rows = [row for file in (study / "rows").iterdir() for row in pq.read_table(file).to_pylist()]
     return {row["run_id"]: row for row in rows}
 
 
@@ -85,7 +86,7 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
 @pytest.mark.parametrize(
     ("columns", "table"),
     [
-        (parquet.SCHEMA.names, STORED),
+        ([one for one in parquet.SCHEMA.names if one not in SUMMARY.names], STORED),
         ([*(each.name for each in registry.METRICS), *ADDED], DERIVED),
     ],
     ids=["stored", "derived"],
@@ -103,6 +104,22 @@ def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, M
         return expected
 
     assert not wrong(STORED, lambda row, name: stored[row][name], value)
+
+
+def test_the_summary_of_a_measured_row(stored: dict[str, dict[str, Any]]) -> None:
+    """Of rows of one process each; what the samples of several give is in derived columns."""
+    checked = 0
+    for name in {*SUMMARY.names} & {*DERIVED} - {"peak_bytes"}:
+        for row, expected in DERIVED[name].items():
+            if row in machines_of(stored):
+                checked += 1
+                assert same(stored[row][name], expected, ROUGH.get(name, EXACT)), (name, row)
+    assert checked > 50
+
+
+def machines_of(stored: dict[str, dict[str, Any]]) -> set[str]:
+    """The rows that were measured here, whose summary is stored."""
+    return {name for name, row in stored.items() if row["summary_version"] is not None}
 
 
 def test_derived_columns(derived: pd.DataFrame) -> None:
@@ -146,5 +163,5 @@ def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     died = tmp_path / "died"
     monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
     record_attempt.attempted(world.killed(died, tmp_path), lambda phase: None, run_id="killed")
-    row = pq.read_table(tmp_path / world.STUDY / "runs" / "killed.parquet").to_pylist()[0]
+    row = pq.read_table(tmp_path / world.STUDY / "rows" / "killed.parquet").to_pylist()[0]
     assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))

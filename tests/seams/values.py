@@ -116,7 +116,7 @@ def traced_s(us: float) -> float:
 
 STORED: Values = {
     # Which run
-    "schema_version": {"graph": 3},
+    "schema_version": {"graph": 4},
     "run_id": {"graph": "graph"},
     "case_id": {"graph": Text("^[0-9a-f]{16}$")},
     "study": {"graph": "seams"},
@@ -148,7 +148,7 @@ STORED: Values = {
     "mode": {"graph": "cuda-graph", "control": "eager"},
     "grad": {"graph": "no_grad", "control": "enabled"},
     "autocast": {"graph": False, "trained": True},
-    "compile": {"graph": "none", "compiled": "default"},
+    "compile_mode": {"graph": "none", "compiled": "default"},
     "graph": {"graph": True, "control": False},
     "baseline_mode": {"graph": "eager"},
     "baseline_dtype": {"graph": "fp32"},

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from modescope.analysis import cli
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.where import select
 from modescope.analysis.why.command import text
-from modescope.analysis.works import derived as works
 from modescope.bench.records.errors import UsageError
 from tests.situations.table import Complaint, Measured, Other
 
@@ -28,17 +28,17 @@ class Answer:
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
     """Reads a study once. Raises UsageError where a situation has no row, or several."""
-    rows = works.table(study).rows
+    rows = derived(study)
     causes = finding.of_table(rows)
     for situation in situations:
-        selection = cli.where(rows, situation.row)
-        if len(selection.rows) != 1:
+        matching = select(rows, situation.row)
+        if len(matching) != 1:
             raise UsageError(
-                f"{situation.title}: {len(selection.rows)} rows of {study} match "
+                f"{situation.title}: {len(matching)} rows of {study} match "
                 f"{situation.row}, and it needs one; measure it with --measure"
             )
-        found = causes[selection.rows["run_id"].iloc[0]]
-        printed = text(selection.rows, causes)
+        found = causes[matching["run_id"].iloc[0]]
+        printed = text(matching, causes)
         yield Answer(situation, printed, tuple(one.code for one in found), fault(situation, found))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis.format import phrases
-from modescope.analysis.works import derived as works
+from modescope.analysis.metrics.registry import derived
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
 from tests.situations.answers import Answer
@@ -30,7 +30,7 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     """The part of the page from `FIRST` on."""
     complaints = [one for one in answers if isinstance(one.situation, Complaint)]
     others = [one for one in answers if isinstance(one.situation, Other)]
-    rows = works.table(study).rows
+    rows = derived(study)
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",

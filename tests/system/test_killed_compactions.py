@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compact.compaction import compact
-from tests.helpers.compacting import csv, loose_files, put_back
+from modescope.bench.records import rows
+from modescope.bench.records.joining import join
 from tests.helpers.studies import replicates, save
 
 pytestmark = pytest.mark.full
@@ -37,7 +37,7 @@ def _killed(folder: Path, after: int) -> bool:
             setattr(os, name, counted(getattr(os, name)))
         status = 1
         try:
-            compact(folder)
+            join(folder)
             status = 0
         finally:
             os._exit(status)
@@ -46,22 +46,28 @@ def _killed(folder: Path, after: int) -> bool:
     return status != 0
 
 
+def _ids(folder: Path) -> list[str]:
+    found = rows.read(folder)
+    assert found is not None
+    return sorted(found.table["run_id"].to_pylist())
+
+
 @pytest.mark.parametrize("merging", [False, True])
 def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, merging: bool) -> None:
-    template = save(replicates(3), tmp_path / "template")
-    expected, after, was_killed = csv(template), 0, True
+    template = save(replicates(3), tmp_path / "template") / "rows"
+    files, expected, after, was_killed = sorted(template.iterdir()), _ids(template), 0, True
     while was_killed:
         after += 1
-        folder = tmp_path / f"study-{after}"
-        (folder / "runs").mkdir(parents=True)
+        folder = tmp_path / f"rows-{after}"
+        folder.mkdir()
         if merging:
-            put_back(template, folder, 2)
-            compact(folder)
-        put_back(template, folder)
+            for path in files[:2]:
+                shutil.copy(path, folder)
+            join(folder)
+        shutil.copytree(template, folder, dirs_exist_ok=True)
         was_killed = _killed(folder, after)
-        assert csv(folder) == expected, after
-        done = compact(folder)
-        assert (loose_files(folder), done.parts) == ([], 1)
-        assert csv(folder) == expected
+        assert _ids(folder) == expected, after
+        join(folder)
+        assert _ids(folder) == expected
         shutil.rmtree(folder)
     assert after >= 8

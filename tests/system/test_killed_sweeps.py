@@ -72,7 +72,7 @@ def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
         if number == signal.SIGTERM:
             assert f"stopped after {len(done)} of {PROCESSES}" in answer.out
             assert "pointwise" in answer.out  # the table of the finished runs
-            assert f"results  {results / 'main' / 'runs'}" in answer.out
+            assert f"results  {results / 'main' / 'rows'}" in answer.out
 
     last = started(results, SWEEP, TMPDIR=str(temporary))
     answer = last.end()
@@ -81,9 +81,8 @@ def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
     assert not alive(last.sign)
     assert known < run_ids(results)
     assert [row["status"] for row in rows(results)] == ["ok"] * PROCESSES
-    files = list((results / "main" / "runs").iterdir())  # hidden files, too
-    assert [file.suffix for file in files] == [".parquet"] * PROCESSES
-    assert not any(file.name.startswith(".") for file in files)
+    files = list((results / "main" / "rows").iterdir())  # hidden files, too
+    assert [file.name.startswith("part-") for file in files] == [True]
     assert list(temporary.glob("modescope-*")) == []
 
 

@@ -12,7 +12,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 from moto.server import ThreadedMotoServer
 
-from modescope.analysis.compact.compaction import compact
+from modescope.bench.records.joining import join
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import cpu_sweep, record, save
 
@@ -39,9 +39,9 @@ def server() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study of which most runs are in a part."""
+    """A study of which most rows are joined."""
     folder = save(cpu_sweep(), tmp_path_factory.mktemp("local") / "main")
-    compact(folder)
+    join(folder / "rows")
     return save([record("no_grad", run_id="later", case_id="later", model="mlp")], folder)
 
 
@@ -76,7 +76,7 @@ def test_the_table_is_that_of_the_local_study(study: str, local: Path, tmp_path:
     remote = typed(tmp_path, "table", study, "--csv")
     assert remote.stderr == ""
     assert remote.stdout == typed(tmp_path, "table", str(local), "--csv").stdout
-    some = ("--csv", "--where", 'model == "mlp"')
+    some = ("--csv", "--where", "model = 'mlp'")
     assert len(typed(tmp_path, "table", study, *some).stdout.splitlines()) == 2
 
 
@@ -85,7 +85,7 @@ def test_a_report_is_written_to_results_here(study: str, tmp_path: Path) -> None
     assert (done.returncode, done.stdout) == (0, "results/s3-main/report/index.html\n"), done.stderr
     page = (tmp_path / "results" / "s3-main" / "report" / "index.html").read_text()
     assert "<title>" in page
-    assert "../runs/" not in page
+    assert "../rows/" not in page
     assert "endpoint_override" not in page
 
 

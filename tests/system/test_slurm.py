@@ -65,7 +65,7 @@ def test_of_a_killed_worker_there_is_a_row_and_others_measure_the_rest(
     while True:
         claim = await_claim(jobs)
         os.kill(worker, signal.SIGSTOP)
-        if not (results / "main" / "runs" / f"{claim.run_id}.parquet").exists():
+        if not (results / "main" / "rows" / f"{claim.run_id}.parquet").exists():
             break
         os.kill(worker, signal.SIGCONT)
     children = [number for number in alive(sweep.sign) if parent(number) == worker]

@@ -20,8 +20,8 @@ from modescope.analysis.figures.draw.canvas import (
     stacked,
 )  # fmt: skip
 from modescope.analysis.format import numbers, phrases, style
-from modescope.analysis.rows.intervals import ends
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ends
 
 Choose = Callable[[Compared], Estimate | None]
 

@@ -81,7 +81,7 @@ def _in_effect(old: Processes, new: Processes) -> tuple[str, str] | None:
 def _compiled(old: Processes, new: Processes) -> tuple[str, str] | None:
     """A compiled mode without a single graph: its count of graph breaks says nothing."""
     before, after = (_counts(rows, "graphs") for rows in (old, new))
-    if new[0]["compile"] == "none" or after != {0}:
+    if new[0]["compile_mode"] == "none" or after != {0}:
         return None
     return None if before == {0} else (WORSE, "torch.compile made no graph at all")
 

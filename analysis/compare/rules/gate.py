@@ -20,7 +20,7 @@ from modescope.analysis.compare.rules.timing import (
     timings,
 )
 from modescope.analysis.format import numbers
-from modescope.analysis.load.remote import Folder
+from modescope.analysis.load import Folder
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 

@@ -8,14 +8,13 @@ from itertools import combinations
 
 import pandas as pd
 
-from modescope.analysis import cli
+from modescope.analysis import load, where
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.load import study
-from modescope.analysis.load.remote import Folder
+from modescope.analysis.load import Folder
 from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program, runner
+from modescope.bench.records.paths import program
 from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
@@ -36,13 +35,13 @@ class Side:
 
 
 def read(
-    old: Folder, new: Folder, where: str | None, allowed: Collection[str]
+    old: Folder, new: Folder, condition: str | None, allowed: Collection[str]
 ) -> tuple[Side, Side]:
-    """Both sides; `where` selects rows that match on either.
+    """Both sides; `condition` selects rows that match on either.
 
     Raises UsageError if one is missing or unreadable, if both are the same, or if no row matches.
     """
-    first, second = took_turns(*read_all({"OLD": old, "NEW": new}, where, allowed))
+    first, second = took_turns(*read_all({"OLD": old, "NEW": new}, condition, allowed))
     return first, second
 
 
@@ -79,7 +78,7 @@ def _in_turns(side: Side, kept: Sequence[bool]) -> Side:
 
 
 def read_all(
-    folders: Mapping[str, Folder], where: str | None, allowed: Collection[str]
+    folders: Mapping[str, Folder], condition: str | None, allowed: Collection[str]
 ) -> list[Side]:
     """The same for any number of studies, each with its label."""
     for (label, folder), (other, same) in combinations(folders.items(), 2):
@@ -97,24 +96,20 @@ def read_all(
                 f"{min(common)}): one is a copy of the other; measure the later code into a study "
                 "of its own (study=NAME)"
             )
-    return sides if where is None else _matching(sides, where)
+    return sides if condition is None else _matching(sides, condition)
 
 
 def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
     try:
-        runs = study.read(folder)
+        runs = load.read(folder)
     except UsageError as error:
         raise UsageError(f"{label}: {error}") from None
     if runs.left_out and UNREADABLE not in allowed:
         name, why = min(runs.left_out.items())
         files = f"{len(runs.left_out)} file{'s' if len(runs.left_out) > 1 else ''}"
         raise UsageError(
-            f"{label}: {files} in {folder}/runs cannot be compared ({name} {why}); remove them, "
+            f"{label}: {files} in {folder} cannot be compared ({name} {why}); remove them, "
             f"measure again, or leave them out with --allow {UNREADABLE}"
-        )
-    if runs.table.empty:
-        raise UsageError(
-            f"{label}: {folder}/runs holds no run; measure one with `{runner()} study=NAME`"
         )
     return as_measured_last(Side(label, str(folder), latest(runs.table)))
 
@@ -149,14 +144,15 @@ def _state(recorded: str | None) -> str:
     return REVISION if recorded.startswith(REVISION) else recorded
 
 
-def _matching(sides: Sequence[Side], where: str) -> list[Side]:
+def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
     """The rows that match on any side: a row that changed is not taken for a missing one."""
     chosen: set[tuple[object, ...]] = set()
     counts = []
     for side in sides:
-        selection = cli.where(derive(side.processes), where)
-        chosen |= {tuple(values) for values in selection.rows[[*MATCH]].to_numpy().tolist()}
-        counts.append(f"{side.label}: {selection.count}")
+        every = derive(side.processes)
+        rows = where.select(every, condition)
+        chosen |= {tuple(values) for values in rows[[*MATCH]].to_numpy().tolist()}
+        counts.append(f"{side.label}: {where.count(rows, len(every), condition)}")
     if not chosen:
         raise UsageError(
             f"{'; '.join(counts)}, so nothing is compared; "

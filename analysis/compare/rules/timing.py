@@ -114,7 +114,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 
 def against_eager(rows: Sequence[Row]) -> welch.Side | None:
     """Time against eager of the processes of a row whose timing counts; None without any."""
-    counted = [row for row in rows if _counts(row) and row["_ratio"] is not None]
+    counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _sides(counted, True).against if counted else None
 
 
@@ -130,7 +130,7 @@ def _times(pair: Pair) -> _Times | str:
     for rows, every in zip(sides, (pair.old, pair.new), strict=True):
         if not rows:
             return _why_not(every)
-    paired = all(row["_ratio"] is not None for rows in sides for row in rows)
+    paired = all(row["_speedup"] is not None for rows in sides for row in rows)
     old, new = (_sides(rows, paired) for rows in sides)
     return _Times(pair, old, new)
 
@@ -158,7 +158,7 @@ def _sides(rows: Sequence[Row], paired: bool) -> _Sides:
     latency = _side([row["_latency"] for row in rows])
     if not paired:
         return _Sides(latency, None, None)
-    speedup = _side([row["_ratio"] for row in rows])
+    speedup = _side([row["_speedup"] for row in rows])
     against = welch.Side(-speedup.values, speedup.within)
     return _Sides(latency, against, _side([row["_baseline_latency"] for row in rows]))
 

@@ -13,8 +13,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from modescope.analysis.figures.draw.canvas import Entry, Panel, stacked
 from modescope.analysis.format import numbers, style
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.intervals import ends
 from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ends
 
 WIDE = 10.0  # a range beyond this factor gets a logarithmic axis
 DECADES = 100.0  # ... and beyond this factor ticks at decades only

@@ -40,7 +40,7 @@ def test_a_part_without_graphs_is_no_mode_without_graphs(tmp_path: Path) -> None
     rows = rows_of([record("reduce-overhead", speedup=1.0, first_call_s=0.1)], tmp_path)
     assert codes(of_last(rows, cudagraph_skip_reasons=SKIPPED)) == ["partly_graphed"]
     assert codes(of_last(rows)) == []
-    assert codes(of_last(rows, cudagraph_skip_reasons=SKIPPED, compile="default")) == []
+    assert codes(of_last(rows, cudagraph_skip_reasons=SKIPPED, compile_mode="default")) == []
 
 
 def test_the_part_without_graphs_weighs_what_the_device_waits(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.load.study import read
+from modescope.analysis.load import read
 from modescope.analysis.metrics.registry import METRICS, Metric, derive, derived
 from modescope.analysis.rows.select import latest
 from modescope.bench.records.results import Record

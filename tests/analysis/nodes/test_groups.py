@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.load import read
+from modescope.analysis.metrics.registry import derived
+from modescope.analysis.nodes import groups as of_nodes
 from modescope.analysis.nodes.groups import Group
 from modescope.analysis.report import report
-from modescope.analysis.works import derived
-from modescope.analysis.works import nodes as works_nodes
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record
 from tests.helpers.pages import Page
@@ -55,7 +56,7 @@ def groups(folder: Path, *records: Record) -> tuple[Group, ...]:
 
 
 def of_study(folder: Path) -> tuple[Group, ...]:
-    return works_nodes.of_runs(derived.table(folder).runs, folder)
+    return of_nodes.of_study(read(folder), folder)
 
 
 def verdicts(group: Group) -> dict[str, str]:
@@ -201,7 +202,7 @@ def test_sentinels_are_compared_and_are_no_rows(tmp_path: Path) -> None:
         factor = np.exp(source.normal(0, SPREAD)) * (1.05 if node == "n2" else 1.0)
         parquet.write(sentinel(node, 200e-6 * factor), study / "sentinels")
     parquet.write(sentinel("n2", 9e-6, environment_id="env-9"), study / "sentinels")
-    assert len(derived.table(study).rows) == len(rows)
+    assert len(derived(study)) == len(rows)
     (group,) = of_study(study)
     assert {one.name: one.difference.readings for one in group.places} == dict.fromkeys(NODES, 3)
     assert verdicts(group)["n2"] == "slower"
@@ -228,9 +229,7 @@ def test_processes_of_a_case_on_several_nodes_are_its_replicates(tmp_path: Path)
     same = [record(node=node, replicate=n, latency_s=1e-4 * (1 + 0.01 * n)) for n, node in
             enumerate(NODES)]  # fmt: skip
     other = record(node="x1", environment_id="env-2", latency_s=3e-4, replicate=9)
-    first, second = (
-        row for _, row in derived.table(save([*same, other], tmp_path)).rows.iterrows()
-    )
+    first, second = (row for _, row in derived(save([*same, other], tmp_path)).iterrows())
     assert (first["environment"], first["replicates"]) == ("A", 4)
     assert first["process_nodes"] == "n1;n2;n3;n10"
     assert first["latency_ci_low_s"] < 1.0e-4

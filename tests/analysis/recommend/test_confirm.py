@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from modescope.analysis.after_run import unconfirmed
-from modescope.analysis.compact.compaction import compact
 from modescope.analysis.format import numbers
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend import types
@@ -17,8 +16,9 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
+from modescope.bench.records.joining import join
 from modescope.bench.records.results import Record
-from modescope.bench.records.sources import CONFIRMATIONS
+from modescope.bench.records.rows import CONFIRMATIONS
 from tests.helpers.recommendations import control
 from tests.helpers.studies import record, replicates, save
 
@@ -114,8 +114,8 @@ def test_a_clear_loss_does_not_blur_what_would_have_been_detected(tmp_path: Path
 
 def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> None:
     study(tmp_path, [control(), COMPILE], {"compile": 0.9})
-    compact(tmp_path)
-    assert not [*(tmp_path / "runs").glob("*.parquet")]
+    join(tmp_path / "rows")
+    assert len([*(tmp_path / "rows").glob("*.parquet")]) == 1
     assert answer(tmp_path).outcome == types.BETWEEN
 
 

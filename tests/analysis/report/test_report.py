@@ -124,7 +124,7 @@ def test_every_link_to_raw_data_leads_there(main: Path, page: Page) -> None:
 
 def test_every_process_of_a_case_is_linked(tmp_path: Path) -> None:
     index = report.write(save(replicates(3), tmp_path))
-    links = [link for link in Page(index.read_text()).links if "/runs/" in link]
+    links = [link for link in Page(index.read_text()).links if "/rows/" in link]
     assert len(links) == 3
     assert all((index.parent / link).is_file() for link in links)
     assert "process 3" in Page(index.read_text()).text
@@ -315,7 +315,7 @@ def test_the_same_study_gives_the_same_bytes(main: Path, html_text: str) -> None
 
 def test_files_that_could_not_be_read_are_named(tmp_path: Path) -> None:
     folder = save([record()], tmp_path)
-    (folder / "runs" / "torn.parquet").write_bytes(b"PAR1 and no more")
+    (folder / "rows" / "torn.parquet").write_bytes(b"PAR1 and no more")
     for text in _texts(folder):
         assert "1 file could not be read" in text
         assert "torn.parquet: is truncated" in text

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from modescope.analysis.metrics.registry import derived
-from modescope.analysis.rows.conditions import CONDITIONS
 from modescope.analysis.rows.flags import FLAGS
 from tests.helpers.studies import record, save
+
+CONDITIONS = ("contended", "throttled", "queue_full")
 
 QUIET: dict[str, Any] = {
     "watched_s": 2.0,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from modescope.analysis.metrics import cross_row_flags
 from modescope.analysis.metrics.registry import derived
-from modescope.analysis.rows import flags
 from modescope.analysis.rows.flags import FLAGS
 from modescope.analysis.rows.profiler_agreement import DOUBTS
 from modescope.bench.case.profiler.contradictions import CHECKS
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
+from modescope.bench.summary import RULES
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import blocks, cpu_clocks, cuda_clocks, record, save
 
@@ -173,7 +173,7 @@ def _stored() -> Iterator[str]:
 
 def _derived() -> Iterator[str]:
     """Flags of the tables, and of comparisons between rows."""
-    yield from (*DIAGNOSTICS, *flags.RULES, cross_row_flags.GATE, cross_row_flags.SLOW)
+    yield from (*DIAGNOSTICS, *RULES, cross_row_flags.GATE, cross_row_flags.SLOW)
 
 
 def test_every_flag_in_the_code_is_explained_and_no_other() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.load.samples import load
+from modescope.analysis.load import samples as load
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows.select import FAMILY, GROUP, SECTION, latest, parts, trusted
 from tests.helpers.studies import cpu_sweep, not_measured, record, save, training

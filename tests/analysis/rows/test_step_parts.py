@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.metrics.registry import derived
-from modescope.analysis.rows import step_parts as made_of
 from modescope.bench.records.results import Record
+from modescope.bench.summary import STEP_PARTS
 from tests.helpers.studies import record, replicates, save, training
 
 US = 1e-6
@@ -30,7 +30,7 @@ def _row(folder: Path, one: Record) -> dict[str, Any]:
 def test_parts_are_medians_with_their_intervals(tmp_path: Path) -> None:
     parts_s = (400 * US, 600 * US, 200 * US, 50 * US)
     row = _row(tmp_path, training("amp", 1000 * US, parts_s=parts_s, part_spread=0.01))
-    for name, seconds in zip(made_of.PARTS, parts_s, strict=True):
+    for name, seconds in zip(STEP_PARTS, parts_s, strict=True):
         assert row[f"{name}_s"] == pytest.approx(seconds)
         assert row[f"{name}_ci_low_s"] == pytest.approx(seconds * (1 - 0.01 * END))
         assert row[f"{name}_ci_high_s"] == pytest.approx(seconds * (1 + 0.01 * END))
@@ -79,7 +79,7 @@ def test_incomplete_parts_are_not_added_up(tmp_path: Path, columns: dict[str, An
 
 def test_inference_has_no_parts(tmp_path: Path) -> None:
     row = _row(tmp_path, record())
-    names = [*(f"{name}_s" for name in made_of.PARTS), "parts_ratio", "parts_residual_s"]
+    names = [*(f"{name}_s" for name in STEP_PARTS), "parts_ratio", "parts_residual_s"]
     assert [name for name in names if pd.notna(row[name])] == []
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
@@ -87,7 +88,7 @@ def test_each_mode_is_a_row_of_a_new_study_in_the_working_folder(shared: Shared)
     assert {metric.name for metric in METRICS} <= set(frame.columns)
     assert shared.found.study.parent == shared.folder / "results"
     assert shared.found.study.name.startswith("Net-")
-    assert len(list((shared.found.study / "runs").glob("*.parquet"))) == len(MODES)
+    assert len(pd.read_parquet(shared.found.study / "rows")) == len(MODES)
 
 
 def test_the_model_and_the_process_stay_as_they_were(shared: Shared) -> None:
@@ -299,7 +300,7 @@ def test_an_interrupted_comparison_says_how_to_continue(
     study = tmp_path / "study"
 
     def stopped(requests: Any) -> Submission:
-        (study / "runs").mkdir()
+        (study / "rows").mkdir()
         return Submission(study, 2, finished())
 
     def finished() -> Iterator[str]:

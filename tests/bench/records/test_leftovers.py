@@ -33,7 +33,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    folder = tmp_path / "runs"
+    folder = tmp_path / "rows"
     folder.mkdir()
     return folder
 
@@ -80,7 +80,7 @@ def test_files_of_dead_processes_are_deleted(runs: Path, temporary: Path, dead: 
 def test_every_kind_of_leftover_is_deleted_in_every_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: int, living: int, name: str
 ) -> None:
-    folders = [tmp_path / "runs", tmp_path / "traces"]
+    folders = [tmp_path / "rows", tmp_path / "traces"]
     partials: dict[int, list[Path]] = {}
     for process in (dead, living):
         monkeypatch.setattr(leftovers, "owner", lambda process=process: f"{HERE}-{process}")
@@ -161,7 +161,7 @@ def test_files_of_other_programs_are_kept(runs: Path, temporary: Path, dead: int
 
 
 def test_a_missing_study_has_no_leftovers(tmp_path: Path) -> None:
-    leftovers.clear(tmp_path / "no" / "runs")
+    leftovers.clear(tmp_path / "no" / "rows")
     assert not (tmp_path / "no").exists()
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from modescope.bench.records import parquet
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
+from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.made_up_records import blank_record, record
 
 
@@ -24,7 +25,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def test_every_field_is_a_column_in_order_with_a_description() -> None:
     declared = [field for part in PARTS for field in fields(part)]
-    assert parquet.SCHEMA.names == [field.name for field in declared]
+    assert parquet.SCHEMA.names == [*(field.name for field in declared), *SUMMARY.names]
     assert all(field.metadata["doc"] for field in declared)
 
 
@@ -39,7 +40,7 @@ def test_the_schema_uses_every_column_type() -> None:
 @pytest.mark.parametrize("made", [record(), blank_record()], ids=["filled", "blank"])
 def test_a_record_survives_writing_and_reading(tmp_path: Path, made: Record) -> None:
     path = parquet.write(made, tmp_path)
-    found, expected = read(path), row(made)
+    found, expected = read(path), row(made) | dict.fromkeys(SUMMARY.names)
     assert found == expected
     assert {n: type(v) for n, v in found.items()} == {n: type(v) for n, v in expected.items()}
     assert json.dumps(found, default=list) == json.dumps(expected, default=list)  # -0.0 is not 0.0
@@ -58,8 +59,8 @@ def test_empty_rounds_differ_from_unknown_rounds(tmp_path: Path) -> None:
 
 
 def test_a_file_has_one_row_and_the_name_of_its_run(tmp_path: Path) -> None:
-    path = parquet.write(record("20260301T120000-abc"), tmp_path / "study" / "runs")
-    assert path == tmp_path / "study" / "runs" / "20260301T120000-abc.parquet"
+    path = parquet.write(record("20260301T120000-abc"), tmp_path / "study" / "rows")
+    assert path == tmp_path / "study" / "rows" / "20260301T120000-abc.parquet"
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -15,7 +15,7 @@ from tests.helpers.made_up_records import case, plan, record
 
 def test_the_columns_of_a_case() -> None:
     work = work_of(case(model=Model("custom:net:build", "net:build")), plan(compile_cache="warm"))
-    assert (work.model, work.mode, work.grad, work.compile) == (
+    assert (work.model, work.mode, work.grad, work.compile_mode) == (
         "custom:net:build",
         "compile",
         "inference_mode",

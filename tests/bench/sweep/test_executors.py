@@ -76,7 +76,7 @@ def test_an_executor_needs_one_entry_and_one_hydra_file(
         ("no_grad", "ok"),
         ("eager", "ok"),
     ]
-    assert f"results  {results / 'main' / 'runs'}" in answer.out
+    assert f"results  {results / 'main' / 'rows'}" in answer.out
 
 
 def test_runs_finished_before_an_interruption_are_shown(
@@ -85,7 +85,7 @@ def test_runs_finished_before_an_interruption_are_shown(
     answer = cli(*plant(interrupted_after_one), "mode=eager,no_grad")
     assert (answer.status, answer.err) == (130, "")
     assert "stopped after 1 of 2; run the sweep again to continue" in answer.out
-    assert f"results  {results / 'main' / 'runs'}" in answer.out
+    assert f"results  {results / 'main' / 'rows'}" in answer.out
     assert [row["mode"] for row in rows(results)] == ["no_grad"]
 
 

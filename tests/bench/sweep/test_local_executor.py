@@ -185,14 +185,14 @@ def test_the_order_is_random_and_recorded(command: Command, world: World, result
     assert len({tuple(order) for order in (first, other, as_given())}) == 3
     stored = rows(results)[:6]  # the oldest: those of the first command
     assert [row["position"] for row in stored] == list(range(6))
-    assert [row["order"] for row in stored] == ["random"] * 6
+    assert [row["case_order"] for row in stored] == ["random"] * 6
     assert [row["mode"] for row in stored] == [mode for mode, _ in first]
 
 
 def test_order_given_is_followed(command: Command, world: World, results: Path) -> None:
     command(*SWEEP, SIZES, "order=given")
     assert modes_and_sizes(world) == as_given()
-    assert {row["order"] for row in rows(results)} == {"given"}
+    assert {row["case_order"] for row in rows(results)} == {"given"}
     assert [row["position"] for row in rows(results)] == list(range(6))
 
 
@@ -206,7 +206,7 @@ def test_positions_count_reused_cases(command: Command, results: Path) -> None:
 def test_a_single_case_has_no_position(command: Command, results: Path) -> None:
     command("budget=smoke", "model=pointwise", "mode=eager")
     (row,) = rows(results)
-    assert (row["order"], row["position"]) == (None, None)
+    assert (row["case_order"], row["position"]) == (None, None)
 
 
 # Replicates

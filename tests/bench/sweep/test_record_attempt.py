@@ -113,7 +113,7 @@ ON_N1 = Scheduling("n1", "slurm", "1234_5", 1, 12.5, "w3")
 
 @pytest.mark.parametrize(
     ("given", "folder", "expected"),
-    [(None, "runs", Scheduling(node=socket.gethostname())), (ON_N1, "sentinels", ON_N1)],
+    [(None, "rows", Scheduling(node=socket.gethostname())), (ON_N1, "sentinels", ON_N1)],
     ids=["here", "a worker"],
 )
 def test_a_row_names_its_node_and_job(

@@ -13,9 +13,11 @@ import pytest
 
 from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
+from modescope.bench.records.joining import join
+from modescope.bench.records.results import SCHEMA_VERSION
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.resume import ADDED, COLUMNS, Earlier, Reuse
+from modescope.bench.sweep.resume import COLUMNS, Earlier, Reuse
 from tests.helpers import made_up_records
 from tests.helpers.made_up_records import BUDGET, blank_record, part, record
 
@@ -49,6 +51,7 @@ JOB = Job(Named("case"), PLAN, HERE, refusal=None, command="python run.py")  # t
 def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
     fitting = {
         **asdict(HERE),
+        "schema_version": SCHEMA_VERSION,
         "case_id": "case",
         "replicate": 0,
         "compile_cache": "cold",
@@ -225,7 +228,7 @@ def test_a_row_is_reused_only_once(tmp_path: Path) -> None:
 
 
 def test_without_a_study_nothing_is_reused(tmp_path: Path) -> None:
-    assert found(tmp_path / "runs") == Reuse(None)
+    assert found(tmp_path / "rows") == Reuse(None)
 
 
 def test_files_that_are_no_runs_are_ignored(tmp_path: Path) -> None:
@@ -253,12 +256,11 @@ def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
     assert found(tmp_path) == Reuse(None)
 
 
-def test_rows_of_an_older_schema_are_counted_and_not_reused(tmp_path: Path) -> None:
+def test_rows_of_an_older_schema_are_not_reused(tmp_path: Path) -> None:
     path = measured(tmp_path)
     old = pq.read_table(path).drop_columns(["cpu_model", "budget_settings"])
     version = old.column_names.index("schema_version")
     pq.write_table(old.set_column(version, "schema_version", [[1]]), path)
-    assert Earlier(tmp_path).outdated == 1
     assert found(tmp_path) == Reuse(None)
 
 
@@ -272,39 +274,14 @@ def test_the_block_of_a_reusable_row_and_the_last_block_are_known(tmp_path: Path
     assert earlier.last_block == 7
 
 
-def test_a_file_from_before_versus_is_reused(tmp_path: Path) -> None:
-    path = measured(tmp_path, "20260301")
-    pq.write_table(pq.ParquetFile(path).read().drop_columns([*ADDED]), path)
-    assert Earlier(tmp_path).find(JOB, retry=True) == Reuse("20260301")
-
-
-def test_rows_in_parts_are_reused_as_rows_in_files_are(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    kept = measured(runs, "20260301", versus_block=4).read_bytes()
-    measured(runs, "20260302", case_id="another")
-    whole = pa.concat_tables([pq.read_table(path) for path in sorted(runs.iterdir())])
-    (tmp_path / "compact").mkdir()
-    pq.write_table(whole, tmp_path / "compact" / "part-1.parquet", row_group_size=1)
-    for path in runs.iterdir():
-        path.unlink()
-    assert found(runs).run_id == "20260301"
-    assert Earlier(runs, {"case"}).last_block == 4
-    assert Earlier(runs, {"case"}).find(JOB, retry=True).run_id == "20260301"
-    assert Earlier(runs, {"another"}).find(JOB, retry=True).run_id is None
-    (runs / "20260301.parquet").write_bytes(kept)  # as a killed compaction leaves it
-    earlier = Earlier(runs)
+def test_joined_rows_are_reused_as_loose_ones_are(tmp_path: Path) -> None:
+    kept = measured(tmp_path, "20260301", versus_block=4).read_bytes()
+    measured(tmp_path, "20260302", case_id="another")
+    join(tmp_path)
+    assert found(tmp_path).run_id == "20260301"
+    assert Earlier(tmp_path, {"case"}).last_block == 4
+    assert Earlier(tmp_path, {"case"}).find(JOB, retry=True).run_id == "20260301"
+    assert Earlier(tmp_path, {"another"}).find(JOB, retry=True).run_id is None
+    (tmp_path / "20260301.parquet").write_bytes(kept)  # as a killed compaction leaves it
+    earlier = Earlier(tmp_path)
     assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == ["20260301", None]
-
-
-def test_older_and_damaged_parts_have_no_rows_to_reuse(tmp_path: Path) -> None:
-    runs, parts = tmp_path / "runs", tmp_path / "compact"
-    rows = pq.read_table(measured(runs))
-    at = rows.column_names.index("schema_version")
-    parts.mkdir()
-    old = rows.set_column(at, "schema_version", [[1]])
-    pq.write_table(old, parts / "part-1.parquet")
-    (parts / "part-2.parquet").write_bytes(b"PAR1 and no more")
-    pq.write_table(pa.table({"x": [1]}), parts / "part-3.parquet")
-    (runs / "20260301.parquet").unlink()
-    assert Earlier(runs).outdated == 1
-    assert found(runs) == Reuse(None)

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.load import cache
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
@@ -96,7 +95,6 @@ def bench(
 
     monkeypatch.setattr(command, "started", started)
     monkeypatch.setattr(command, "source_id", lambda: "this source")  # reading it takes a second
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path_factory.mktemp("caches"))
     yield made
     for remembered in (jobs.host, jobs._model_source):
         remembered.cache_clear()
@@ -165,7 +163,7 @@ def test_records_say_what_took_turns(versus: Versus, bench: Bench) -> None:
         assert {row["versus_side"] for row in found} == {side}
         assert {row["versus_state"] for row in found} == {f"dir:{side}-code"}
         assert {row["study"] for row in found} == {f"main-{side}"}
-        assert {row["order"] for row in found} == {"random"}
+        assert {row["case_order"] for row in found} == {"random"}
         assert blocks(found) == [(mode, n, n) for mode in MODES for n in range(2)]
         assert all(f"study=main-{side}" in row["command"] for row in found)
     positions = [row["position"] for found in sides.values() for row in found]
@@ -327,7 +325,7 @@ def test_rows_of_ordinary_sweeps_are_not_reused(versus: Versus, bench: Bench) ->
     versus(*SWEEP)
     assert len(bench.turns) == 4
     for side in ("old", "new"):
-        for file in (Path("results") / f"main-{side}" / "runs").iterdir():
+        for file in (Path("results") / f"main-{side}" / "rows").iterdir():
             strip_block(file)
     versus(*SWEEP)
     assert len(bench.turns) == 4

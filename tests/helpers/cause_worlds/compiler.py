@@ -23,7 +23,7 @@ WORLDS = {
         silent={
             "never again": last(recompiles=0, recompile_reasons="[]"),
             "nothing recorded": last(recompiles=0, recompile_reasons=None),
-            "nothing is compiled": last(compile="none"),
+            "nothing is compiled": last(compile_mode="none"),
         },
         still={"before the calls were timed": last(recompiles=0)},
     ),

@@ -26,7 +26,7 @@ FIRST_CALL = {
         silent={
             "less than a thousand calls": last(first_call_s=0.399),
             "unknown": last(first_call_s=None),
-            "nothing is compiled or captured": last(compile="none"),
+            "nothing is compiled or captured": last(compile_mode="none"),
         },
         still={"a thousand calls": last(first_call_s=0.401)},
     ),
@@ -43,7 +43,7 @@ MEMORY = {
         silent={
             "less than 32 MiB more than in eager": last(setup_peak_bytes=35 * MIB),
             "less than twice a steady call": last(peak_bytes=201 * MIB),
-            "nothing is compiled": last(compile="none"),
+            "nothing is compiled": last(compile_mode="none"),
             "eager's is unknown": first(setup_peak_bytes=None),
         },
         still={

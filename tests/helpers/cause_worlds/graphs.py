@@ -19,7 +19,7 @@ WORLDS = {
         silent={
             "in effect": last(in_effect=True),
             "for another reason": last(in_effect_note=NO_CHOICE),
-            "a mode that records no graphs": last(compile="default"),
+            "a mode that records no graphs": last(compile_mode="default"),
         },
         still={"torch's own reason": last(in_effect_note=None, cudagraph_skip_reasons=SKIPPED)},
     ),
@@ -29,7 +29,7 @@ WORLDS = {
         silent={
             "in effect": last(in_effect=True),
             "no reason": last(in_effect_note=None),
-            "for want of graphs": last(compile="max-autotune", in_effect_note=NO_GPU),
+            "for want of graphs": last(compile_mode="max-autotune", in_effect_note=NO_GPU),
         },
     ),
     "partly_graphed": World(
@@ -39,7 +39,7 @@ WORLDS = {
         silent={
             "nothing was left out": last(cudagraph_skip_reasons="[]"),
             "all of it was left out": last(in_effect=False),
-            "a mode that records no graphs": last(compile="default"),
+            "a mode that records no graphs": last(compile_mode="default"),
         },
     ),
     "graph_per_size": World(
@@ -52,7 +52,7 @@ WORLDS = {
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
             "compiled once": last(recompile_reasons="[]"),
-            "a mode that records no graphs": last(compile="default"),
+            "a mode that records no graphs": last(compile_mode="default"),
             "no graph was launched": last(in_effect=False),
             "a CPU": last(device="cpu"),
         },

@@ -21,7 +21,7 @@ WORLDS = {
         silent={
             "a step of training": last(phase="train"),
             "nothing is recorded": last(grad="no_grad"),
-            "the other mode is compiled": first(compile="default"),
+            "the other mode is compiled": first(compile_mode="default"),
             "less than 3 % apart, by the intervals": last(speedup_ci_high=1.47),
         },
         still={"more than 3 % apart, by the intervals": last(speedup_ci_high=1.42)},
@@ -57,7 +57,7 @@ WORLDS = {
         "compiled code saves 40 % of the baseline's call over inference_mode, the same without "
         "compiling, which the clocks and the profile do not split into overhead and kernels.",
         silent={
-            "nothing is compiled": last(compile="none"),
+            "nothing is compiled": last(compile_mode="none"),
             "the intervals meet": last(speedup_ci_low=1.2),
             "the same mode without compiling is unknown": alone,
         },

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from modescope.analysis.rows import profiler_agreement
 from modescope.bench.case.profiler import turns
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.turns import MOST_TURNS, QUEUED_STEPS, Turns, count, take
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.stats import estimates
+from modescope.bench.summary import disagrees
 from modescope.bench.tools.testbed.simulated import SimulatedDevice
 
 MACHINES = 100
@@ -54,13 +54,11 @@ def flagged(seed: int, shown: float) -> bool:
     assert taken.unrecorded_s is not None
     kernels_s = [shown * (1 - DISPATCH) * latency_s for latency_s in taken.latencies_s]
     dispatch = np.random.default_rng(seed).normal(DISPATCH, DISPATCH / 10, MOST_TURNS)
-    return profiler_agreement.disagrees(
-        {
-            "device": "cpu",
-            "_dispatch_share": estimates.median_interval(dispatch),
-            "_kernels_share": estimates.ratio(kernels_s, taken.unrecorded_s),
-        }
-    )
+    found = {
+        "dispatch_share": estimates.median_interval(dispatch),
+        "kernels_share": estimates.ratio(kernels_s, taken.unrecorded_s),
+    }
+    return disagrees({"device": "cpu"}, found)
 
 
 @pytest.mark.parametrize("shown", [0.9, 1.0, 1.1])

@@ -1,0 +1,45 @@
+"""Joins the files of a study's rows: `python -m analysis.compact [results/main]`.
+
+Each row is a file of its own at first, which a sweep joins at its end. This joins what single cases
+and interrupted sweeps left. It may be interrupted at any moment, and run while a sweep measures: no
+row is lost, and the next call finishes the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from modescope.analysis import cli
+from modescope.bench.records import joining
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.rows import ROWS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = cli.parser("analysis.compact", __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+
+    def body() -> None:
+        study = parser.read(arguments).study
+        folder = study / ROWS
+        if not isinstance(folder, Path) or not folder.is_dir():
+            raise UsageError(f"{study} is no study on this machine (it has no folder {ROWS}/)")
+        try:
+            done = joining.join(folder)
+        except OSError as error:
+            raise UsageError(
+                f"{folder} was not joined ({error.strerror or error}); every row is still there"
+            ) from None
+        for path, why in sorted(done.left.items()):
+            print(f"warning: {path} stays: it {why}", file=sys.stderr)
+        print(f"{folder}: {done.joined} rows joined, from {done.removed} files")
+
+    return cli.exit_status(body)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,8 +1,0 @@
-"""`python -m analysis.compact`."""
-
-import sys
-
-from modescope.analysis.compact.command import main
-
-if __name__ == "__main__":
-    sys.exit(main())

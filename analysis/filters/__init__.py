@@ -1,1 +1,0 @@
-"""`--where`: the rows that an expression selects. The entry point is `selection.select`."""

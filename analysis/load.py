@@ -1,0 +1,238 @@
+"""Reads the rows of a study, here or at an address such as s3://bucket/results/main.
+
+Raw samples are left out; `samples` keeps them. A row without a summary of the current formulas gets
+one as it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.fs import FileSystem, LocalFileSystem
+
+from modescope.analysis.rows.select import per_row
+from modescope.bench.records import rows
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.parquet import SAMPLES, SCHEMA
+from modescope.bench.records.paths import runner
+from modescope.bench.records.scheduling import SENTINELS
+from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.summary import VERSION, summary
+
+log = logging.getLogger(__name__)
+
+COLUMNS = tuple(name for name in SCHEMA.names if name not in SAMPLES)
+"""What is read of each row."""
+
+LOCAL = LocalFileSystem()
+_MARK = "://"  # what an address has and a path has not: Path("a://b") would be a:/b
+_MOST_NAMED = 20  # left-out files in warnings; the rest are counted
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A folder at an address, with those methods of Path that reading needs."""
+
+    address: str  # as typed, with what follows a `?`
+    below: str = ""  # path below it
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(self.address, f"{self.below}/{name}")
+
+    def __str__(self) -> str:
+        return self.address.partition("?")[0].rstrip("/") + self.below
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(str(self)).name
+
+    @property
+    def scheme(self) -> str:
+        """What stands before ://."""
+        return self.address.partition(_MARK)[0]
+
+    def resolve(self) -> RemotePath:
+        """Itself: an address is absolute."""
+        return self
+
+
+Folder = Path | RemotePath
+
+
+def located(folder: str | Folder) -> Folder:
+    """The local folder, or the remote one that an address names; file:// is a local folder."""
+    if not isinstance(folder, str):
+        return folder
+    if _MARK not in folder:
+        return Path(folder)
+    parts = urlsplit(folder)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else RemotePath(folder)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The rows of a study, and each left-out file with the reason."""
+
+    stored: pa.Table  # without samples, in no order
+    left_out: dict[str, str]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
+        return in_order(_decoded(self.stored))
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The name of the file that holds each run."""
+        paths = (PurePosixPath(path).name for path in self.stored[rows.FILE].to_pylist())
+        return dict(zip(self.stored["run_id"].to_pylist(), paths, strict=True))
+
+
+def read(study_folder: str | Folder) -> Runs:
+    """Every row of a study with its summary.
+
+    Files that cannot be read, or are no rows of this schema version, are left out with a warning.
+    Raises UsageError if there is no such study.
+    """
+    folder = located(study_folder)
+    found = _rows(folder / rows.ROWS)
+    if found is None:
+        raise UsageError(
+            f"no study at {folder} (it has no folder {rows.ROWS}/); "
+            f"{_near(folder) or f'measure one with `{runner()} study=NAME`'}"
+        )
+    _warn(folder / rows.ROWS, found.left_out)
+    if not found.table.num_rows:
+        raise UsageError(f"no row could be read in {folder / rows.ROWS}")
+    return Runs(_with_confirmations(folder, found.table), found.left_out)
+
+
+def _near(folder: Folder) -> str:
+    """The study that was meant by a name alone, or by a file inside; empty if there is none."""
+    places = () if isinstance(folder, RemotePath) else (Path("results") / folder, *folder.parents)
+    found = next((place for place in places if (place / rows.ROWS).is_dir()), None)
+    return f"did you mean {found}?" if found else ""
+
+
+def samples(study_folder: str | Folder) -> pd.DataFrame:
+    """Every row of a study as it is stored, with raw samples, in order of their start."""
+    found = _rows(located(study_folder) / rows.ROWS, SCHEMA.names)
+    table = SCHEMA.empty_table() if found is None else found.table.select(SCHEMA.names)
+    return in_order(table.to_pandas())
+
+
+def sentinels(study_folder: str | Folder) -> pd.DataFrame:
+    """Every sentinel with its summary; no rows if there is none.
+
+    Sentinels are plain eager of one case, measured by each worker at its start.
+    """
+    return _decoded(_beside(located(study_folder) / SENTINELS))
+
+
+def in_order(runs: pd.DataFrame) -> pd.DataFrame:
+    """Rows in the order of their start."""
+    return runs.sort_values(["started_at", "run_id"], ignore_index=True)
+
+
+def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
+    """The rows with the columns `confirming_speedup`, null if no further process confirmed a row.
+
+    Of several that confirmed one the newest counts.
+    """
+    found = _beside(folder / rows.CONFIRMATIONS).sort_by("started_at").to_pylist()
+    confirming = {row["confirms"]: row for row in found}
+    for column in ESTIMATES["speedup"]:
+        known = (confirming.get(run_id, {}) for run_id in runs["run_id"].to_pylist())
+        values = pa.array([row.get(column) for row in known], pa.float64())
+        runs = runs.append_column(f"confirming_{column}", values)
+    return runs
+
+
+def _beside(folder: Folder) -> pa.Table:
+    """Rows that are in no table; unreadable files are left out, as no row depends on them."""
+    found = _rows(folder)
+    return SCHEMA.empty_table() if found is None else found.table
+
+
+def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:
+    system, path = _opened(folder.address) if isinstance(folder, RemotePath) else (LOCAL, "")
+    path = f"{path.rstrip('/')}{folder.below}" if isinstance(folder, RemotePath) else str(folder)
+    try:
+        found = rows.read(path, columns, partial(_summarised, system), system)
+    except OSError as error:
+        raise _unreadable(folder, error) from None
+    if found is None:
+        return None
+    named = {PurePosixPath(path).name: why for path, why in found.left_out.items()}
+    return rows.Read(found.table, dict(sorted(named.items())))
+
+
+def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+    """The rows with a summary of the current formulas; samples are read where one is missing."""
+    current = pc.fill_null(pc.equal(table["summary_version"], VERSION), False)
+    if pc.all(current).as_py() is not False:
+        return table
+    paths = pc.unique(table.filter(pc.invert(current))[rows.FILE])
+    kept = table.filter(pc.invert(pc.is_in(table[rows.FILE], paths)))
+    whole = rows.tables(paths.to_pylist(), SCHEMA.names, system, left_out)
+    return pa.concat_tables([kept, *(with_summary(one).select(kept.column_names) for one in whole)])
+
+
+def with_summary(table: pa.Table) -> pa.Table:
+    """Whole rows with their summary computed from their samples."""
+    computed = pa.Table.from_pylist(list(map(summary, table.to_pylist())), schema=SUMMARY)
+    columns = {name: table[name] for name in table.column_names}
+    return pa.table(columns | {name: computed[name] for name in SUMMARY.names})
+
+
+def _decoded(table: pa.Table) -> pd.DataFrame:
+    hidden = {*SUMMARY.names, *SAMPLES, rows.FILE}
+    shown = [name for name in table.column_names if name not in hidden]
+    frame: pd.DataFrame = table.select(shown).to_pandas()
+    columns = {}
+    for name, ends in ESTIMATES.items():
+        parts = [table[column].to_pylist() for column in ends]
+        parts += [[None] * len(frame)] * (3 - len(parts))
+        each = (None if one[0] is None else Estimate(*one) for one in zip(*parts, strict=True))
+        columns[f"_{name}"] = per_row(frame, each, "object")
+    columns["_rounds"] = per_row(frame, table["rounds"].to_pylist(), "object")
+    columns["_flags"] = per_row(frame, table["row_flags"].to_pylist(), "object")
+    return frame.assign(**columns)
+
+
+@cache
+def _opened(address: str) -> tuple[FileSystem, str]:
+    """The file system of an address, which may ask the network, and the path in it."""
+    try:
+        system, path = FileSystem.from_uri(address)
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(RemotePath(address), error) from None
+    return system, path
+
+
+def _unreadable(folder: Folder, error: Exception) -> UsageError:
+    hint = (
+        "; check the address, the network and your credentials "
+        "(docs/many-results.md#from-s3-and-other-stores)"
+    )
+    why = str(error).partition("\n")[0]
+    return UsageError(
+        f"{folder} cannot be read ({why}){hint if isinstance(folder, RemotePath) else ''}"
+    )
+
+
+def _warn(folder: Folder, left_out: dict[str, str]) -> None:
+    for name in list(left_out)[:_MOST_NAMED]:
+        log.warning("left out %s: it %s", folder / name, left_out[name])
+    if len(left_out) > _MOST_NAMED:
+        log.warning("left out %d more files in %s", len(left_out) - _MOST_NAMED, folder)

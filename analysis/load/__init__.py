@@ -1,1 +1,0 @@
-"""Reads the result files of a study into one table."""

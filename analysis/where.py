@@ -1,0 +1,93 @@
+"""`--where`: chooses the rows that are shown, by a condition in DuckDB's SQL.
+
+A condition comes from the user's own command line, or from a page that they copied it from: it is
+read as one expression over the columns of the table, in a database that reaches no file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+import pandas as pd
+import pyarrow as pa
+
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.parquet import SCHEMA
+
+EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
+_TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
+_POSITION = "_position"
+_CONFINED = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "threads": "1",
+}
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --where."""
+    parser.add_argument(
+        "--where", metavar="CONDITION",
+        help="show only rows that match, in DuckDB's SQL over the columns of results/README.md: "
+        "\"mode = 'compile' and speedup > 1.1\", \"'contended' in flags\", \"speedup is null\"",
+    )  # fmt: skip
+
+
+def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """The rows that match; UsageError of one line for a condition that has no meaning.
+
+    Single and double quotes are around text. A comparison with null never holds.
+    """
+    import duckdb  # takes 0.14 s
+
+    if not condition.strip():
+        raise UsageError(f"--where is empty; write for example {EXAMPLE}")
+    source = _TEXT.sub(_in_single_quotes, condition)
+    with duckdb.connect(":memory:", config=_CONFINED) as connection:
+        connection.execute("set python_enable_replacements = false")
+        connection.execute("set lock_configuration = true")
+        try:
+            table = connection.from_arrow(_typed(rows))
+            kinds = table.project(source).types
+            if [str(kind) for kind in kinds] != ["BOOLEAN"]:
+                raise UsageError(_wrong(condition, "it is no condition"))
+            found = table.filter(source).project(_POSITION).fetchall()
+        except duckdb.Error as error:
+            raise UsageError(_wrong(condition, _one_line(error))) from None
+    return rows.iloc[sorted(place for (place,) in found)]
+
+
+def count(rows: pd.DataFrame, total: int, condition: str) -> str:
+    """`0 of 22 rows match --where "mode = 'amp'"`."""
+    return f'{len(rows)} of {total} rows match --where "{condition}"'
+
+
+def _in_single_quotes(text: re.Match[str]) -> str:
+    if text[1] is None:
+        return text[0]
+    return "'" + text[1].replace('""', '"').replace("'", "''") + "'"
+
+
+def _typed(rows: pd.DataFrame) -> pa.Table:
+    """The rows with the types of the schema, and text where a column is null in all of them."""
+    columns = {}
+    for name in map(str, rows.columns):
+        known = SCHEMA.field(name).type if name in SCHEMA.names else None
+        values = pa.array(rows[name], type=known, from_pandas=True)
+        if pa.types.is_null(values.type):
+            values = values.cast(pa.string())
+        elif pa.types.is_list(values.type) and pa.types.is_null(values.type.value_type):
+            values = values.cast(pa.list_(pa.string()))
+        columns[name] = values
+    return pa.table(columns | {_POSITION: pa.array(range(len(rows)), pa.int64())})
+
+
+def _wrong(condition: str, why: str) -> str:
+    return f'--where "{condition}": {why}; text is in quotes, as in {EXAMPLE}'
+
+
+def _one_line(error: Exception) -> str:
+    """DuckDB's message up to the place in the SQL that it shows."""
+    return " ".join(str(error).partition("\n\n")[0].split())

@@ -1,1 +1,0 @@
-"""The derived rows of a study, or of those of its works that are asked for."""

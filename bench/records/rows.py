@@ -1,0 +1,178 @@
+"""Reads the rows of a study: loose files with one row and joined ones with many, in one folder.
+
+A row may be in a loose file and in a joined one, as after a killed compaction: it counts once, by
+its run_id. Files that are being written begin with a dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.results import SCHEMA_VERSION
+
+ROWS = "rows"
+"""Folder of a study with its rows."""
+
+CONFIRMATIONS = "confirmations"
+"""Folder with the rows of processes that measured a run's case once more; see
+`bench.sweep.confirming`. They are in no table: a row's figures are those of its own process."""
+
+JOINED = "part-"
+"""How the name of a file with many rows begins."""
+
+FILE = "__filename"
+"""Arrow's name of the column with the path of a row's file."""
+
+BATCH = 500  # files that are open at once: a footer takes 150 KB of memory
+_ATTEMPTS = 10  # at reading what a compaction moves meanwhile; the second nearly always succeeds
+_SCHEMA = pa.schema([*SCHEMA, pa.field(FILE, pa.string())])
+_IDENTITY = ("schema_version", "run_id", "case_id", "status", "started_at")  # never null
+_AFTER_PATH = "': "  # in Arrow's messages
+_FORMAT = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows with the column FILE, and the path of each file that was left out, with the reason."""
+
+    table: pa.Table
+    left_out: dict[str, str]
+
+
+def read(
+    folder: str | Path,
+    columns: Sequence[str] = SCHEMA.names,
+    each: Callable[[pa.Table, dict[str, str]], pa.Table] = lambda table, left_out: table,
+    system: fs.FileSystem | None = None,
+    only: Callable[[str], bool] = lambda path: True,
+) -> Read | None:
+    """The rows of a folder, each once; None if there is no such folder.
+
+    `columns` include run_id and schema_version. `each` is applied to batches of rows and the files
+    that were left out so far; `only` tells which files are read. Raises OSError if the folder
+    cannot be listed.
+    """
+    system = system or fs.LocalFileSystem()
+    for _ in range(_ATTEMPTS):
+        listed = files(folder, system)
+        if listed is None:
+            return None
+        paths = list(filter(only, listed))
+        left_out: dict[str, str] = {}
+        found = [_SCHEMA.empty_table().select([*columns, FILE])]
+        try:
+            for start in range(0, len(paths), BATCH):
+                batch = paths[start : start + BATCH]
+                found += [each(one, left_out) for one in tables(batch, columns, system, left_out)]
+        except FileNotFoundError:  # a compaction has joined it since
+            continue
+        return Read(_once(pa.concat_tables(found)), left_out)
+    raise OSError(f"{folder} changes all the time")
+
+
+def files(folder: str | Path, system: fs.FileSystem | None = None) -> list[str] | None:
+    """The paths of a folder's Parquet files; None if there is no such folder.
+
+    Listed until nothing changes: while a compaction adds one file and removes others, a listing
+    may miss both. Raises OSError if the folder cannot be listed.
+    """
+    system = system or fs.LocalFileSystem()
+    selector = fs.FileSelector(str(folder))
+    now: list[str] | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            found = system.get_file_info(selector)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        before, now = now, sorted(one.path for one in found if one.is_file and _is_ours(one.path))
+        if now == before:
+            break
+    return now
+
+
+def is_joined(path: str) -> bool:
+    """Whether a file holds many rows."""
+    return PurePosixPath(path).name.startswith(JOINED)
+
+
+def exists(study: Path, run_id: str) -> bool:
+    """Whether a study has the row of a run; unreadable files are left out."""
+    if (study / ROWS / f"{run_id}.parquet").exists():
+        return True
+    joined = read(study / ROWS, ("run_id", "schema_version"), only=is_joined)
+    return joined is not None and run_id in joined.table["run_id"].to_pylist()
+
+
+def scanner(
+    paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, rows: int = 2**17
+) -> ds.Scanner:
+    """Reads these files in the columns of the schema, `rows` at most at once."""
+    fragments = [_FORMAT.make_fragment(path, filesystem=system) for path in paths]
+    dataset = ds.FileSystemDataset(fragments, SCHEMA, _FORMAT, filesystem=system)
+    names = [*columns, FILE]
+    return dataset.scanner(names, use_threads=False, cache_metadata=False, batch_size=rows)
+
+
+def tables(
+    paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
+) -> Iterator[pa.Table]:
+    """The rows of these files; those that cannot be read are found by halves and left out."""
+    try:
+        yield valid(scanner(paths, columns, system).to_table(), left_out)
+    except (OSError, pa.ArrowException) as error:
+        if len(paths) > 1:
+            half = len(paths) // 2
+            yield from tables(paths[:half], columns, system, left_out)
+            yield from tables(paths[half:], columns, system, left_out)
+        elif isinstance(error, FileNotFoundError):
+            raise
+        else:
+            left_out[paths[0]] = why_not(error)
+
+
+def _is_ours(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.endswith(".parquet") and not name.startswith(".")
+
+
+def why_not(error: Exception) -> str:
+    """`cannot be read (Parquet file size is 0 bytes)`."""
+    return f"cannot be read ({str(error).partition(chr(10))[0].rpartition(_AFTER_PATH)[2]})"
+
+
+def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
+    """The rows of this schema version; files with others are left out."""
+    known = [name for name in _IDENTITY if name in table.column_names]
+    good = pc.fill_null(pc.equal(table["schema_version"], SCHEMA_VERSION), False)
+    for name in known:
+        good = pc.and_(good, pc.is_valid(table[name]))
+    if pc.all(good).as_py() is not False:
+        return table
+    for row in table.filter(pc.invert(good)).select([*known, FILE]).to_pylist():
+        version = row["schema_version"]
+        left_out[row[FILE]] = (
+            "is not a row of modescope"
+            if version in (None, SCHEMA_VERSION)
+            else f"has schema version {version}, and this modescope reads {SCHEMA_VERSION}"
+        )
+    return table.filter(good)
+
+
+def _once(table: pa.Table) -> pa.Table:
+    """The first of the rows of each run."""
+    ids = table["run_id"].combine_chunks().dictionary_encode()
+    if len(ids.dictionary) == len(table):
+        return table
+    _, first = np.unique(ids.indices.to_numpy(), return_index=True)
+    return table.take(pa.array(np.sort(first)))

@@ -1,0 +1,294 @@
+"""The summary of a row: its headline numbers and flags, from its own samples, counts and notes.
+
+The process that measures stores them in the row; `python -m analysis.restat` computes them anew.
+Numbers that compare rows are no part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from modescope.bench.records.columns import Contention, WorkCounts
+from modescope.bench.records.summary_columns import CLOCKS, ESTIMATES, SUMMARY
+from modescope.bench.stats import conditions, diagnostics, estimates
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.intervals import ONE, difference, ends, product, quotient
+from modescope.bench.stats.roofline import Ceilings, Floor, floor
+
+VERSION = 1
+"""Raised when a formula changes: rows with another version are summarised as they are read."""
+
+MIN_CALLS_P95 = 100  # five calls beyond the percentile; with fewer, outliers determine it
+TOLERANCE = 0.05  # of an invariant: the noise that medians leave
+PROFILE_TOLERANCE = 0.15
+
+MOST_DISPATCH = 1 / 6
+"""Largest share of dispatch in a call at which profiled kernels are comparable with its work.
+
+The profiler times a CPU kernel from the operator's entry. Its time thus includes a part of what an
+empty batch measures as dispatch (checks, allocation of the result), and the profiler's own cost for
+operators inside it: together 40 to 70 % of dispatch, as measured on MLP, transformer block and
+pointwise chains of 27 us to 2 ms. 70 % of one sixth is 14 % of the other five sixths; with more
+dispatch both may be right and still disagree, so the split is not checked there. The profiler's
+cost is not subtracted by `profiler_overhead`, because most of it lies between kernels.
+"""
+
+RATIOS = {
+    "host_share": ("host", "clocks_latency"),
+    "device_share": ("device", "clocks_latency"),
+    "pipelined_share": ("pipelined", "clocks_latency"),
+    "dispatch_share": ("dispatch", "clocks_latency"),
+    "host_per_device": ("host", "device"),
+    "device_gain": ("baseline_device", "device"),
+    "dispatch_ratio": ("baseline_dispatch", "dispatch"),
+    "forward_share": ("forward", "parts_latency"),
+    "backward_share": ("backward", "parts_latency"),
+    "optimizer_share": ("optimizer", "parts_latency"),
+    "scaler_share": ("scaler", "parts_latency"),
+    "kernels_share": ("profiled_kernels", "profiled_latency"),
+    "paced_latency": ("latency", "pace"),
+}
+"""Ratios of two clocks within a round, in which the machine's pace cancels; rounds of both are in
+`<clock>_rounds_s`. Medians of clocks taken apart would compare times at different paces."""
+
+STEP_PARTS = ("forward", "backward", "optimizer", "scaler")
+"""Parts of a training step, each synchronised, in blocks that also time the whole step."""
+
+Row = Mapping[str, Any]  # a row as it is stored
+Found = dict[str, Estimate | None]
+
+
+def summary(row: Row) -> dict[str, Any]:
+    """The columns `SUMMARY` of a row. Times of a row that did not end ok are invalid, so null."""
+    ok = row["status"] == "ok"
+    found = measured(row) if ok else dict.fromkeys(ESTIMATES)
+    rounds = row["latency_rounds_s"]
+    flat: dict[str, Any] = dict.fromkeys(SUMMARY.names)
+    for name, columns in ESTIMATES.items():
+        one = found[name]
+        if one is not None:
+            flat |= dict(zip(columns, (one.value, one.low, one.high), strict=False))
+    return flat | {
+        "summary_version": VERSION,
+        "verdict": None if is_smoke(row) else estimates.verdict(found["speedup"]),
+        "mde": estimates.mde(found["speedup"]),
+        "rounds": len(rounds) if ok and rounds is not None else None,
+        "peak_bytes": _peak_bytes(row) if ok else None,
+        "row_flags": [*(row["flags"] or ()), *(raised(row, found) if ok else ())],
+    }
+
+
+def measured(row: Row) -> Found:
+    """Every estimate of a row that ended ok."""
+    found: Found = {name: estimates.median_interval(row[f"{name}_rounds_s"]) for name in CLOCKS}
+    for name, (top, bottom) in RATIOS.items():
+        found[name] = estimates.ratio(row[f"{top}_rounds_s"], row[f"{bottom}_rounds_s"])
+    found["speedup"] = estimates.speedup(
+        row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"]
+    )
+    found["parts_ratio"] = _sum_of_parts(row)
+    found |= _paces(row)
+    calls = row["latency_calls_s"]
+    enough = calls is not None and len(calls) >= MIN_CALLS_P95
+    found["latency_p95"] = _alone(float(np.quantile(calls, 0.95))) if enough else None
+    found["profiled_share"] = _profiled_share(row, found)
+    # Busy time comes from the profiler, which does not slow the device; latency from the clock,
+    # because the profiler slows the host.
+    found["busy_share"] = _share(row["device_busy_s"], found["latency"]) if on_cuda(row) else None
+    return found
+
+
+def parts_of(row: Row, scaler: str = "scaler_s") -> tuple[str, ...]:
+    """The parts of a step; `scaler` only if it has a GradScaler (a value in column `scaler`)."""
+    has_scaler = row["loss_scale"] is not None or row[scaler] is not None
+    return STEP_PARTS if has_scaler else STEP_PARTS[:-1]
+
+
+def on_cuda(row: Row) -> bool:
+    """Whether the row ran on a GPU, where host and device work at the same time."""
+    return str(row["device"]).startswith("cuda")
+
+
+def is_smoke(row: Row) -> bool:
+    """Whether the budget was a smoke budget, which proves only that the case runs."""
+    return bool(row["budget_rank"] == 0)
+
+
+def pool_free_bytes(row: Row) -> float | None:
+    """The part of a graph's pool without live tensors, reserved for its replays.
+
+    A replay writes there without the allocator, so no peak of a call includes it. Counted in whole
+    segments of the allocator. 0 without a pool, None if its live part is unknown.
+    """
+    pool, live = row["graph_pool_bytes"], row["graph_pool_live_bytes"]
+    if pool == 0 or not on_cuda(row):
+        return 0.0
+    return None if None in (pool, live) else float(pool - live)
+
+
+def _peak_bytes(row: Row) -> int | None:
+    """The total need of a steady call, above an empty process."""
+    resident, step, pool = row["resident_bytes"], row["step_peak_bytes"], pool_free_bytes(row)
+    return None if pool is None or None in (resident, step) else int(resident + step + pool)
+
+
+def least_work(row: Row) -> Floor | None:
+    """The least time of the counted work within the measured ceilings; None if unknown."""
+    least_bytes, bandwidth = row["least_bytes"], row["ceiling_bytes_per_s"]
+    if row["status"] != "ok" or least_bytes is None or bandwidth is None:
+        return None
+    # the stored bandwidth was measured with a copy of this size
+    ceilings = Ceilings(row["ceiling_flops_per_s"], ((int(least_bytes), bandwidth),))
+    return floor(WorkCounts(row["flops"], int(least_bytes)), ceilings)
+
+
+def differ(one: Estimate, other: Estimate) -> bool:
+    """Whether they differ by more than TOLERANCE even at the nearest interval ends."""
+    return _exceeds(one, other) or _exceeds(other, one)
+
+
+def _exceeds(one: Estimate, other: Estimate) -> bool:
+    return ends(one)[0] > ends(other)[1] * (1 + TOLERANCE)
+
+
+def _alone(value: float) -> Estimate:
+    return Estimate(value, None, None)
+
+
+def _share(part: float | None, whole: Estimate | None) -> Estimate | None:
+    if part is None or whole is None or whole.value <= 0:
+        return None
+    return _alone(part / whole.value)
+
+
+def _sum_of_parts(row: Row) -> Estimate | None:
+    """The sum of the parts ÷ the whole step, both of the same block.
+
+    Waiting after each part costs time and prevents overlap with the next, so it may exceed 1.
+    """
+    parts = [row[f"{name}_rounds_s"] for name in parts_of(row, "scaler_rounds_s")]
+    if any(blocks is None for blocks in parts):
+        return None
+    sums_s = [sum(block) for block in zip(*parts, strict=False)]
+    return estimates.ratio(sums_s, row["parts_latency_rounds_s"])
+
+
+def _paces(row: Row) -> Found:
+    """How long the fixed piece of Python code took: the machine's pace over the rounds."""
+    ends_s = conditions.pace_ends_s(row["pace_rounds_s"])
+    typical = estimates.median_interval(row["pace_rounds_s"])
+    known_s = row["best_pace_s"]
+    return {
+        "pace_typical": typical and _alone(typical.value),
+        "pace_fastest": ends_s and _alone(min(ends_s[0], known_s or ends_s[0])),
+        "pace_slowest": ends_s and _alone(ends_s[0] / ends_s[1]),
+    }
+
+
+def _profiled_share(row: Row, found: Found) -> Estimate | None:
+    """The work by the profiler ÷ the work by the clocks of the same process.
+
+    On a CPU both are shares of calls beside them, kernels of unrecorded calls right before and
+    after the profiled one, so that neither the pace nor the profiler's cost enters. On CUDA the
+    device's busy time and device_s cannot be paired: they come from different passes.
+    """
+    if on_cuda(row):
+        return _share(row["device_busy_s"], found["device"])
+    return quotient(found["kernels_share"], difference(ONE, found["dispatch_share"]))
+
+
+def raised(row: Row, found: Found) -> list[str]:
+    """The flags that the rounds, clocks and counts of a row raise."""
+    if is_smoke(row):
+        return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
+    rounds = (row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"])
+    own = (name for name, is_up in RULES.items() if is_up(row, found))
+    return [*diagnostics.raised(*rounds), *own]
+
+
+def _is_contended(row: Row, found: Found) -> bool:
+    readings = Contention(**{field.name: row[field.name] for field in fields(Contention)})
+    return conditions.contended(readings, row["gpu_processes"])
+
+
+def _is_throttled(row: Row, found: Found) -> bool:
+    return conditions.throttled(row["device_clock_hz"], row["throttle_reasons"])
+
+
+def _has_a_full_queue(row: Row, found: Found) -> bool:
+    calls, wanted = row["device_calls"], row["device_calls_wanted"]
+    return calls is not None and wanted is not None and bool(calls < wanted)
+
+
+def _is_not_isolable(row: Row, found: Found) -> bool:
+    return found["host"] is not None and on_cuda(row) and found["device"] is None
+
+
+def _contradicts_itself(row: Row, found: Found) -> bool:
+    if found["host"] is None or _is_not_isolable(row, found):
+        return False
+    return any((_on_cuda if on_cuda(row) else _on_cpu)(row, found))
+
+
+def _on_cpu(row: Row, found: Found) -> Iterator[bool]:
+    """A CPU call takes the same time on every clock, because nothing is queued."""
+    for share in (found["host_share"], found["pipelined_share"]):
+        yield share is not None and differ(share, ONE)
+
+
+def _on_cuda(row: Row, found: Found) -> Iterator[bool]:
+    """Pipelined time is the longer of host and device; their sum bounds the latency.
+
+    All are shares of the latency, each from its own rounds; where several meet, the worst case of
+    their intervals counts. A synchronise is calibrated apart from the rounds.
+    """
+    host, device, pipelined = (found[f"{name}_share"] for name in ("host", "device", "pipelined"))
+    latency = estimates.median_interval(row["clocks_latency_rounds_s"])
+    if host is None or device is None or latency is None:
+        return
+    (host_low, host_high), (device_low, device_high) = ends(host), ends(device)
+    slower = Estimate(host_low, max(host_low, device_low), max(host_high, device_high))
+    both = host_high + device_high + (row["synchronize_s"] or 0.0) / latency.value
+    yield pipelined is not None and differ(pipelined, slower)
+    yield _exceeds(slower, ONE)
+    yield _exceeds(ONE, Estimate(both, both, both))
+
+
+def disagrees(row: Row, found: Found) -> bool:
+    """Whether clocks and profile disagree about the work of a CPU call.
+
+    They do if the whole interval of their quotient lies beyond PROFILE_TOLERANCE; where few
+    profiled calls give no interval, its value decides. Only calls with little dispatch are checked.
+    """
+    dispatch, share = found["dispatch_share"], _profiled_share(row, found)
+    if on_cuda(row) or dispatch is None or share is None:
+        return False
+    low, high = ends(share)
+    beyond = max(low - 1, 1 - high) > PROFILE_TOLERANCE
+    return bool(dispatch.value <= MOST_DISPATCH and beyond)
+
+
+def _beats_the_floor(row: Row, found: Found) -> bool:
+    """Whether the work took less than its floor, even at the upper end of its interval."""
+    least = least_work(row)
+    share = difference(ONE, found["dispatch_share"])
+    work = found["device"] if on_cuda(row) else product(found["latency"], share)
+    # 0 or less: dispatch leaves no measurable work
+    return least is not None and work is not None and 0 < ends(work)[1] < least.seconds
+
+
+RULES: dict[str, Callable[[Row, Found], bool]] = {
+    "contended": _is_contended,
+    "throttled": _is_throttled,
+    "queue_full": _has_a_full_queue,
+    "not_isolable": _is_not_isolable,
+    "broken_invariant": _contradicts_itself,
+    "split_disagrees": disagrees,
+    "above_ceiling": _beats_the_floor,
+}
+"""Flags that a row's columns and estimates raise; unknown values raise none. A new one is a
+function and a line, and a line of `analysis.rows.flags.FLAGS`."""

@@ -1,0 +1,85 @@
+"""A study's rows with their statistics, in order, and warnings on files that are left out."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from modescope.analysis import compact, load, table
+from modescope.analysis.report import report
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.parquet import SCHEMA
+from tests.helpers.invalid_files import SPOILED, spoil_every_way
+from tests.helpers.studies import cpu_sweep, record, save
+
+
+def test_rows_are_in_order_of_start_with_lists_as_arrays(tmp_path: Path) -> None:
+    late, early = (
+        record("amp", started_at="2026-03-02T00:00:00Z", flags=("drift", "bimodal")),
+        record("eager", started_at="2026-03-01T00:00:00Z"),
+    )
+    runs = load.samples(save([late, early], tmp_path))
+    assert list(runs["mode"]) == ["eager", "amp"]
+    assert list(runs.columns) == SCHEMA.names
+    assert isinstance(runs["latency_rounds_s"][0], np.ndarray)
+    assert tuple(runs["latency_rounds_s"][1]) == late.findings.latency_rounds_s
+    assert list(runs["flags"][1]) == ["drift", "bimodal"]
+
+
+def test_left_out_files_are_named_in_warnings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = save([record("eager"), record("compile")], tmp_path)
+    reasons = spoil_every_way(folder / "rows")
+    with caplog.at_level(logging.WARNING):
+        runs = load.read(folder)
+    assert sorted(runs.table["mode"]) == ["compile", "eager"]
+    assert runs.left_out.keys() == reasons.keys()
+    assert len(caplog.messages) == len(SPOILED)
+    for name, message in zip(reasons, caplog.messages, strict=True):
+        assert message.startswith(f"left out {folder / 'rows' / name}: it ")
+
+
+@pytest.mark.parametrize("program", [table, report])
+def test_a_study_without_rows_is_status_2(
+    tmp_path: Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "bad.parquet").touch()
+    assert program.main([str(tmp_path)]) == 2
+    assert "no row could be read" in capsys.readouterr().err
+
+
+def test_a_missing_study_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where results/ holds no study that the message would name
+    with pytest.raises(UsageError, match=r"nowhere.*`modescope run study=NAME`"):
+        load.read(tmp_path / "nowhere")
+    (tmp_path / "rows").touch()
+    with pytest.raises(UsageError, match="modescope run"):
+        load.read(tmp_path)
+
+
+def test_the_table_is_the_same_after_a_compaction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def csv() -> str:
+        assert table.main([str(tmp_path), "--csv"]) == 0
+        return capsys.readouterr().out
+
+    save(cpu_sweep(), tmp_path)
+    before, run_id = csv(), load.samples(tmp_path)["run_id"][0]
+    assert load.read(tmp_path).files[run_id] == f"{run_id}.parquet"
+    assert compact.main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'rows'}: 11 rows joined, from 11 files\n"
+    assert csv() == before
+    assert load.read(tmp_path).files[run_id].startswith("part-")
+
+
+@pytest.mark.parametrize("study", ["nowhere", "s3://bucket/main"])
+def test_only_local_studies_are_compacted(study: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compact.main([study]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

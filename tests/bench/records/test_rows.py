@@ -1,0 +1,121 @@
+"""Rows of loose and joined files: each once, and bad files named and left out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from modescope.bench.records import rows
+from modescope.bench.records.joining import join
+from modescope.bench.records.results import SCHEMA_VERSION
+from tests.helpers.invalid_files import SPOILED, spoil_every_way
+from tests.helpers.studies import record, save
+
+COLUMNS = ("schema_version", "run_id", "mode")
+
+
+def modes(folder: Path, columns: tuple[str, ...] = COLUMNS) -> list[str]:
+    found = rows.read(folder, columns)
+    assert found is not None
+    return sorted(found.table["mode"].to_pylist())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save([record("eager"), record("compile")], tmp_path) / "rows"
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_a_bad_file_is_named_and_left_out(folder: Path, kind: str) -> None:
+    spoil, reason = SPOILED[kind]
+    spoil(folder)
+    found = rows.read(folder)
+    assert found is not None
+    assert sorted(found.table["mode"].to_pylist()) == ["compile", "eager"]
+    ((path, why),) = found.left_out.items()
+    assert path == str(folder / "bad.parquet")
+    assert reason in why
+    assert "\n" not in why
+
+
+def test_bad_files_are_found_among_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save([record("amp") for _ in range(9)], folder.parent)
+    reasons = spoil_every_way(folder)
+    for batch in (2, 7, 500):
+        monkeypatch.setattr(rows, "BATCH", batch)
+        found = rows.read(folder)
+        assert found is not None
+        assert len(found.table) == 11
+        assert {Path(path).name for path in found.left_out} == {*reasons}
+
+
+def test_what_is_no_file_is_no_row(folder: Path) -> None:
+    (folder / "folder.parquet").mkdir()
+    os.mkfifo(folder / "pipe.parquet")
+    (folder / "link.parquet").symlink_to("gone.parquet")
+    (folder / ".next.parquet").write_bytes(b"half")
+    (folder / "notes.txt").write_text("mine")
+    found = rows.read(folder)
+    assert found is not None
+    assert (len(found.table), found.left_out) == (2, {})
+
+
+def test_a_copy_counts_once(folder: Path) -> None:
+    first = min(folder.iterdir())
+    (folder / "a.parquet").write_bytes(first.read_bytes())
+    (folder / "z.parquet").write_bytes(first.read_bytes())
+    assert modes(folder) == ["compile", "eager"]
+
+
+def test_a_column_added_since_is_null_and_one_of_a_later_modescope_ignored(folder: Path) -> None:
+    first = min(folder.iterdir())
+    pq.write_table(pq.read_table(first).drop_columns(["warmup_s", "flags"]), first)
+    last = max(folder.iterdir())
+    pq.write_table(pq.read_table(last).append_column("mood", pa.array(["fine"])), last)
+    found = rows.read(folder)
+    assert found is not None
+    assert "mood" not in found.table.column_names
+    assert found.table["flags"].null_count == 1
+
+
+def test_without_a_folder_there_is_nothing(tmp_path: Path) -> None:
+    assert rows.read(tmp_path / "nowhere", COLUMNS) is None
+    assert rows.exists(tmp_path / "nowhere", "run") is False
+
+
+def test_files_that_are_joined_while_they_are_read_are_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = rows.files, list[Path]()
+
+    def listed(*arguments: object) -> list[str] | None:
+        paths = whole(*arguments)  # type: ignore[arg-type]
+        if not calls:
+            calls.append(folder)
+            join(folder)
+        return paths
+
+    monkeypatch.setattr(rows, "files", listed)
+    assert modes(folder) == ["compile", "eager"]
+    assert len([*folder.glob("*.parquet")]) == 1
+
+
+def test_a_run_exists_in_a_loose_and_in_a_joined_file(folder: Path) -> None:
+    run_id = min(folder.iterdir()).stem
+    assert rows.exists(folder.parent, run_id)
+    join(folder)
+    assert rows.exists(folder.parent, run_id)
+    assert not rows.exists(folder.parent, f"{run_id}0")
+
+
+def test_pandas_reads_the_folder(folder: Path) -> None:
+    join(folder)
+    save([record("amp")], folder.parent)
+    frame = pd.read_parquet(folder)
+    assert sorted(frame["mode"]) == ["amp", "compile", "eager"]
+    assert set(frame["schema_version"]) == {SCHEMA_VERSION}

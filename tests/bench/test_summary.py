@@ -1,0 +1,87 @@
+"""The summary of a row: from its samples when it is measured, and the same when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from modescope.analysis import load, restat
+from modescope.bench import summary as made
+from modescope.bench.records import parquet
+from modescope.bench.records.parquet import SAMPLES
+from modescope.bench.records.results import Record, row
+from modescope.bench.records.summary_columns import SUMMARY
+from modescope.bench.summary import summary
+from tests.helpers.paths import REFERENCE
+from tests.helpers.studies import cpu_sweep, cuda_sweep, record, save, training
+
+RECORDS = (*cuda_sweep(), *cpu_sweep("mlp"), training("amp", 1e-3, parts_s=(4e-4, 3e-4, 2e-4)))
+
+
+def stored(folder: Path, records: tuple[Record, ...] = RECORDS) -> Path:
+    for one in records:
+        parquet.write(one, folder / "rows", summary(row(one)))
+    return folder
+
+
+def test_the_speedup_knows_the_order_of_the_rounds() -> None:
+    first = np.random.default_rng(0).permutation(np.arange(41) < 21)
+    noise = np.random.default_rng(1).normal(0, 0.002, (2, 41))
+    rounds = {
+        "latency_rounds_s": tuple(np.exp(noise[0] + np.where(first, 0, 0.02)).tolist()),
+        "baseline_latency_rounds_s": tuple(np.exp(noise[1] + np.where(first, 0.02, 0)).tolist()),
+    }
+    known = summary(row(record(**rounds, case_ran_first=tuple(first.tolist()))))
+    unknown = summary(row(record(**rounds, case_ran_first=None)))
+    assert known["speedup"] == pytest.approx(1, abs=0.002)
+    assert unknown["speedup"] > 1.01  # 21 of the 41 rounds favour the case
+
+
+def test_a_stored_summary_is_that_of_the_samples(tmp_path: Path) -> None:
+    computed = load.read(save(RECORDS, tmp_path / "computed")).table
+    found = load.read(stored(tmp_path / "stored")).table
+    pd.testing.assert_frame_equal(found, computed)
+
+
+@pytest.mark.parametrize("study", ["intel-xeon-2-cores", "amd-epyc-2-cores/zoo-train"])
+def test_a_kept_row_has_the_summary_of_its_samples(study: str) -> None:
+    for path in sorted((REFERENCE / study / "rows").iterdir())[:5]:
+        (kept,) = pq.ParquetFile(path).read().to_pylist()
+        assert {name: kept[name] for name in SUMMARY.names} == summary(kept)
+
+
+def test_a_summarised_row_is_read_without_its_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path)
+    monkeypatch.setattr(load, "with_summary", None)
+    assert not SAMPLES & {*load.read(tmp_path).stored.column_names}
+
+
+def test_a_pandas_user_sees_the_numbers(tmp_path: Path) -> None:
+    frame = pd.read_parquet(stored(tmp_path) / "rows").set_index("mode")
+    compiled = frame[frame["device"] == "cuda"].loc["compile"]
+    assert compiled["speedup"] == pytest.approx(1.83)
+    assert compiled["speedup_ci_low"] < 1.83 < compiled["speedup_ci_high"]
+    assert (compiled["verdict"], compiled["latency_s"]) == ("faster", pytest.approx(72e-6))
+    skipped = frame[frame["status"] == "skipped"]
+    assert skipped["speedup"].isna().all()
+    assert set(frame["summary_version"]) == {made.VERSION}
+
+
+def test_rows_of_other_formulas_are_computed_as_they_are_read_and_by_restat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(made, "VERSION", made.VERSION + 1)
+    stored(tmp_path)
+    expected = load.read(tmp_path).table
+    monkeypatch.undo()
+    pd.testing.assert_frame_equal(load.read(tmp_path).table, expected)
+    assert restat.main([str(tmp_path)]) == 0
+    assert f"{len(RECORDS)} rows summarised" in capsys.readouterr().out
+    assert set(pd.read_parquet(tmp_path / "rows")["summary_version"]) == {made.VERSION}
+    pd.testing.assert_frame_equal(load.read(tmp_path).table, expected)
