@@ -16,9 +16,9 @@ from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.results import SCHEMA_VERSION
 from modescope.bench.records.sources import RUNS, each_part
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import earlier_parts
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.settings.request import Request
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Columns in which an earlier row must be equal, and their names in messages."""
@@ -129,7 +129,7 @@ def found(todo: Sequence[Job], request: Request) -> Found:
     earlier = Earlier(todo[0].plan.study_folder / RUNS, cases)
     if not request.resume:
         return Found((Reuse(None),) * len(todo), 0, earlier.last_block)
-    retry = request.config["retry"]
+    retry = request.settings.retry
     reuses = tuple(earlier.find(job, retry) for job in todo)
     return Found(reuses, earlier.outdated, earlier.last_block)
 

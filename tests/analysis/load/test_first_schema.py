@@ -17,7 +17,7 @@ from modescope.analysis.metrics.registry import derive
 from modescope.analysis.rows.select import latest
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.results import SCHEMA_VERSION
-from modescope.bench.sweep.settings.request_to_case import resolve
+from modescope.bench.resolve import resolve
 from tests.helpers.made_up_records import CPU
 from tests.helpers.paths import REFERENCE
 

@@ -15,9 +15,9 @@ from pyarrow import parquet
 
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.report import report
+from modescope.bench.resolve import resolve
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
 from tests.helpers.worlds import World
