@@ -39,9 +39,9 @@ class Executor:
 
     Its function takes the requests of one command, which can be pickled. It raises UsageError for
     requests that it cannot measure, prints what will be measured where, and returns a `Submission`;
-    None with dry_run, when that was all. What depends on
-    the measuring machine (device, environment, refusals, which rows may be reused) is decided on
-    that machine, and `bench.sweep.record_attempt.measure` writes the row there.
+    None with dry_run, when that was all. What depends on the measuring machine (device,
+    environment, refusals, which rows may be reused) is decided on that machine, and
+    `bench.sweep.record_attempt.measure` writes the row there.
 
     Iterating `Submission.finished` shows progress on stderr. A KeyboardInterrupt ends what was
     started and is raised again; written rows stay, so that the same command resumes.

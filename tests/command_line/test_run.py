@@ -58,7 +58,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["mode=eager,compile"], "mode=eager,compile: "),
     (["mode="], "mode=: "),
     (["experiment=mods"], "experiment=mods: "),
-    (["model=custom", "model.target=not_there:build"], "model.target=not_there:build: "),
+    (["model=custom", "model.target=not_there:build", "shape=default"], "model.target=not_there:"),
     (["model=custom"], "model=custom has no target"),
     (["results_dir=/proc/nowhere"], "/proc/nowhere"),
     (["device=cuda"], "device=cuda: "),
