@@ -124,7 +124,7 @@ def _request(config: DictConfig, job: HydraConf) -> Request:
         raise usage_error(f"experiment={choices['experiment']}", "a sweep: add -m")
     folders = [source.path for source in job.runtime.config_sources if source.schema == "file"]
     own = [f"--config-dir={path}" for path in folders if Path(path) != CONF]
-    typed = OmegaConf.to_container(job.overrides.task, resolve=False)
+    typed: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
     return request(config, [*own, *map(str, typed)], sweep, map(Path, folders))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 
@@ -89,4 +90,4 @@ def test_a_mistake_names_what_is_allowed_and_what_was_meant(
 def test_every_limit_is_of_a_setting() -> None:
     for key in LIMITS:
         section, _, name = key.rpartition(".")
-        assert name in SCHEMAS[section].__dataclass_fields__
+        assert name in {each.name for each in fields(SCHEMAS[section])}
