@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.resolve import Request
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.settings.request import Request
 from tests.helpers.commands import Answer, Ask, Cli
 from tests.helpers.paths import ROOT
 
@@ -172,13 +172,28 @@ def _with_results(folder: Path, arguments: Sequence[str]) -> list[str]:
 @pytest.fixture
 def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """The requests of a command line; results would go to a temporary folder."""
-    from modescope.bench.sweep.settings.composing import composed
+    from modescope.bench.command_line import collect
 
     folder = tmp_path_factory.mktemp("asked")
 
     def requests(*arguments: str) -> list[Request]:
-        typed(*_with_results(folder, arguments))
-        return composed()
+        typed()
+        return collect(_with_results(folder, arguments))
+
+    return requests
+
+
+@pytest.fixture
+def ask_quickly(ask: Ask, tmp_path_factory: pytest.TempPathFactory) -> Ask:
+    """As `ask` with -m, composed as `modescope.compare` does, in 10 ms; by Hydra with an option."""
+    from modescope.bench.api import composing
+
+    folder = tmp_path_factory.mktemp("asked")
+
+    def requests(*arguments: str) -> list[Request]:
+        if any(each.startswith("-") for each in arguments):
+            return ask(*arguments)
+        return composing.requests(_with_results(folder, arguments))
 
     return requests
 

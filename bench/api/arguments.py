@@ -11,12 +11,15 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from modescope.bench.api.composing import compose
 from modescope.bench.api.saving import name_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
 from modescope.bench.steps import trees
 from modescope.bench.steps.building import as_inputs
-from modescope.bench.sweep.settings.override_values import PLAIN
+
+PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
+"""A text that needs no quotes in a setting."""
 
 NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
@@ -94,7 +97,7 @@ def settings(
     threads: int,
     overrides: Sequence[str],
 ) -> list[str]:
-    """The arguments of `python run.py` that measure the comparison.
+    """The arguments of `python run.py -m` that measure the comparison.
 
     `pickle`: value of model.pickle; `device_type`: cpu or cuda, on which default modes depend.
     """
@@ -112,9 +115,10 @@ def settings(
         "study": quoted(folder.name),
     }
     if modes is None:
-        experiment = EXPERIMENTS.get(phase, EXPERIMENTS["inference"])
-        values["experiment"] = experiment
-        values["mode"] = ",".join(default_modes(experiment, device_type))
+        every = default_modes(EXPERIMENTS.get(phase, EXPERIMENTS["inference"]), device_type)
+        # with a precision of the caller's, options such as bf16/eager have none of their own
+        modes = [mode for mode in every if "/" not in mode or dtypes == ["auto"]]
+        values["mode"] = ",".join(modes)
     else:
         values["mode"] = ",".join(_listed("modes", modes))
     if dtypes != ["auto"]:
@@ -122,7 +126,7 @@ def settings(
     several = len(dtypes) > 1 and "fp32" in dtypes and "tf32" not in dtypes
     if several and not any(each.startswith("baseline.") for each in overrides):
         values["baseline.dtype"] = "fp32"  # one baseline, so that all rows can be ranked
-    return ["-m", *(f"{key}={value}" for key, value in values.items()), *overrides]
+    return [*(f"{key}={value}" for key, value in values.items()), *overrides]
 
 
 def _listed(key: str, value: str | Sequence[str]) -> list[str]:
@@ -138,8 +142,8 @@ def default_modes(experiment: str, device_type: str) -> list[str]:
     modes = [str(mode) for mode in listed.split(",")]
     if device_type == "cuda":
         return modes
-    files = {mode: OmegaConf.load(CONF / "mode" / f"{mode}.yaml") for mode in modes}
-    return [m for m, file in files.items() if file.compile in ON_ANY_DEVICE and not file.graph]
+    axes = {mode: compose({"mode": mode}).mode for mode in modes}
+    return [m for m, each in axes.items() if each.compile in ON_ANY_DEVICE and not each.graph]
 
 
 def quoted(text: str) -> str:

@@ -23,15 +23,11 @@ import torch
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend.confirm import unconfirmed
 from modescope.analysis.recommend.decide import recommend
-from modescope.bench.api import arguments, saving
+from modescope.bench.api import arguments, composing, saving
 from modescope.bench.api.comparison import Comparison, comparison
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.pickled_models import PICKLE_FOLDER
 from modescope.bench.sweep import executors, jobs, progress_bar
-from modescope.bench.sweep.settings.composing import composed
-
-LOGS = "logs"
-"""Folder of a study to which composing its settings writes."""
 
 
 def compare(
@@ -87,9 +83,9 @@ def compare(
                 pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
                 device=device, threads=threads, overrides=overrides,
             )  # fmt: skip
-            submission = executors.submit(composed(words))
+            submission = executors.submit(composing.requests(words))
             if submission is None:
-                raise UsageError("dry_run: compare measures; leave hydra.launcher.dry_run out")
+                raise UsageError("dry_run=true: compare measures; leave it out")
         try:
             run_ids += submission.finished
             if submission.confirm is not None:
@@ -115,8 +111,7 @@ def _removed_if_refused(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         if not existed:
-            for written in (PICKLE_FOLDER, LOGS):
-                shutil.rmtree(folder / written, ignore_errors=True)
+            shutil.rmtree(folder / PICKLE_FOLDER, ignore_errors=True)
             with suppress(OSError):  # it has other content, or was never made
                 folder.rmdir()
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,31 @@ from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.members import Member
 from modescope.bench.records import leftovers, parquet, results, rows
-from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.resolve import Request
+from modescope.bench.settings import SCHEMAS, ModeSettings, Settings
 from modescope.bench.summary import summary
 from modescope.bench.sweep import jobs, record_attempt, resume, sentinel
 from modescope.bench.sweep.host import scheduler
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.record_attempt import Place
-from modescope.bench.sweep.settings.request import Request
 
 NAME = "modescope.bench.cluster.cases:Cases"
 
 
 def as_json(request: Request) -> dict[str, Any]:
-    """A request, without the options of its launcher, which change nothing that is measured."""
-    return {**asdict(request), "launcher": {}}
+    """A request, without the options of its engine, which change nothing that is measured."""
+    return asdict(replace(request, settings=replace(request.settings, cluster={})))
 
 
 def from_json(content: dict[str, Any]) -> Request:
     """What `as_json` made."""
-    budget, overrides = Budget(**content["budget"]), tuple(content["overrides"])
-    return Request(**{**content, "budget": budget, "overrides": overrides})
+    sections = {key: SCHEMAS[key](**content["settings"][key]) for key in SCHEMAS if key}
+    settings = Settings(**{**content["settings"], **sections})
+    baseline = content["baseline"] and ModeSettings(**content["baseline"])
+    return Request(settings, baseline, tuple(content["overrides"]), content["sweep"])
 
 
 class Cases:

@@ -134,6 +134,6 @@ class Folder:
         return self.names("done").issuperset(sweep.names)
 
 
-def sweep_id(sweep: Sweep, launcher: str) -> str:
-    """The same for the same requests to the same kind of launcher."""
-    return short_hash([sweep.work, sweep.requests, sweep.study_folder, launcher])
+def sweep_id(sweep: Sweep, engine: str) -> str:
+    """The same for the same requests to the same kind of engine."""
+    return short_hash([sweep.work, sweep.requests, sweep.study_folder, engine])

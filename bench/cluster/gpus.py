@@ -14,15 +14,15 @@ ALL = "all"
 
 
 def chosen(option: Any) -> list[str]:
-    """The GPUs that `hydra.launcher.gpus` names: UUIDs, or numbers where no UUID is known."""
+    """The GPUs that `cluster.gpus` names: UUIDs, or numbers where no UUID is known."""
     known = _visible()
     if option is None:
         return []
     if option == ALL:
         if not known:
             raise UsageError(
-                "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here, or "
-                "CUDA_VISIBLE_DEVICES hides all; name them, as in hydra.launcher.gpus=[0,1], or "
+                "cluster.gpus=all: neither NVML nor nvidia-smi finds a GPU here, or "
+                "CUDA_VISIBLE_DEVICES hides all; name them, as in cluster.gpus=[0,1], or "
                 "use device=cpu without it"
             )
         return known
@@ -30,7 +30,7 @@ def chosen(option: Any) -> list[str]:
     gpus = [_one(str(each), known) for each in named]
     for gpu in gpus:
         if gpus.count(gpu) > 1:
-            raise UsageError(f"hydra.launcher.gpus: {gpu} is named twice; name each GPU once")
+            raise UsageError(f"cluster.gpus: {gpu} is named twice; name each GPU once")
     return gpus
 
 
@@ -41,7 +41,7 @@ def _one(name: str, known: list[str]) -> str:
         return known[int(name)]
     if name not in known:
         raise UsageError(
-            f"hydra.launcher.gpus: {name} is not here; there are {len(known)}: {', '.join(known)}"
+            f"cluster.gpus: {name} is not here; there are {len(known)}: {', '.join(known)}"
         )
     return name
 

@@ -31,22 +31,19 @@ from modescope.bench.cluster.slurm_engine import (
 )
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request
 from modescope.bench.sweep.executors import Submission
-from modescope.bench.sweep.settings.request import Request
 
 WORKERS = 8
-"""Workers that are submitted unless the launcher says how many."""
+"""Workers that are submitted unless cluster.workers says how many."""
 
-OWN = ("_target_", "workers", "dry_run", "gpus", "max_num_timeout", "submitit_folder")
+OWN = ("engine", "workers", "max_num_timeout")
 """Options that are not handed to submitit."""
-
-NOT_HERE = {"cpus_per_task": None, "tasks_per_node": 1, "mem_gb": None, "nodes": 1}
-"""Options of submitit_local that only a scheduler can follow, and their defaults."""
 
 
 def slurm(requests: Sequence[Request]) -> Submission | None:
     """Submits workers as jobs of Slurm."""
-    options = requests[0].launcher
+    options = requests[0].settings.cluster
     pinned, plans = target.checked(requests, target.asks_for_gpus(options))
     needed = target.needs(pinned)
     given = {key: value for key, value in options.items() if key not in OWN}
@@ -73,20 +70,12 @@ def slurm(requests: Sequence[Request]) -> Submission | None:
 
 def local(requests: Sequence[Request]) -> Submission | None:
     """Starts a worker for each GPU of this machine, or one for its CPU."""
-    options = requests[0].launcher
-    for name, default in NOT_HERE.items():
-        if options.get(name, default) != default:
-            raise UsageError(
-                f"hydra.launcher.{name}={options[name]}: no effect on this machine; leave it out"
-            )
-    wanted = options.get("gpus")
-    count = options.get("gpus_per_node")
-    chosen = gpus.chosen(wanted if wanted is not None or not count else gpus.ALL)
-    chosen = chosen[:count] if count else chosen
+    options = requests[0].settings.cluster
+    chosen = gpus.chosen(options.get("gpus"))
     pinned, plans = target.checked(requests, bool(chosen))
     needed = target.needs(pinned)
     _check_time(options, needed.timeout_s)
-    on_gpu = not all(request.config["device"] == "cpu" for request in pinned)
+    on_gpu = not all(request.settings.device == "cpu" for request in pinned)
     places = slots(chosen[: options.get("workers") or None] if on_gpu else [])
     _check_slots(places, needed.threads)
     return _submitted(
@@ -102,8 +91,8 @@ def local(requests: Sequence[Request]) -> Submission | None:
 
 def ray(requests: Sequence[Request]) -> Submission | None:
     """Starts workers on the nodes of Ray."""
-    options = requests[0].launcher
-    init, resources = ({**(options["ray"].get(part) or {})} for part in ("init", "remote"))
+    options = requests[0].settings.cluster
+    init, resources = ({**(options.get(part) or {})} for part in ("init", "remote"))
     remote = {name: value for name, value in resources.items() if value is not None}
     pinned, plans = target.checked(requests, bool(remote.get("num_gpus")))
     needed = target.needs(pinned)
@@ -134,11 +123,11 @@ def _submitted(
     workers = min(workers, len(sweep.tasks))
     counted = where.format(count="1 worker" if workers == 1 else f"{workers} workers")
     study = plans[0].study_folder
-    if requests[0].launcher.get("dry_run"):
+    if requests[0].settings.dry_run:
         print("\n".join(_dry(requests, len(sweep.tasks), counted, describe(), study)))
         return None
     check()
-    name = folder.sweep_id(sweep, requests[0].launcher["_target_"])
+    name = folder.sweep_id(sweep, requests[0].settings.cluster["engine"])
     joined = generations.joined(study.absolute() / "jobs", name, sweep, engine)
     where = f" on {counted}" if not joined.living else ""
     print(f"{_cases(len(sweep.tasks))}{where} → {study}")
@@ -168,7 +157,7 @@ def sweep_of(requests: Sequence[Request], plans: Sequence[Plan]) -> Sweep:
     tasks = [
         (number, replicate)
         for number, request in enumerate(requests)
-        for replicate in range(request.config["replicates"])
+        for replicate in range(request.settings.replicates)
     ]
     return Sweep(
         work=cases.NAME,
@@ -177,7 +166,7 @@ def sweep_of(requests: Sequence[Request], plans: Sequence[Plan]) -> Sweep:
         study_folder=str(plans[0].study_folder.absolute()),
         working_folder=str(Path.cwd()),
         timeout_s=max(plan.timeout_s for plan in plans),
-        order=requests[0].config["order"],
+        order=requests[0].settings.order,
         seed=plans[0].seed,
     )
 
@@ -205,7 +194,7 @@ def _cores(options: dict[str, Any], threads: int) -> int:
     given = options.get("cpus_per_task")
     if given is not None and given < threads:
         raise UsageError(
-            f"threads={threads}: a worker gets hydra.launcher.cpus_per_task={given} cores; leave "
+            f"threads={threads}: a worker gets cluster.cpus_per_task={given} cores; leave "
             f"that out, or set it to {threads} or more"
         )
     return int(given or threads)
@@ -222,7 +211,7 @@ def _check_slots(places: Sequence[Slot], threads: int) -> None:
             f"threads={threads}: this process may use {cores} cores; set threads={cores} or less"
         )
     fewer = max(1, cores // threads)
-    or_fewer = f", or hydra.launcher.workers={fewer}" if threads <= cores else ""
+    or_fewer = f", or cluster.workers={fewer}" if threads <= cores else ""
     raise UsageError(
         f"threads={threads}: {len(places)} GPUs share {cores} cores, so the worker of each gets "
         f"{least}; set threads={least} or less{or_fewer}"
@@ -236,7 +225,7 @@ def _check_time(options: dict[str, Any], timeout_s: float, delay_s: float = 0.0)
     if minutes is not None and minutes < least:
         delay = f", a signal comes signal_delay_s={delay_s:g} before the end" if delay_s else ""
         raise UsageError(
-            f"hydra.launcher.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}{delay}"
-            ", and a worker needs up to 5 minutes beside that; set hydra.launcher.timeout_min="
+            f"cluster.timeout_min={minutes}: a case may take timeout_s={timeout_s:g}{delay}"
+            ", and a worker needs up to 5 minutes beside that; set cluster.timeout_min="
             f"{least} or more, or a smaller timeout_s"
         )

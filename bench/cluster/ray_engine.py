@@ -134,7 +134,7 @@ class Ray:
             ray.init(**{**quiet, **self._init})
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = self._init.get("address") or "this machine"
-            raise UsageError(f"hydra/launcher=ray: no Ray at {where}: {error}") from error
+            raise UsageError(f"cluster=ray: no Ray at {where}: {error}") from error
         finally:
             signal.signal(signal.SIGTERM, before)  # Ray sets its own
         ray.cloudpickle.register_pickle_by_value(ray_actor)
@@ -149,9 +149,9 @@ class Ray:
             wanted = self._remote.get(option) or 0
             if wanted > here.get(resource, 0):
                 raise UsageError(
-                    f"hydra.launcher.ray.remote.{option}={wanted}: Ray has "
+                    f"cluster.remote.{option}={wanted}: Ray has "
                     f"{here.get(resource, 0):g} here; ask for fewer, or name a cluster by "
-                    "hydra.launcher.ray.init.address"
+                    "cluster.init.address"
                 )
 
 

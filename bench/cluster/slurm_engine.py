@@ -122,8 +122,8 @@ def check() -> None:
     for command in ("sbatch", "squeue", "srun"):
         if shutil.which(command) is None:
             raise UsageError(
-                f"hydra/launcher=submitit_slurm: {command} is not installed here; start the sweep "
-                "on a login node of Slurm, or use hydra/launcher=submitit_local"
+                f"cluster=slurm: {command} is not installed here; start the sweep "
+                "on a login node of Slurm, or use cluster=gpus"
             )
 
 

@@ -10,12 +10,11 @@ from typing import Any
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep import jobs
-from modescope.bench.sweep.settings.request import Request
-from modescope.bench.sweep.settings.request_to_case import resolve
 
 GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
-"""Options of launchers that ask for GPUs."""
+"""Options of an engine that ask for GPUs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Needs:
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:
-    """Whether the options of a scheduler's launcher ask for GPUs."""
+    """Whether the options of a scheduler ask for GPUs."""
     further = [*(options.get("additional_parameters") or {}).items()]
     texts = [str(options.get("gres") or ""), *(f"{key}={value}" for key, value in further)]
     return any(options.get(name) for name in GPU_OPTIONS) or any("gpu" in text for text in texts)
@@ -43,17 +42,17 @@ def gpus_per_node(options: Mapping[str, Any]) -> int:
 
 def needs(requests: Sequence[Request]) -> Needs:
     """What requests with a device need."""
-    configs = [request.config for request in requests]
+    every = [request.settings for request in requests]
     return Needs(
-        max(config["threads"] for config in configs),
-        max(config["timeout_s"] for config in configs),
-        any(config["device"] == "cpu" for config in configs),
-        {config["device"] for config in configs} - {"cpu"} == {"cuda"},
+        max(settings.threads for settings in every),
+        max(settings.timeout_s for settings in every),
+        any(settings.device == "cpu" for settings in every),
+        {settings.device for settings in every} - {"cpu"} == {"cuda"},
     )
 
 
 def checked(requests: Sequence[Request], has_gpus: bool) -> tuple[list[Request], list[Plan]]:
-    """The requests with device=auto resolved, and their plans; one UsageError for all problems.
+    """The requests with device=auto resolved, and their plans; of equal ones the first.
 
     `has_gpus`: whether workers get a GPU. What a GPU can do, the worker finds out.
     """
@@ -64,27 +63,22 @@ def checked(requests: Sequence[Request], has_gpus: bool) -> tuple[list[Request],
         if not re.fullmatch("auto|cuda(:[0-9]+)?", name):
             raise UsageError(f"device={name}: allowed are auto, cpu, cuda and cuda:<index>")
         if not has_gpus:
-            raise UsageError(f"device={name}: {_how(requests[0].launcher)}, or use device=cpu")
+            raise UsageError(
+                f"device={name}: {_how(requests[0].settings.cluster)}, or use device=cpu"
+            )
         return DeviceFacts("cuda", "a GPU of a worker")
 
-    problems: list[str] = []
-    pinned, plans = [], []
+    found: dict[tuple[str, str, Plan], Request] = {}
     for request in requests:
-        try:
-            case, plan = resolve(request, describe)
-        except UsageError as problem:
-            problems.append(str(problem))
-            continue
+        case, plan = resolve(request, describe)
         # a worker that lacks its GPU says so, instead of measuring on its CPU
-        pinned.append(replace(request, config={**request.config, "device": case.device}))
-        plans.append(plan)
-    if problems:
-        raise UsageError("\n".join(dict.fromkeys(problems)))
+        pinned = replace(request, settings=replace(request.settings, device=case.device))
+        found.setdefault((case.case_id, case.device, plan), pinned)
+    plans = [plan for _, _, plan in found]
     jobs.check_study(plans)
-    return pinned, plans
+    return list(found.values()), plans
 
 
 def _how(options: Mapping[str, Any]) -> str:
-    own = {"gpus": "gpus=all", "ray": "ray.remote.num_gpus=1"}
-    key = next((own[name] for name in own if name in options), "gpus_per_node=1")
-    return f"no GPU is asked for; add hydra.launcher.{key}"
+    own = {"gpus": "gpus=all", "ray": "remote.num_gpus=1"}
+    return f"no GPU is asked for; add cluster.{own.get(options['engine'], 'gpus_per_node=1')}"

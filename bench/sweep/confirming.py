@@ -15,10 +15,11 @@ from dataclasses import replace
 from modescope.bench.records import leftovers
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.rows import CONFIRMATIONS
+from modescope.bench.settings import preset
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.progress_bar import advance, named, progress_bar
 from modescope.bench.sweep.record_attempt import Place, attempted, in_short
-from modescope.bench.sweep.sentinel import BUDGET, preset
+from modescope.bench.sweep.sentinel import BUDGET
 
 
 def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
@@ -41,7 +42,7 @@ def _again(job: Job) -> Job:
     """The job for a second process: its weights and inputs, in another order of rounds."""
     plan = replace(
         job.plan,
-        budget=Budget(**preset("budget", BUDGET)),
+        budget=Budget(**preset("budget", "budget", BUDGET)),
         replicate=job.plan.replicate + 1,
         compile_cache="warm",
         profile=False,

@@ -1,7 +1,4 @@
-"""The table of executors, which measure the cases of a command.
-
-Hydra composes the cases; its launchers never run. `hydra/launcher=NAME` chooses an executor.
-"""
+"""The table of executors, which measure the cases of a command. `cluster=NAME` chooses one."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from pathlib import Path
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
-from modescope.bench.sweep.settings import launchers
-from modescope.bench.sweep.settings.request import Request
+from modescope.bench.resolve import Request
+from modescope.bench.settings import usage_error
 
 
 @dataclass(frozen=True)
@@ -40,56 +37,39 @@ class Incomplete(Exception):
 class Executor:
     """One way to measure cases, and how it is chosen.
 
-    Its function takes the requests of one command, which can be pickled and hold the options of
-    their launcher. It raises UsageError for requests that it cannot measure, prints what will be
-    measured where, and returns a `Submission`; None where only that was asked for. What depends on
-    the measuring machine (device, environment, refusals, which rows may be reused) is decided on
-    that machine, and `bench.sweep.record_attempt.measure` writes the row there.
+    Its function takes the requests of one command, which can be pickled. It raises UsageError for
+    requests that it cannot measure, prints what will be measured where, and returns a `Submission`;
+    None with dry_run, when that was all. What depends on the measuring machine (device,
+    environment, refusals, which rows may be reused) is decided on that machine, and
+    `bench.sweep.record_attempt.measure` writes the row there.
 
     Iterating `Submission.finished` shows progress on stderr. A KeyboardInterrupt ends what was
     started and is raised again; written rows stay, so that the same command resumes.
     """
 
-    launcher: str  # `_target_` of the configuration that chooses it in Hydra
     function: str  # "module:name", imported only where something is measured
     package: str | None = None  # what it imports beside modescope's requirements
     extra: str | None = None  # of modescope, which installs that package
 
 
 EXECUTORS = {
-    "basic": Executor(
-        launcher="hydra._internal.core_plugins.basic_launcher.BasicLauncher",
-        function="modescope.bench.sweep.local_executor:submit",
-    ),
-    "submitit_slurm": Executor(
-        launcher=launchers.SLURM,
-        function="modescope.bench.cluster.launch:slurm",
-        package="submitit",
-        extra="slurm",
-    ),
-    "submitit_local": Executor(
-        launcher=launchers.LOCAL,
-        function="modescope.bench.cluster.launch:local",
-    ),
-    "ray": Executor(
-        launcher=launchers.RAY,
-        function="modescope.bench.cluster.launch:ray",
-        package="ray",
-        extra="ray",
-    ),
+    "none": Executor("modescope.bench.sweep.local_executor:submit"),
+    "gpus": Executor("modescope.bench.cluster.launch:local"),
+    "slurm": Executor("modescope.bench.cluster.launch:slurm", package="submitit", extra="slurm"),
+    "ray": Executor("modescope.bench.cluster.launch:ray", package="ray", extra="ray"),
 }
-"""Executors by the name of their launcher."""
+"""Executors by the value of cluster.engine."""
 
 
 def submit(requests: Sequence[Request]) -> Submission | None:
-    """Gives the requests of one command to their executor; without -m, this machine's."""
-    by_launcher = {each.launcher: name for name, each in EXECUTORS.items()}
-    first = requests[0]
-    name = by_launcher[first.launcher["_target_"]] if first.sweep else "basic"
+    """Gives the requests of one command to their executor."""
+    name = requests[0].settings.cluster["engine"]
+    if name not in EXECUTORS:
+        raise usage_error(f"cluster.engine={name}", "no such engine", EXECUTORS)
     executor = EXECUTORS[name]
     if executor.package and importlib.util.find_spec(executor.package) is None:
         raise UsageError(
-            f"hydra/launcher={name}: {executor.package} is not installed; {install(executor.extra)}"
+            f"cluster={name}: {executor.package} is not installed; {install(executor.extra)}"
         )
     function: Callable[[Sequence[Request]], Submission | None]
     function = pkgutil.resolve_name(executor.function)

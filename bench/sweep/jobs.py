@@ -13,12 +13,11 @@ from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.paths import runner
+from modescope.bench.refusals import refusal, same_kernels, untuned
+from modescope.bench.resolve import Request, resolve
+from modescope.bench.settings import PHASE_SETTINGS
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.refusals import refusal, same_kernels, untuned
-from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS
-from modescope.bench.sweep.settings.request import Request
-from modescope.bench.sweep.settings.request_to_case import resolve
 
 PROBE_TIMEOUT_S = 300
 
@@ -75,14 +74,15 @@ def as_new_command() -> None:
 
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
-    """Validates every request; raises one UsageError that lists all problems."""
+    """Validates every request; raises UsageError for the first mistake."""
     parts = prepare_each(requests)
-    problems = [str(part) for part in parts if isinstance(part, UsageError)]
-    if problems:
-        raise UsageError("\n".join(dict.fromkeys(problems)))
+    for part in parts:
+        if isinstance(part, UsageError):
+            raise part
     jobs = [job for part in parts if not isinstance(part, UsageError) for job in part]
     check_study(job.plan for job in jobs)
-    return jobs
+    same = {(job.case.case_id, job.case.device, job.plan): job for job in reversed(jobs)}
+    return list(reversed(same.values()))  # of several that measure the same, the first
 
 
 def prepare_each(requests: Sequence[Request]) -> list[list[Job] | UsageError]:
@@ -126,15 +126,14 @@ def _within(job: Job, modes: Mapping[str, str]) -> Job:
 
 
 def _needs_compiler(request: Request) -> bool:
-    baseline = request.baseline_preset
-    modes = [request.config["mode"], *([baseline] if baseline else [])]
-    compiles = any(mode["compile"] != "none" for mode in modes)
-    return compiles or PHASE_SETTINGS[request.config["phase"]].imports_compiler
+    modes = [request.settings.mode, *([request.baseline] if request.baseline else [])]
+    compiles = any(mode.compile != "none" for mode in modes)
+    return compiles or PHASE_SETTINGS[request.settings.phase].imports_compiler
 
 
 def _jobs(request: Request) -> list[Job]:
     case, plan = resolve(request, lambda name: host(name).device)
-    if request.sweep and request.config["replicates"] == 1:
+    if request.sweep and request.settings.replicates == 1:
         slow = SLOW_HALF_WIDTHS.get(plan.budget.name)
         plan = replace(plan, budget=replace(plan.budget, slow_half_width=slow))
     device, environment = host(case.device).device, host(case.device).environment
@@ -148,7 +147,7 @@ def _jobs(request: Request) -> list[Job]:
     environment = replace(environment, model_source_id=source, variables=_variables())
     environment = replace(environment, environment_id=environment_id(environment))
     command = shlex.join([*runner().split(), *request.overrides])
-    plans = [replace(plan, replicate=number) for number in range(request.config["replicates"])]
+    plans = [replace(plan, replicate=number) for number in range(request.settings.replicates)]
     return [Job(case, each, environment, refusal(case, device), command) for each in plans]
 
 

@@ -13,6 +13,7 @@ from modescope.bench.records import joining, leftovers
 from modescope.bench.records.environment import place
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import ROWS
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.confirming import confirm
 from modescope.bench.sweep.executors import Submission
@@ -21,13 +22,12 @@ from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.progress_bar import advance, named, progress_bar
 from modescope.bench.sweep.record_attempt import ALONE, Place, attempted, in_short
 from modescope.bench.sweep.resume import Reuse, found
-from modescope.bench.sweep.settings.request import Request
 
 JOINED_EVERY = 1000
 """Cases after which a sweep joins the rows that it wrote; it does so at its end, too."""
 
 
-def submit(requests: Sequence[Request]) -> Submission:
+def submit(requests: Sequence[Request]) -> Submission | None:
     """Measures all cases without a reusable row; see `bench.sweep.executors.Executor`."""
     todo = jobs.prepare(requests)
     first = todo[0]
@@ -36,6 +36,9 @@ def submit(requests: Sequence[Request]) -> Submission:
     if warning := releases.warning(first.environment.torch_version):
         print(warning)  # to stdout, so that a saved table includes it
     print(_heading(todo))
+    if requests[0].settings.dry_run:
+        print("\n".join(["nothing was measured; the cases:", *(job.command for job in todo)]))
+        return None
     by_run: dict[str, Job] = {}
     return Submission(
         first.plan.study_folder,
@@ -64,7 +67,7 @@ def _measured(todo: list[Job], request: Request, by_run: dict[str, Job]) -> Iter
     order=random shuffles the jobs by the first one's seed, so that a drift of the machine does not
     become a difference between modes; order=given keeps their order.
     """
-    plan, order = todo[0].plan, request.config["order"]
+    plan, order = todo[0].plan, request.settings.order
     folder = plan.study_folder / ROWS
     leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from modescope.bench.records.errors import UsageError
+from modescope.bench.command_line import collect
+from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.progress import replace_unprintable
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import executors
-from modescope.bench.sweep.settings.composing import composed
-from modescope.bench.sweep.settings.error_texts import os_error_text
-from modescope.bench.sweep.settings.request import Request
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 PIPE_CLOSED = 128 + signal.SIGPIPE
@@ -30,7 +29,7 @@ def main(show: Show, unconfirmed: Unconfirmed) -> int:
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
     try:
-        requests = composed()
+        requests = collect(sys.argv[1:])
         status = measure(requests, show, unconfirmed) if requests else 0
         sys.stdout.flush()
         return status

@@ -14,8 +14,8 @@ from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.rows import ROWS, read
+from modescope.bench.resolve import Request
 from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.settings.request import Request
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Columns in which an earlier row must be equal, and their names in messages."""
@@ -95,7 +95,7 @@ def found(todo: Sequence[Job], request: Request) -> Found:
     earlier = Earlier(todo[0].plan.study_folder / ROWS, cases)
     if not request.resume:
         return Found((Reuse(None),) * len(todo), earlier.last_block)
-    retry = request.config["retry"]
+    retry = request.settings.retry
     reuses = tuple(earlier.find(job, retry) for job in todo)
     return Found(reuses, earlier.last_block)
 

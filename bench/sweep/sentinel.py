@@ -10,17 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from modescope.bench.records import leftovers
-from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import CONF
 from modescope.bench.records.results import Attempt
 from modescope.bench.records.scheduling import SENTINELS, Scheduling
+from modescope.bench.resolve import Request
+from modescope.bench.settings import BaselineSettings, BudgetSettings, ModeSettings, preset
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.record_attempt import OnPhase, attempted
-from modescope.bench.sweep.settings.request import Request
 
 MODE, BUDGET = "eager", "quick"
 
@@ -33,7 +30,7 @@ SETTINGS = {
 }
 """What a sentinel sets, as a command says it."""
 
-OF_OTHER_MODES = {
+OF_OTHER_MODES: dict[str, Any] = {
     "capture": "step",
     "capturable": None,
     "activation_memory_budget": None,
@@ -50,24 +47,24 @@ REPLACED = {
 
 def request_of(first: Request) -> Request:
     """The request of the sentinel, from the first request of a sweep."""
-    eager, budget = preset("mode", MODE), preset("budget", BUDGET)
-    config = first.config
-    changed = {
-        "mode": eager,
-        "baseline": {"mode": "none", "dtype": None},
-        "budget": budget,
-        # weights of a mode with autocast are fp32
-        "dtype": "fp32" if config["mode"]["autocast"] else config["dtype"],
-        "train": {**config["train"], **OF_OTHER_MODES},
-        **{"profile": False, "memory": False, "replicates": 1},
-    }
+    settings = first.settings
+    # weights of a mode with autocast are fp32
+    dtype = "fp32" if settings.mode.autocast else settings.dtype
+    changed = replace(
+        settings,
+        mode=ModeSettings(**preset("mode", "mode", MODE)),
+        baseline=BaselineSettings("none"),
+        budget=BudgetSettings(**preset("budget", "budget", BUDGET)),
+        dtype=dtype,
+        train=replace(settings.train, **OF_OTHER_MODES),
+        profile=False,
+        memory=False,
+        replicates=1,
+    )
+    kept = filter(_stays, first.overrides)
+    typed = [f"{key}={value}" for key, value in SETTINGS.items()]
     return replace(
-        first,
-        config={**config, **changed},
-        preset=eager,
-        baseline_preset=None,
-        budget=Budget(**budget),
-        overrides=(*filter(_stays, first.overrides), *_typed(str(changed["dtype"]))),
+        first, settings=changed, baseline=None, overrides=(*kept, *typed, f"dtype={dtype}")
     )
 
 
@@ -86,18 +83,7 @@ def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | 
     return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS).attempt
 
 
-def preset(group: str, name: str) -> dict[str, Any]:
-    """conf/<group>/<name>.yaml; a worker has no composer of Hydra."""
-    content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items()}
-
-
 def _stays(override: str) -> bool:
     """Whether an override of the first case is one of the sentinel, too."""
     key = override.lstrip("+~").partition("=")[0]
     return key not in REPLACED and key.partition(".")[0] not in REPLACED
-
-
-def _typed(dtype: str) -> list[str]:
-    return [*(f"{key}={value}" for key, value in SETTINGS.items()), f"dtype={dtype}"]

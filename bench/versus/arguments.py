@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.compare import command as comparing
+from modescope.bench.command_line import is_override
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
-from modescope.bench.sweep.settings import command_line
 from modescope.bench.versus.schedule import SIDES
 
 PROGRAM = program("bench.versus")
 
 HELP = ("-h", "--help")
+
+MULTIRUN = ("-m", "--multirun")
 
 _SIDE = re.compile(rf"({'|'.join(SIDES)})=(.*)", flags=re.DOTALL)
 _STUDY = re.compile(r"\+*study=(.*)")
@@ -61,8 +63,8 @@ def _check_places(surplus: Sequence[str], settings: Sequence[str]) -> None:
     of an expression that the shell split, which the comparison explains.
     """
     for word in surplus:
-        is_setting = command_line.is_override(word) and "==" not in word
-        if is_setting or word in command_line.SWEEP:
+        is_setting = is_override(word) and "==" not in word
+        if is_setting or word in MULTIRUN:
             raise UsageError(
                 f"{word} stands before --, where the two sides and options of the comparison are; "
                 f"settings follow it: {PROGRAM} old=... new=... -- {word}"

@@ -22,15 +22,13 @@ from pathlib import Path
 
 from modescope.analysis.compare import command as comparing
 from modescope.analysis.compare.rules.gate import NOT_COMPARED
-from modescope.bench.records.errors import UsageError
+from modescope.bench.command_line import collect
+from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import program
 from modescope.bench.records.progress import replace_unprintable
-from modescope.bench.sweep.executors import EXECUTORS
+from modescope.bench.resolve import Request
 from modescope.bench.sweep.host.fingerprint import source_id
 from modescope.bench.sweep.main import stopped, terminate
-from modescope.bench.sweep.settings.composing import composed
-from modescope.bench.sweep.settings.error_texts import os_error_text
-from modescope.bench.sweep.settings.request import Request
 from modescope.bench.versus import arguments, measuring, sources
 from modescope.bench.versus.arguments import HELP, Arguments
 from modescope.bench.versus.processes import Process, started
@@ -73,22 +71,20 @@ def _run(asked: Arguments) -> int:
 
 def requests_of(asked: Arguments) -> list[Request]:
     """The cases, composed once for both sides; UsageError for a mistake in the settings."""
-    sys.argv = [sys.argv[0], *asked.settings, f"study={asked.study}-{SIDES[-1]}"]
-    requests = composed()
-    for request in requests:
-        if request.sweep and request.launcher["_target_"] != EXECUTORS["basic"].launcher:
-            raise UsageError("versus measures on this machine; leave hydra/launcher as it is")
+    requests = collect([*asked.settings, f"study={asked.study}-{SIDES[-1]}"])
+    if any(request.settings.cluster["engine"] != "none" for request in requests):
+        raise UsageError("versus measures on this machine; leave cluster out")
     return requests
 
 
 def of_side(request: Request, study: str, side: str) -> Request:
     """The request for the study of a side; it reuses earlier rows unless resume=false."""
     mine = f"{study}-{side}"
-    resume = request.config["resume"] is not False
+    resume = request.settings.resume is not False
     others = [word for word in request.overrides if not word.startswith("study=")]
     return replace(
         request,
-        config={**request.config, "study": mine, "resume": resume},
+        settings=replace(request.settings, study=mine, resume=resume),
         overrides=(*others, f"study={mine}"),
     )
 
@@ -106,7 +102,7 @@ def _measured(asked: Arguments, requests: Sequence[Request]) -> list[Path]:
         prepared = _prepared(processes, requests, asked.study)
         _check_refusals(processes, prepared, requests[0].sweep)
         old, new = (prepared[side] for side in SIDES)
-        sitting = measuring.planned(old, new, requests[0].config["order"])
+        sitting = measuring.planned(old, new, requests[0].settings.order)
         print("\n".join(measuring.heading(processes, prepared)))
         for line in measuring.reasons(old, new):
             print(line)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from modescope.bench.records.cases import BUILT_IN
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.settings.request import Request, option
+from modescope.bench.resolve import Request
 from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Origin
 
@@ -25,12 +25,12 @@ def of_user(requests: Sequence[Request]) -> list[Functions]:
     """
     found: dict[Functions, None] = {}
     for request in requests:
-        model = request.config["model"]
-        named = [(key, str(model[key.partition(".")[2]])) for key in KEYS]
+        model = request.settings.model
+        named = [(key, str(getattr(model, key.partition(".")[2]))) for key in KEYS]
         theirs = tuple(one for one in named if ":" in one[1] and not one[1].startswith(BUILT_IN))
         if not theirs:
             raise UsageError(
-                f"model={option(model)} comes with modescope, of which one checkout measures both "
+                f"model={model.option} comes with modescope, of which one checkout measures both "
                 "sides, so no revision or folder changes it; measure a model of yours "
                 "(model=custom model.target=my_package.my_module:build), or name two interpreters"
             )

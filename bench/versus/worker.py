@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 from modescope.bench.records import leftovers
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import ROWS
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.host.fingerprint import environment_id
 from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.record_attempt import OnPhase, Place, measure
 from modescope.bench.sweep.resume import Found, found
-from modescope.bench.sweep.settings.request import Request
 
 TERMINATED = 128 + signal.SIGTERM
 

@@ -78,14 +78,13 @@ def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) ->
     assert command.main(["run", "mode=eager", "--cfg", "job", "--package", "mode"]) == 0
     assert "name: eager" in capsys.readouterr().out
     assert command.main(["run", "nonsense"]) == 2
-    assert "modescope run --cfg job lists the keys" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("error: nonsense: ")
 
 
 def test_help_of_run_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        command.main(["run", "--help"])
+    assert command.main(["run", "--help"]) == 0
     out = capsys.readouterr().out
-    assert "modescope run -m experiment=modes" in out
+    assert "modescope run experiment=modes" in out
     assert "python run.py" not in out
 
 

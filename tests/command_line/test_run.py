@@ -50,105 +50,57 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
 # Wrong inputs
 
 WRONG: list[tuple[list[str], str]] = [
-    (["mode=foo"], "mode=foo: no such option"),
-    (["mode=complie"], "did you mean compile?"),
-    (["mode=null"], "mode=null"),
-    (["~mode"], "mode: no value is set"),
-    (["mode=eager,compile"], "mode=eager,compile: several values make a sweep; add -m"),
-    (["+mode=eager"], "mode"),
-    (
-        ["model=custom", "model.target=math:sin", "+shape.scale=4"],
-        "shape.scale=4: model=custom has no size to scale",
-    ),
-    (["mode.grad=maybe"], "mode.grad=maybe: allowed are enabled, no_grad"),
-    (["mode.autocast=perhaps"], "mode.autocast"),
-    (["mode.name=foo"], "mode.name=foo: no such mode"),
-    (["mode.compil=none"], "mode.compil: no such key"),
-    (["+mode.extra=1"], "mode.extra: no such key"),
-    (["nokey=1"], "nokey: no such key"),
-    (["+nokey=1"], "nokey: no such key"),
-    (["+budget.extra=1"], "budget.extra: no such key"),
-    (["budget.rank=null"], "budget.rank"),
-    (["budget.max_rounds=0"], "budget.max_rounds=0: must be from 1"),
-    (["shape.nokey=1"], "shape.nokey: no such key"),
-    (["+shape.nokey=1"], "shape.nokey=1: the sizes of model=pointwise are batch, width, ops"),
-    (["shape.batch=0"], "shape.batch=0: must be a whole number from 1"),
-    (["shape.batch=-1"], "shape.batch=-1: must be a whole number from 1"),
-    (["shape.batch=two"], "shape.batch=two: must be a whole number from 1"),
-    (["shape.batch=2.5"], "shape.batch=2.5: must be a whole number from 1"),
-    (["shape.batch=true"], "shape.batch=True: must be a whole number from 1"),
-    (["shape.batch=99999999999999999999"], "shape.batch=99999999999999999999: must be"),
-    (["shape=huge"], "shape=huge: no such option; known are default, large, small"),
-    (["shape.size=huge"], "shape=huge: the sizes of model=pointwise are default, small, large"),
-    (["device=cuda"], "device=cuda: torch"),
-    (["device=tpu"], "device=tpu: allowed are auto, cpu, cuda and cuda:<index>"),
-    (["mode=cuda-graph"], "mode=cuda-graph: a CUDA graph needs an NVIDIA GPU"),
-    (["mode=cuda-graph"], "use mode=compile instead"),
-    (["dtype=tf32"], "use dtype=fp32"),
-    (["mode=amp", "dtype=fp32"], "mode=amp: autocast to fp32 casts nothing; use dtype=bf16"),
-    (["baseline.mode=amp"], "baseline.dtype=bf16"),
-    (["baseline.mode=foo"], "baseline.mode=foo: no such mode"),
-    (["baseline.dtype=fp8"], "baseline.dtype=fp8: allowed are fp32, tf32, bf16, fp16"),
-    (["phase=sleep"], "phase=sleep: no such option"),
-    (["threads=0"], "threads=0: must be from 1"),
-    (["threads=100000"], "threads=100000: this process may use"),
-    (["threads=many"], "threads"),
-    (["seed=-1"], "seed=-1: must be from 0"),
-    (["seed=99999999999999999999"], "seed=99999999999999999999: must be from 0"),
-    (["timeout_s=0"], "timeout_s=0"),
-    (["timeout_s=inf"], "timeout_s=inf: must be from 1"),
-    (["timeout_s=nan"], "timeout_s=nan: must be from 1"),
-    (["compile_cache=tepid"], "compile_cache=tepid: allowed are cold, warm"),
-    (["profile=perhaps"], "profile"),
-    (["memory=null"], "memory"),
-    (["trace_max_mb=-1"], "trace_max_mb=-1.0: must be from 0"),
-    (["traces_max_mb=nan"], "traces_max_mb=nan: must be from 0"),
-    (["study="], "study=: must be the plain name of a folder"),
-    (["study=../elsewhere"], "study=../elsewhere: must be the plain name of a folder"),
-    (["experiment=modes"], "add -m"),
-    (["experiment=nothing"], "experiment=nothing: no such option; known are"),
-    (["experiment=null"], "experiment=null"),
-    (["model=custom"], "model.target=my_package.my_module:build"),
-    (["model.kwargs.depth=3"], "+"),
-    (["mode=[eager,compile]"], "not a list; did you mean: python run.py -m "),
-    (["-m", "dtype=[fp32,bf16]"], "not a list; did you mean: python run.py -m "),
-    (["eager"], "eager: a setting is written key=value, did you mean mode=eager?"),
-    (["--mode", "eager"], "did you mean mode=eager?"),
-    (["model=./my_model.py"], "model=custom model.target=my_model:build"),
-    (["model=resnet50"], "model=resnet50: no such option, did you mean resnet? Known are custom,"),
-    (["dtype=float16"], "did you mean fp16?"),
-    (["batch=8"], "did you mean shape.batch=8?"),
-    (["-m", "hydra/launcher=joblib", "mode=eager"], "no such launcher"),
-    (["-m", "seed=range(0)"], "these settings give no case"),
-    (["-m", "experiment=modes,fusion"], "experiment takes one value per command"),
-    (["max_error=-1"], "max_error=-1.0: must be from 1e-12"),
-    (["just words"], "just words"),
-    (["mode=[eager"], "[eager"),
+    (["mode=complie"], "mode=complie: "),
+    (["thread=2"], "thread=2: "),
+    (["threads=100000"], "threads=100000: "),
+    (["threads=many"], "threads=many: "),
+    (["mode=[eager,compile]"], "mode: "),
+    (["mode=eager,compile"], "mode=eager,compile: "),
+    (["mode="], "mode=: "),
+    (["experiment=mods"], "experiment=mods: "),
+    (["model=custom", "model.target=not_there:build", "shape=default"], "model.target=not_there:"),
+    (["model=custom"], "model=custom has no target"),
+    (["results_dir=/proc/nowhere"], "/proc/nowhere"),
+    (["device=cuda"], "device=cuda: "),
+    (["device=tpu"], "device=tpu: "),
+    (["mode=cuda-graph"], "mode=cuda-graph: "),
+    (["mode=amp", "dtype=fp32"], "mode=amp: "),
+    (["baseline.mode=amp"], "mode=compile: the baseline amp: "),
+    (["shape.batch=0"], "shape.batch=0: "),
+    (["shape.nokey=1"], "shape.nokey=1: "),
+    (["-m", "mode=eager,foo"], "mode=foo: "),
+    (["-m", "mode=eager", "threads=1,100000"], "threads=100000: "),
+    (["-m", "mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
+    (["-m", "mode=eager", "study=one,two"], "a sweep writes one study"),
+    (["-m", "hydra/launcher=joblib", "mode=eager"], "hydra/launcher=joblib: "),
+    (["--mode", "eager"], "unrecognized arguments: --mode"),
+    (["just words"], "just words: "),
 ]
 
 
 def assert_refused(answer: Answer, culprit: str, results: Path) -> None:
     assert answer.status == 2
+    assert answer.err.startswith("error: ")
     assert culprit in answer.err
-    assert "Traceback" not in answer.err
-    assert len(answer.err.splitlines()) <= 3
+    assert len(answer.err.splitlines()) == 1
     assert answer.out == ""
     assert not rows(results)
 
 
 @pytest.mark.parametrize(("arguments", "culprit"), WRONG, ids=[" ".join(a) for a, _ in WRONG])
-def test_an_invalid_setting_is_refused_with_its_name(
+def test_a_mistake_is_one_line_and_nothing_is_measured(
     cli: Cli, results: Path, arguments: list[str], culprit: str
 ) -> None:
-    assert_refused(cli(*last_of_each(*TINY, *arguments)), culprit, results)
+    answer = cli(*last_of_each(*TINY, *arguments))
+    assert_refused(answer, f"error: {culprit}", results)
 
 
 @pytest.mark.parametrize(
     ("target", "more", "culprit"),
     [
-        ("net", [], "model.target=net; name a function"),
-        (":positional", [], "model.target=:positional; name a function"),
-        (".net:positional", [], "model.target=.net:positional; name a function"),
+        ("net", [], "model.target=net: "),
+        (":positional", [], "model.target=:positional: "),
+        (".net:positional", [], "model.target=.net:positional: "),
         ("not_there:build", [], "model.target=not_there:build: cannot import not_there"),
         ("net:not_there", [], "model.target=net:not_there: net has no"),
         ("net:WIDTH", [], "model.target=net:WIDTH: WIDTH is not a function"),
@@ -177,7 +129,7 @@ def test_an_invalid_setting_is_refused_with_its_name(
         (
             "net:alone",
             ["model.inputs={x: [batch, 4]}"],
-            "no size is called batch; set it, as in sh",
+            "no size is called batch; set it, as in ++sh",
         ),
         ("net:alone", ["model.inputs=[[2, 4]]", "shape.batch=2"], "shape.batch=2: net:alone takes"),
         ("net:of_strings", [], "net:of_strings returned (Layer, list of str)"),
@@ -185,7 +137,7 @@ def test_an_invalid_setting_is_refused_with_its_name(
         ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
         ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
         ("net:picky", [], "net:picky refuses {}: batch must be odd"),
-        ("net:positional", ["shape=small"], "shape=small: model=custom has no named sizes"),
+        ("net:positional", ["shape=small"], "shape=small: model=custom has no such size"),
         (
             "net:keyword",
             ["shape.batch=3"],
@@ -218,38 +170,7 @@ def test_a_results_folder_that_cannot_be_written_is_refused(
     (tmp_path / "file").write_text("mine")
     answer = cli(*TINY, f"results_dir={tmp_path / place}")
     assert_refused(answer, place, tmp_path)
-    assert "results_dir must be a folder that can be written" in answer.err
     assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "culprit"),
-    [
-        (["mode=eager,foo"], "mode=foo: no such option"),
-        (["mode=eager", "shape.batch=1,0"], "shape.batch=0: must be"),
-        (["mode=eager", "threads=1,100000"], "threads=100000: this process may use"),
-        (["mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
-        (["mode=eager", "study=one,two"], "study takes one value per command"),
-    ],
-)
-def test_one_invalid_value_stops_the_whole_sweep(
-    cli: Cli, results: Path, arguments: list[str], culprit: str
-) -> None:
-    assert_refused(cli("-m", *last_of_each(*TINY, *arguments)), culprit, results)
-    assert not rows(results, "one")
-
-
-def test_every_invalid_value_of_a_sweep_is_named_once(cli: Cli, results: Path) -> None:
-    sweep = ["-m", *TINY, "mode=eager,no_grad"]
-    assert cli(*sweep, "seed=-1,0,-2").err.splitlines() == [
-        "error: seed=-1: must be from 0 to 2147483647",
-        "seed=-2: must be from 0 to 2147483647",
-    ]
-    assert cli(*sweep, "shape.batch=0,1,x").err.splitlines() == [
-        "error: shape.batch=0: must be a whole number from 1 to 2147483647",
-        "shape.batch=x: must be a whole number from 1 to 2147483647",
-    ]
-    assert not rows(results)
 
 
 # Without measuring
@@ -519,10 +440,18 @@ def test_an_edited_model_is_measured_again(
     assert len(rows(results)) == 2
 
 
-def test_a_case_named_twice_in_a_sweep_is_measured_twice(cli: Cli, results: Path) -> None:
-    assert cli("-m", *TINY, "mode=eager,eager").status == 0
-    assert len(rows(results)) == 2
-    assert "reusing 2 of 2" in cli("-m", *TINY, "mode=eager,eager").out
+def test_a_case_named_twice_in_a_sweep_is_measured_once(cli: Cli, results: Path) -> None:
+    assert cli("-m", *TINY, "mode=eager,eager,bf16/eager", "dtype=fp32").status == 0
+    assert len(rows(results)) == 1
+
+
+def test_a_dry_run_lists_the_cases(cli: Cli, results: Path) -> None:
+    answer = cli("-m", *TINY, "mode=eager,no_grad", "dry_run=true")
+    assert (answer.status, answer.err) == (0, "")
+    listed = [line for line in answer.out.splitlines() if line.startswith("python run.py ")]
+    assert [" mode=eager" in listed[0], " mode=no_grad" in listed[1], len(listed)] == [1, 1, 2]
+    assert "dry_run" not in answer.out
+    assert not rows(results)
 
 
 # Interrupted

@@ -16,6 +16,7 @@ from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.results import Findings
+from modescope.bench.refusals import refusal
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
@@ -24,7 +25,6 @@ from modescope.bench.steps.training import overflow
 from modescope.bench.steps.training.checkpointing import RECOMPUTING
 from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
-from modescope.bench.sweep.refusals import refusal
 from tests.helpers.captured_training import (
     ASKED,
     IMPLEMENTATIONS,

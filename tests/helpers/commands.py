@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from modescope.bench.sweep.settings.request import Request
+from modescope.bench.resolve import Request
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import marker
 

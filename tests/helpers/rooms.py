@@ -25,16 +25,20 @@ ROOMS = {
     "bench.allocations": "devices",
     "bench.timing": "records stats devices",
     "bench.steps": "records devices",
+    "bench.settings": "records steps",
+    "bench.refusals": "records steps",
+    "bench.resolve": "records settings",
+    "bench.command_line": "records settings resolve",
     "bench.case": "records stats devices timing steps",
-    "bench.sweep": "records stats summary devices steps",
-    "bench.cluster": "records summary sweep",
+    "bench.sweep": "records stats summary devices steps settings refusals resolve command_line",
+    "bench.cluster": "records settings summary resolve sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (
-        "records stats text devices timing steps sweep analysis.format analysis.rows analysis.load "
-        "analysis.causes analysis.metrics analysis.recommend analysis.figures analysis.why "
-        "analysis.report"
+        "records stats text devices timing steps settings resolve sweep analysis.format "
+        "analysis.rows analysis.load analysis.causes analysis.metrics analysis.recommend "
+        "analysis.figures analysis.why analysis.report"
     ),
-    "bench.versus": "records steps sweep analysis.compare",
+    "bench.versus": "records steps resolve command_line sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
     "analysis.where": "bench.records",
     "analysis.changes": "bench.stats",
@@ -61,13 +65,6 @@ ROOMS = {
 }
 
 LOOSE_FILES_MAX = 7
-
-MUTUAL = {
-    "bench.sweep.settings.overrides": (
-        "checks hydra/launcher against EXECUTORS, whose functions take the requests of settings"
-    ),
-}
-"""Modules that import from a folder of their room which imports from theirs, and why."""
 
 TOPS = ("bench", "analysis", "models")
 """Folders of modules."""
@@ -161,7 +158,7 @@ def mutual(modules: Graph) -> Iterator[str]:
     for room in ROOMS:
         below: Graph = {}
         for module, targets in sorted(modules.items()):
-            if room_of(module) == room and module not in MUTUAL:
+            if room_of(module) == room:
                 inside = {folder(each) for each in targets - folders if room_of(each) == room}
                 below.setdefault(folder(module), set()).update(inside - {folder(module)})
         try:
@@ -183,9 +180,8 @@ def unused(modules: Graph) -> Iterator[str]:
 
 def loose(root: Path = ROOT) -> dict[str, int]:
     """Python files that lie in no room, by folder."""
-    tops = ("bench", "analysis")
-    paths = {top: [path.stem for path in (root / top).glob("*.py")] for top in tops}
-    return {top: sum(f"{top}.{stem}" not in ROOMS for stem in paths[top]) for top in tops}
+    files = [name for name in modules(root) if name.count(".") == 1 and name not in ROOMS]
+    return {top: sum(name.startswith(f"{top}.") for name in files) for top in ("bench", "analysis")}
 
 
 def broken(root: Path = ROOT) -> Iterator[str]:

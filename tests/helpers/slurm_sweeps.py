@@ -10,12 +10,12 @@ from modescope.bench.cluster.folder import Folder
 from tests.helpers.commands import TINY, Started, stored
 from tests.helpers.processes import soon
 
-SLURM = ["-m", "hydra/launcher=submitit_slurm", "hydra.launcher.partition=main"]
+SLURM = ["-m", "cluster=slurm", "cluster.partition=main"]
 
 SWEEP = [*TINY, *SLURM, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
 
-ONE_WORKER = [*TINY, *SLURM, "mode=eager", "replicates=4", "hydra.launcher.workers=1"]
+ONE_WORKER = [*TINY, *SLURM, "mode=eager", "replicates=4", "cluster.workers=1"]
 
 
 def folder_of(results: Path) -> Folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,10 @@ WITHOUT_TORCH = {
     "bench.records",
     "bench.stats",
     "bench.text",
+    "bench.settings",
+    "bench.refusals",
+    "bench.resolve",
+    "bench.command_line",
     "bench.sweep",
     "bench.versus",
     "bench.cluster",
@@ -191,14 +196,10 @@ def test_a_planted_import_breaks_its_rule(copy: Path, file: str, line: str, faul
     assert any(each.startswith(fault) for each in rooms.broken(copy))
 
 
-@pytest.mark.parametrize("module", rooms.MUTUAL)
-def test_folders_import_each_other_only_by_the_exceptions(
-    module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(rooms.MUTUAL, module)
-    room = rooms.room_of(module)
-    found = list(rooms.mutual(rooms.graph(IMPORTS)))
-    assert [line.partition(":")[0] for line in found] == [f"folders of {room} import each other"]
+def test_private_names_of_hydra_appear_nowhere() -> None:
+    private = re.compile(r"hydra\._|hydra_plugins|\bimport _\w+ from hydra")
+    for path in (ROOT / "run.py", *MODULES.values(), *(ROOT / "conf").rglob("*.yaml")):
+        assert not private.search(path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize("top", ["bench", "analysis"])

@@ -20,7 +20,7 @@ pytestmark = [
     ),
 ]
 
-RAY = ["-m", "hydra/launcher=ray", "hydra.launcher.workers=2"]
+RAY = ["-m", "cluster=ray", "cluster.workers=2"]
 
 SWEEP = [*TINY, *RAY, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
@@ -75,9 +75,9 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_continues(results: Path) -
 
 
 def test_more_gpus_than_ray_has_are_refused(results: Path) -> None:
-    options = ["mode=eager", "hydra.launcher.ray.remote.num_gpus=4"]
+    options = ["mode=eager", "cluster.remote.num_gpus=4"]
     answer = ended(started(results, [*TINY, *RAY, *options], CUDA_VISIBLE_DEVICES=""))
     assert answer.status == 2, answer
-    said = "error: hydra.launcher.ray.remote.num_gpus=4: Ray has 0 here; ask for fewer"
+    said = "error: cluster.remote.num_gpus=4: Ray has 0 here; ask for fewer"
     assert said in answer.err
     assert not rows(results)

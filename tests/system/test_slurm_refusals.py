@@ -25,8 +25,8 @@ from tests.helpers.slurm_sweeps import (
         (["mode=eager,egaer"], "mode=egaer"),
         (["mode=eager", "shape.ops=8,0"], "shape.ops=0: must be a whole number"),
         (["mode=eager", "device=cuda"], "device=cuda: no GPU is asked for"),
-        (["mode=eager", "hydra.launcher.partitoin=main"], "partitoin"),
-        (["mode=eager", "hydra.launcher.timeout_min=1"], "hydra.launcher.timeout_min=1: "),
+        (["mode=eager", "cluster.partitoin=main"], "partitoin"),
+        (["mode=eager", "cluster.timeout_min=1"], "cluster.timeout_min=1: "),
     ],
 )
 def test_a_mistake_is_status_2_and_no_job(
@@ -44,9 +44,9 @@ def test_a_mistake_is_status_2_and_no_job(
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("hydra.launcher.partition=none", "invalid partition specified: none"),
-        ("hydra.launcher.gpus_per_node=3", "Requested node configuration is not available"),
-        ("+hydra.launcher.additional_parameters={nosuch: 1}", "unrecognized option '--nosuch=1'"),
+        ("cluster.partition=none", "invalid partition specified: none"),
+        ("cluster.gpus_per_node=3", "Requested node configuration is not available"),
+        ("+cluster.additional_parameters={nosuch: 1}", "unrecognized option '--nosuch=1'"),
     ],
 )
 def test_what_sbatch_refuses_is_status_2_with_its_words(
@@ -63,7 +63,7 @@ def test_what_sbatch_refuses_is_status_2_with_its_words(
 
 
 def test_a_job_that_slurm_never_starts_is_said(slurm: Slurm, results: Path) -> None:
-    sweep = started(results, [*ONE_WORKER, "hydra.launcher.cpus_per_task=99"])
+    sweep = started(results, [*ONE_WORKER, "cluster.cpus_per_task=99"])
     assert sweep.process.stdout is not None
     said = next(line for line in sweep.process.stdout if "in the queue" in line)
     assert said.startswith("1 worker waits in the queue, Slurm: PartitionConfig; scancel ")
@@ -83,7 +83,7 @@ def test_a_command_within_a_job_submits_workers_of_their_own(slurm: Slurm, resul
 
 def test_a_dry_run_leaves_the_queue_empty(slurm: Slurm, cli: Cli, results: Path) -> None:
     before = slurm.jobs()
-    answer = cli(*SWEEP, "--dry-run")
+    answer = cli(*SWEEP, "dry_run=true")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("would start 8 workers of Slurm (partition main), for 12 cases → ")
     assert slurm.jobs() == before
@@ -91,7 +91,7 @@ def test_a_dry_run_leaves_the_queue_empty(slurm: Slurm, cli: Cli, results: Path)
 
 
 def test_a_worker_that_finds_no_gpu_says_so(slurm: Slurm, results: Path) -> None:
-    asked = [*TINY, *SLURM, "mode=eager", "hydra.launcher.gpus_per_task=1"]
+    asked = [*TINY, *SLURM, "mode=eager", "cluster.gpus_per_task=1"]
     answer = started(results, asked).end()
     assert answer.status == 2, answer
     assert answer.err.splitlines()[-1].startswith("error: device=cuda: ")

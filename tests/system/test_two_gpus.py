@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full
 PRETENDED = ROOT / "tests" / "helpers" / "pretended"
 NAMES = ("GPU-11111111", "GPU-22222222")
 
-LOCAL = ["-m", "hydra/launcher=submitit_local", "device=cuda"]
+LOCAL = ["-m", "cluster=gpus", "device=cuda"]
 
 SWEEP = [*TINY, *LOCAL, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
@@ -94,7 +94,7 @@ def assert_one_at_a_time(results: Path, places: Places) -> None:
 
 @pytest.mark.parametrize("gpus", ["all", "[0,GPU-22222222]"])
 def test_a_sweep_uses_both_gpus_and_is_reused_by_the_next(results: Path, gpus: str) -> None:
-    arguments = [*SWEEP, f"hydra.launcher.gpus={gpus}"]
+    arguments = [*SWEEP, f"cluster.gpus={gpus}"]
     (answer,), places = watched(started(results, arguments))
     assert answer.status == 0, answer
     assert answer.out.startswith("12 cases on 2 workers on this machine → ")
@@ -116,8 +116,7 @@ def test_a_sweep_uses_both_gpus_and_is_reused_by_the_next(results: Path, gpus: s
 
 def test_two_sweeps_at_once_share_the_gpus(results: Path) -> None:
     sweeps = [
-        started(results, [*SWEEP, "hydra.launcher.gpus=all", f"study={study}"])
-        for study in ("one", "two")
+        started(results, [*SWEEP, "cluster.gpus=all", f"study={study}"]) for study in ("one", "two")
     ]
     answers, places = watched(*sweeps)
     assert [answer.status for answer in answers] == [0, 0], answers

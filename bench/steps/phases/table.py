@@ -13,7 +13,7 @@ from modescope.bench.steps.training.phase import TrainingPhase
 PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
 """By name; each takes its own kind of options.
 
-`bench.sweep.settings.phase_settings` has their settings.
+`bench.settings` has their settings.
 """
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modescope.bench.api import arguments
+from modescope.bench.api.composing import requests as composed
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.settings.composing import composed
-from modescope.bench.sweep.settings.request import Request
-from modescope.bench.sweep.settings.request_to_case import resolve
+from modescope.bench.resolve import Request, resolve
+from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
+from tests.helpers.paths import CONF
+
+RESULTS = "r"
 
 PICKLE = "Net.0123456789abcdef"
 
@@ -39,7 +43,47 @@ def test_by_default_all_modes_that_need_no_gpu_are_compared(tmp_path: Path) -> N
         *((mode, "bf16", "fp32") for mode in ("eager", "inference_mode", "compile")),
         *((mode, "bf16", "fp32") for mode in ("amp", "amp-compile")),
     }
-    assert {each.config["budget"]["name"] for each in found} == {"quick"}
+    assert {each.settings.budget.name for each in found} == {"quick"}
+
+
+@pytest.mark.parametrize(
+    "group", ["model", "mode", "mode/bf16", "phase", "dtype", "shape", "budget"]
+)
+def test_presets_give_the_cases_of_the_command_line(ask: Ask, group: str) -> None:
+    """Of which those of `custom` need a target."""
+    key, _, folder = group.partition("/")
+    options = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+    swept = f"{key}={','.join(f'{folder}/{option}' if folder else option for option in options)}"
+    words = ["mode=inference_mode", "shape.batch=2", "train.lr=0.1", "phase=train"]
+    own = ["model.target=net:build"] if group == "model" else []
+    words = [*own, *(word for word in words if not word.startswith(f"{key}=")), swept]
+    words = [word for word in words if group != "phase" or not word.startswith("train.")]
+    asked, composed_here = ask("-m", *words), composed([f"results_dir={RESULTS}", *words])
+    assert len(asked) == len(options)
+    for theirs, ours in zip(asked, composed_here, strict=True):
+        assert replace(theirs.settings, results_dir=RESULTS) == ours.settings
+        assert (theirs.baseline, theirs.sweep) == (ours.baseline, ours.sweep)
+
+
+@pytest.mark.parametrize(
+    ("word", "culprit"),
+    [
+        ("mode=eagr", "mode=eagr: .* did you mean eager"),
+        ("threads=many", "threads=many: "),
+        ("thread=1", "thread=1: .*did you mean threads"),
+        ("threads=0", "threads=0: "),
+        ("mode=[eager", ""),
+        ("seed=interval(0,1)", ""),
+        ("mode=glob(*)", ""),
+        ("~seed", "~seed: "),
+        ("experiment=modes", "experiment=modes: "),
+        ("hydra.mode=RUN", "hydra.mode=RUN: "),
+    ],
+)
+def test_a_mistake_is_one_line(word: str, culprit: str) -> None:
+    with pytest.raises(UsageError, match=f"^{culprit}") as refused:
+        composed(["results_dir=r", word])
+    assert "\n" not in str(refused.value)
 
 
 def test_in_training_those_of_the_training_experiment() -> None:
@@ -64,7 +108,7 @@ def test_several_precisions_have_one_baseline_unless_another_is_asked_for(tmp_pa
 @pytest.mark.parametrize("name", ["it's", "a, [b] {c}", 'a=1 "b" $c', "né\\", "100%"])
 def test_a_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
     (found,) = requests(tmp_path / name / "study", modes="eager")
-    assert found.config["results_dir"] == str(tmp_path / name)
+    assert found.settings.results_dir == str(tmp_path / name)
     case, plan = resolve(found, lambda device: CPU)
     assert plan.study_folder == tmp_path / name / "study"
     assert case.model.name == "Net"
@@ -88,11 +132,13 @@ def test_the_place_of_the_file_is_no_part_of_the_case_but_its_content_is(tmp_pat
 def test_a_pickled_model_needs_its_file_and_no_target(tmp_path: Path) -> None:
     (found,) = requests(tmp_path / "study", modes="eager")
     (tmp_path / "study" / "model" / f"{PICKLE}.pt").unlink()
-    with pytest.raises(UsageError, match=rf"model.pickle={PICKLE}: modescope.compare has saved no"):
+    with pytest.raises(UsageError, match=rf"^model.pickle={PICKLE}: no such model"):
         resolve(found, lambda device: CPU)
     for other in ("model.target=a.b:c", "model=mlp"):
-        with pytest.raises(UsageError, match=r"model.pickle=|model is set 2 times"):
-            requests(tmp_path / "study", modes="eager", overrides=[other])
+        (tmp_path / "study" / "model").mkdir(exist_ok=True)
+        with pytest.raises(UsageError, match=r"^model.pickle=|^model=mlp: model is set twice"):
+            resolve(requests(tmp_path / "study", modes="eager", overrides=[other])[0],
+                    lambda device: CPU)  # fmt: skip
 
 
 def test_a_study_is_a_name_below_results_or_a_path(

@@ -209,7 +209,7 @@ X = {"x": torch.rand(4, 16), "shift": torch.rand(4, 16)}
 NO_MODEL: Any = 3
 
 
-DRY = ["hydra/launcher=submitit_local", "hydra.launcher.dry_run=true"]
+DRY = ["dry_run=true"]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,10 @@ DRY = ["hydra/launcher=submitit_local", "hydra.launcher.dry_run=true"]
         (lambda: modescope.compare(Net(), X, study="new/.."), "study='new/..': must be a name"),
         (lambda: modescope.compare(Net(), X, modes=[]), r"modes=\[\]: must be a name"),
         (lambda: modescope.compare(Net(), X, overrides="a=1"), "overrides must be a list"),
-        (lambda: modescope.compare(Net(), X, modes="eager", overrides=DRY), "dry_run: compare"),
+        (
+            lambda: modescope.compare(Net(), X, modes="eager", overrides=DRY),
+            "dry_run=true: compare",
+        ),
         (lambda: modescope.compare(Net(), X, modes="eagr"), "mode=eagr: .* did you mean eager"),
         (lambda: modescope.compare(Net(), X, modes="eager", device="gpu"), "device=gpu: allowed"),
         (lambda: modescope.compare(Locked(), X, modes="eager"), r"because of Locked\.lock \("),

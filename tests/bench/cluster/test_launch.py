@@ -1,4 +1,4 @@
-"""Launchers on the command line: what is refused before anything is submitted, and a dry run."""
+"""`cluster=` on the command line: what is refused before anything is submitted, and a dry run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import json
 import tomllib
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,16 +22,16 @@ from tests.helpers.paths import ROOT
 
 pytestmark = pytest.mark.full
 
-SLURM = [*TINY, "-m", "hydra/launcher=submitit_slurm", "mode=eager,no_grad"]
-RAY = [*TINY, "-m", "hydra/launcher=ray", "mode=eager,no_grad"]
-LOCAL = [*TINY, "-m", "hydra/launcher=submitit_local", "mode=eager,no_grad"]
+SLURM = [*TINY, "-m", "cluster=slurm", "mode=eager,no_grad"]
+RAY = [*TINY, "-m", "cluster=ray", "mode=eager,no_grad"]
+LOCAL = [*TINY, "-m", "cluster=gpus", "mode=eager,no_grad"]
 
 Refused = Callable[..., str]
 
 
 @pytest.fixture(autouse=True)
 def extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The packages of every launcher count as installed."""
+    """The packages of every engine count as installed."""
     find = importlib.util.find_spec
     packages = {each.package for each in EXECUTORS.values()}
     monkeypatch.setattr(
@@ -60,14 +60,14 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
     ("arguments", "sentence"),
     [
         ([*SLURM, "device=cuda"],
-         "device=cuda: no GPU is asked for; add hydra.launcher.gpus_per_node=1, or use device=cpu"),
+         "device=cuda: no GPU is asked for; add cluster.gpus_per_node=1, or use device=cpu"),
         (
             [*LOCAL, "device=cuda"],
-            "device=cuda: no GPU is asked for; add hydra.launcher.gpus=all, or use device=cpu"
+            "device=cuda: no GPU is asked for; add cluster.gpus=all, or use device=cpu"
         ),
         (
             [*RAY, "device=cuda"],
-            "device=cuda: no GPU is asked for; add hydra.launcher.ray.remote.num_gpus=1, or use "
+            "device=cuda: no GPU is asked for; add cluster.remote.num_gpus=1, or use "
             "device=cpu"
         ),
         (
@@ -76,29 +76,23 @@ def refused(cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch) -> Refused
         (
             [*SLURM, "shape.ops=0"], "shape.ops=0: must be a whole number from 1 to 2147483647"
         ),
-        ([*SLURM, "threads=4", "hydra.launcher.cpus_per_task=2"],
-         "threads=4: a worker gets hydra.launcher.cpus_per_task=2 cores; leave that out, or set it "
+        ([*SLURM, "threads=4", "cluster.cpus_per_task=2"],
+         "threads=4: a worker gets cluster.cpus_per_task=2 cores; leave that out, or set it "
          "to 4 or more"),
-        ([*SLURM, "hydra.launcher.timeout_min=10"],
-         "hydra.launcher.timeout_min=10: a case may take timeout_s=600, a signal comes "
+        ([*SLURM, "cluster.timeout_min=10"],
+         "cluster.timeout_min=10: a case may take timeout_s=600, a signal comes "
          "signal_delay_s=120 before the end, and a worker needs up to 5 minutes beside that; set "
-         "hydra.launcher.timeout_min=17 or more, or a smaller timeout_s"),
+         "cluster.timeout_min=17 or more, or a smaller timeout_s"),
         (
-            [*SLURM, "hydra.launcher.timeout_min=15", "hydra.launcher.signal_delay_s=30"],
-            "hydra.launcher.timeout_min=15: a case may take timeout_s=600, a signal comes "
+            [*SLURM, "cluster.timeout_min=15", "cluster.signal_delay_s=30"],
+            "cluster.timeout_min=15: a case may take timeout_s=600, a signal comes "
             "signal_delay_s=30 before the end, and a worker needs up to 5 minutes beside that; set "
-            "hydra.launcher.timeout_min=16 or more"
+            "cluster.timeout_min=16 or more"
         ),
-        ([*LOCAL, "hydra.launcher.timeout_min=14"],
-         "hydra.launcher.timeout_min=14: a case may take timeout_s=600, and a worker needs up to 5 "
-         "minutes beside that; set hydra.launcher.timeout_min=15 or more"),
-        ([*LOCAL, "hydra.launcher.mem_gb=4"],
-         "hydra.launcher.mem_gb=4: no effect on this machine; leave it out"),
-        ([*TINY, "-m", "mode=eager", "--dry-run"],
-         "--dry-run: says what would be submitted to a scheduler; add -m and "
-         "hydra/launcher=submitit_slurm, or leave it out"),
-        ([*TINY, "hydra/launcher=submitit_slurm", "mode=eager"],
-         "hydra/launcher=submitit_slurm: a launcher is for a sweep; add -m"),
+        ([*LOCAL, "cluster.timeout_min=14"],
+         "cluster.timeout_min=14: a case may take timeout_s=600, and a worker needs up to 5 "
+         "minutes beside that; set cluster.timeout_min=15 or more"),
+        ([*LOCAL, "cluster.mem_gb=4"], "cluster.mem_gb=4: no such key"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_refused_before_anything_is_submitted(
@@ -111,20 +105,20 @@ def test_all_gpus_of_a_machine_without_any_are_refused(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpus, "_visible", list)
-    assert refused(*LOCAL, "hydra.launcher.gpus=all").startswith(
-        "hydra.launcher.gpus=all: neither NVML nor nvidia-smi finds a GPU here"
+    assert refused(*LOCAL, "cluster.gpus=all").startswith(
+        "cluster.gpus=all: neither NVML nor nvidia-smi finds a GPU here"
     )
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["threads=4", "hydra.launcher.gpus=all"],
+        (["threads=4", "cluster.gpus=all"],
          "threads=4: 8 GPUs share 16 cores, so the worker of each gets 2; set threads=2 or less, "
-         "or hydra.launcher.workers=4"),
-        (["threads=32", "hydra.launcher.gpus=all"],
+         "or cluster.workers=4"),
+        (["threads=32", "cluster.gpus=all"],
          "threads=32: 8 GPUs share 16 cores, so the worker of each gets 2; set threads=2 or less"),
-        (["threads=32", "hydra.launcher.gpus=[0]"],
+        (["threads=32", "cluster.gpus=[0]"],
          "threads=32: this process may use 16 cores; set threads=16 or less"),
         (["threads=32"], "threads=32: this process may use 16 cores; set threads=16 or less"),
     ],
@@ -142,8 +136,8 @@ def test_fewer_workers_have_larger_shares_of_the_cores(
 ) -> None:
     monkeypatch.setattr(gpus, "_visible", lambda: [f"GPU-{number}" for number in range(8)])
     monkeypatch.setattr(local, "which_cores", lambda: list(range(16)))
-    options = ["threads=4", "hydra.launcher.gpus=all", "hydra.launcher.workers=4", "replicates=4"]
-    answer = cli(*LOCAL, *options, "--dry-run")
+    options = ["threads=4", "cluster.gpus=all", "cluster.workers=4", "replicates=4"]
+    answer = cli(*LOCAL, *options, "dry_run=true")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("would start 4 workers on this machine, for 8 cases")
 
@@ -152,8 +146,8 @@ def test_fewer_workers_have_larger_shares_of_the_cores(
     ("arguments", "sentence"),
     [
         (SLURM,
-         "hydra/launcher=submitit_slurm: submitit is not installed; pip install -e '.[slurm]'"),
-        (RAY, "hydra/launcher=ray: ray is not installed; pip install -e '.[ray]'"),
+         "cluster=slurm: submitit is not installed; pip install -e '.[slurm]'"),
+        (RAY, "cluster=ray: ray is not installed; pip install -e '.[ray]'"),
     ],
 )  # fmt: skip
 def test_without_the_extra_one_sentence_names_the_pip_command(
@@ -169,16 +163,15 @@ def test_without_the_extra_one_sentence_names_the_pip_command(
 
 
 @pytest.mark.parametrize("name", [name for name, each in EXECUTORS.items() if each.extra])
-def test_every_extra_of_a_launcher_is_one_of_the_project(name: str) -> None:
+def test_every_extra_of_an_engine_is_one_of_the_project(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = project["optional-dependencies"][EXECUTORS[name].extra]
     assert any(each.startswith(str(EXECUTORS[name].package)) for each in listed)
 
 
-@pytest.mark.parametrize("how", ["--dry-run", "hydra.launcher.dry_run=true"])
-def test_a_dry_run_says_what_would_be_submitted(how: str, cli: Cli, results: Path) -> None:
-    options = ["hydra.launcher.partition=gpu", "hydra.launcher.gpus_per_node=1", "replicates=3"]
-    answer = cli(*SLURM, *options, how)
+def test_a_dry_run_says_what_would_be_submitted(cli: Cli, results: Path) -> None:
+    options = ["cluster.partition=gpu", "cluster.gpus_per_node=1", "replicates=3"]
+    answer = cli(*SLURM, *options, "dry_run=true")
     assert (answer.status, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert lines[0] == (
@@ -193,8 +186,8 @@ def test_a_dry_run_says_what_would_be_submitted(how: str, cli: Cli, results: Pat
 
 
 def test_a_dry_run_on_ray_says_what_a_worker_asks_for(cli: Cli, results: Path) -> None:
-    options = ["hydra.launcher.ray.init.address=auto", "hydra.launcher.ray.remote.num_gpus=1"]
-    answer = cli(*RAY, *options, "+hydra.launcher.ray.remote.runtime_env={}", "--dry-run")
+    options = ["cluster.init.address=auto", "cluster.remote.num_gpus=1"]
+    answer = cli(*RAY, *options, "+cluster.remote.runtime_env={}", "dry_run=true")
     assert (answer.status, answer.err) == (0, "")
     lines = answer.out.splitlines()
     assert lines[0].startswith("would start 2 workers of Ray, for 2 cases → ")
@@ -207,40 +200,41 @@ def test_a_dry_run_on_ray_says_what_a_worker_asks_for(cli: Cli, results: Path) -
     ("options", "device"),
     [
         ([], "cpu"),
-        (["hydra.launcher.gpus_per_node=1"], "cuda"),
-        (["hydra.launcher.gres='gpu:a100:1'"], "cuda"),
-        (["+hydra.launcher.additional_parameters={gpus: 2}"], "cuda"),
-        (["hydra.launcher.gpus_per_task=1", "device=cpu"], "cpu"),
-        (["hydra.launcher.gpus_per_task=1", "device=cuda:1"], "cuda:1"),
+        (["cluster.gpus_per_node=1"], "cuda"),
+        (["cluster.gres='gpu:a100:1'"], "cuda"),
+        (["+cluster.additional_parameters={gpus: 2}"], "cuda"),
+        (["cluster.gpus_per_task=1", "device=cpu"], "cpu"),
+        (["cluster.gpus_per_task=1", "device=cuda:1"], "cuda:1"),
     ],
 )
 def test_the_device_follows_from_the_gpus_asked_for(
     ask: Ask, options: list[str], device: str
 ) -> None:
     requests = ask(*SLURM, *options)
-    pinned, _ = target.checked(requests, target.asks_for_gpus(requests[0].launcher))
-    assert {request.config["device"] for request in pinned} == {device}
+    pinned, _ = target.checked(requests, target.asks_for_gpus(requests[0].settings.cluster))
+    assert {request.settings.device for request in pinned} == {device}
 
 
 def test_a_request_survives_its_journey(ask: Ask) -> None:
     for request in ask("-m", "mode=eager,compile", "+model.kwargs={width: 8}", "model=mlp"):
         sent = json.loads(json.dumps(cases.as_json(request)))
-        assert asdict(cases.from_json(sent)) == {**asdict(request), "launcher": {}}
+        bare = replace(request, settings=replace(request.settings, cluster={}))
+        assert cases.from_json(sent) == bare
 
 
 @pytest.mark.parametrize(
     ("options", "tasks"),
     [
-        (["hydra.launcher.gpus_per_node=1"], "1"),
-        (["hydra.launcher.gpus_per_node=4"], "4"),
-        (["hydra.launcher.gres='gpu:a100:2'"], "2"),
-        (["hydra.launcher.gres='gpu'"], "1"),
-        (["hydra.launcher.gpus_per_node=4", "hydra.launcher.tasks_per_node=2"], "2"),
-        (["hydra.launcher.gpus_per_node=2", "device=cuda:1"], "1"),
+        (["cluster.gpus_per_node=1"], "1"),
+        (["cluster.gpus_per_node=4"], "4"),
+        (["cluster.gres='gpu:a100:2'"], "2"),
+        (["cluster.gres='gpu'"], "1"),
+        (["cluster.gpus_per_node=4", "cluster.tasks_per_node=2"], "2"),
+        (["cluster.gpus_per_node=2", "device=cuda:1"], "1"),
     ],
 )
 def test_each_gpu_of_a_node_has_a_worker(options: list[str], tasks: str, cli: Cli) -> None:
-    answer = cli(*SLURM, *options, "replicates=6", "--dry-run")
+    answer = cli(*SLURM, *options, "replicates=6", "dry_run=true")
     assert answer.out.startswith("would start 8 workers of Slurm, for 12 cases")
     assert f"  tasks_per_node: {tasks}" in answer.out.splitlines()
 

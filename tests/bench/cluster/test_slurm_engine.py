@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
@@ -17,7 +16,7 @@ import pytest
 from modescope.bench.cluster import launch
 from modescope.bench.cluster import slurm_engine as slurm
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING
-from modescope.bench.sweep.settings import launchers
+from modescope.bench.settings import preset
 
 Script = Callable[[dict[str, Any]], str]
 
@@ -81,8 +80,7 @@ def has_line(text: str, pattern: str) -> bool:
 
 
 def test_the_table_has_all_options_that_submitit_gets() -> None:
-    options = {field.name for field in dataclasses.fields(launchers.SubmititSlurm)}
-    assert GIVEN.keys() == options - set(launch.OWN)
+    assert GIVEN.keys() == defaults().keys()
 
 
 @pytest.mark.filterwarnings('ignore:"cpus_per_gpu" requires')
@@ -94,8 +92,8 @@ def test_an_option_of_slurm_reaches_sbatch(option: str, script: Script) -> None:
 
 
 def defaults() -> dict[str, Any]:
-    """The options of the launcher as Hydra composes them where none is given."""
-    options = dataclasses.asdict(launchers.SubmititSlurm())
+    """The options where none is given."""
+    options = preset("cluster", "cluster", "slurm")
     return {name: value for name, value in options.items() if name not in launch.OWN}
 
 

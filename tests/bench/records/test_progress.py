@@ -28,7 +28,7 @@ def test_an_exception_is_shown_on_one_line(error: Exception, text: str) -> None:
 
 def _measure() -> int:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(main, "composed", list)
+        patched.setattr(main, "collect", lambda words: [])
         status = main.main(lambda *_: 0, lambda *_: ())
     print("1.02× → no_grad")
     return status

@@ -10,13 +10,13 @@ import torch
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
+from modescope.bench.refusals import refusal
+from modescope.bench.settings import LIMITS
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Backend, Compiled
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.inference import ONE_CALL
-from modescope.bench.sweep.refusals import refusal
-from modescope.bench.sweep.settings.schema import LIMITS
 from tests.helpers.made_up_records import COMPILE, CPU, case
 from tests.helpers.probe_models import PRESETS, model, preset, tells, variant
 
@@ -35,7 +35,7 @@ def test_backends_state_what_a_mode_uses(compiler: str, graph: bool) -> None:
 
 def test_each_compile_mode_belongs_to_one_backend() -> None:
     assert set(Counter(backends.modes()).values()) == {1}
-    assert LIMITS["mode.compile"].choices == backends.modes()
+    assert LIMITS["mode.compile"]["choices"] == backends.modes()
     assert {preset(name).compile for name in PRESETS} == set(backends.modes())
 
 

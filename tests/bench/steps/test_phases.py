@@ -11,11 +11,11 @@ from modescope.bench.case import runner
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.cases import Case, Inference, PhaseOptions
 from modescope.bench.records.results import work_of
+from modescope.bench.refusals import OF_PHASE, refusal
+from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
 from modescope.bench.steps.phases.inference import InferencePhase
 from modescope.bench.steps.phases.table import PHASES
 from modescope.bench.steps.subject import Inputs
-from modescope.bench.sweep.refusals import refusal
-from modescope.bench.sweep.settings.phase_settings import PHASE_SETTINGS, PhaseSettings
 from tests.helpers.made_up_records import CPU
 from tests.helpers.probe_models import case, model, scaled, silent, smoke, variant
 
@@ -51,7 +51,8 @@ class RepeatPhase(InferencePhase):
 @pytest.fixture
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Case:
     rules = ((lambda variant, options, device: options.calls > 9, TOO_OFTEN),)
-    settings = PhaseSettings(Repeat, natural_grad="no_grad", variant_rules=rules)
+    settings = PhaseSettings(Repeat, natural_grad="no_grad")
+    monkeypatch.setitem(OF_PHASE, "repeat", (rules, ()))
     monkeypatch.setitem(PHASES, "repeat", RepeatPhase)
     monkeypatch.setitem(PHASE_SETTINGS, "repeat", settings)
     return replace(case(model(scaled), variant(grad="no_grad")), options=Repeat())

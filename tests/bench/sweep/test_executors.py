@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import executors, jobs, record_attempt
 from modescope.bench.sweep.executors import EXECUTORS, Executor, Submission
-from modescope.bench.sweep.settings.request import Request
 from tests.helpers.commands import TINY, Ask, Cli, rows
 
-LAUNCHER = "hydra_plugins.elsewhere.Launcher"  # not installed
-FILE = f"_target_: {LAUNCHER}\npartition: null\n"
-SWEEP = [*TINY, "-m", "hydra/launcher=elsewhere", "hydra.launcher.partition=gpu"]
+FILE = "engine: elsewhere\npartition: null\n"
+SWEEP = [*TINY, "-m", "cluster=elsewhere", "cluster.partition=gpu"]
 
 Plant = Callable[[Callable[[Sequence[Request]], Submission]], list[str]]
 
@@ -25,13 +24,13 @@ Plant = Callable[[Callable[[Sequence[Request]], Submission]], list[str]]
 @pytest.fixture
 def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plant:
     """Adds an executor to the table; returns the arguments that choose it for a sweep."""
-    file = tmp_path / "conf" / "hydra" / "launcher" / "elsewhere.yaml"
+    file = tmp_path / "conf" / "cluster" / "elsewhere.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(FILE)
 
     def planted(function: Callable[[Sequence[Request]], Submission]) -> list[str]:
         monkeypatch.setattr(executors, "planted", function, raising=False)
-        entry = Executor(LAUNCHER, "modescope.bench.sweep.executors:planted")
+        entry = Executor("modescope.bench.sweep.executors:planted")
         monkeypatch.setitem(EXECUTORS, "elsewhere", entry)
         return [*SWEEP, f"--config-dir={tmp_path / 'conf'}"]
 
@@ -42,7 +41,7 @@ def measured_last_first(requests: Sequence[Request]) -> Submission:
     """Measures requests like the workers of a cluster."""
     sent = [pickle.dumps(request) for request in requests]
     todo = [job for request in sent for job in jobs.prepare([pickle.loads(request)])]
-    print(f"{len(todo)} cases in partition {requests[0].launcher['partition']}")
+    print(f"{len(todo)} cases in partition {requests[0].settings.cluster['partition']}")
 
     def finished() -> Iterator[str]:
         for job in reversed(todo):
@@ -66,9 +65,7 @@ def test_the_function_of_every_executor_exists(entry: Executor) -> None:
     assert callable(pkgutil.resolve_name(entry.function))
 
 
-def test_an_executor_needs_one_entry_and_one_hydra_file(
-    cli: Cli, results: Path, plant: Plant
-) -> None:
+def test_an_executor_needs_one_entry_and_one_file(cli: Cli, results: Path, plant: Plant) -> None:
     answer = cli(*plant(measured_last_first), "mode=eager,no_grad")
     assert (answer.status, answer.err) == (0, "")
     assert answer.out.startswith("2 cases in partition gpu\n")
@@ -98,9 +95,7 @@ def test_a_usage_error_of_an_executor_measures_nothing(
     assert not rows(results)
 
 
-def test_without_another_launcher_this_machine_measures(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cluster_this_machine_measures(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     here = Submission(Path("here"), 1, iter(()))
     monkeypatch.setattr("modescope.bench.sweep.local_executor.submit", lambda requests: here)
     assert executors.submit(ask("mode=eager")) is here

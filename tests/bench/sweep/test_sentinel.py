@@ -13,9 +13,9 @@ from modescope.bench.records.cases import Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.resolve import resolve
 from modescope.bench.sweep import jobs, sentinel
 from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.settings.request_to_case import resolve
 from tests.helpers.commands import TINY, Ask
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.worlds import World

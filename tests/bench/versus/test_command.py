@@ -374,7 +374,6 @@ GIVEN = ("--gate", "exact")
         (SWEEP, {"options": ("extra",)}, "expected two studies"),
         (SWEEP, {"options": ("-m",)}, "-m stands before --"),
         (SWEEP[1:], {}, "-m"),
-        (("experiment=modes",), {}, "experiment=modes is a sweep: add -m"),
         (("-m", "mode=complie"), {}, "did you mean compile?"),
         (("mode=cuda-graph", *WHAT_IS_MEASURED), {}, "old=dir:old-code: mode=cuda-graph: a CUDA"),
         (("mode=eager", "threads=99", *WHAT_IS_MEASURED), {}, "threads=99: this process may use"),

@@ -13,44 +13,31 @@ import pytest
 import torch
 
 from modescope.bench.records.cases import Case, Inference, Mode, Training, Variant
-from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.ids import stated
 from modescope.bench.records.results import work_of
 from modescope.bench.records.training_options import LOSSES
+from modescope.bench.resolve import Request, resolve
+from modescope.bench.settings import LIMITS, TrainSettings
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import checkpointing, losses
 from modescope.bench.sweep import jobs
-from modescope.bench.sweep.refusals import refusal
-from modescope.bench.sweep.settings.request import Request
-from modescope.bench.sweep.settings.request_to_case import resolve
-from modescope.bench.sweep.settings.schema import LIMITS, TrainConfig
 from tests.helpers import made_up_records
 from tests.helpers.commands import QUICKLY, TINY, Cli, rows
-from tests.helpers.made_up_records import CPU, H100
+from tests.helpers.made_up_records import CPU
 from tests.helpers.paths import HELPERS
 
 EAGER = made_up_records.EAGER
 GRAPH = replace(EAGER, name="cuda-graph", graph=True)
 COMPILE = replace(EAGER, name="compile", compile="default")
-COMPILED_GRAPH = replace(GRAPH, name="compile-cuda-graph", compile="default")
 AMP = replace(EAGER, name="amp", autocast=True)
-AMP_GRAPH = replace(GRAPH, name="amp[graph=true]", autocast=True)
-NO_GRAD = replace(EAGER, name="no_grad", grad="no_grad")
-INFERENCE = replace(EAGER, name="inference_mode", grad="inference_mode")
-
-
-def case(mode: Mode = EAGER, dtype: str = "fp32", **options: Any) -> Case:
-    asked = Variant(mode, dtype)
-    return made_up_records.case(variant=asked, baseline=None, options=Training(**options))
-
 
 Resolve = Callable[..., Case]
 
 
 @pytest.fixture
-def typed_case(ask: Callable[..., list[Request]]) -> Resolve:
-    return lambda *arguments: resolve(ask(*arguments)[0], lambda name: CPU)[0]
+def typed_case(ask_quickly: Callable[..., list[Request]]) -> Resolve:
+    return lambda *arguments: resolve(ask_quickly(*arguments)[0], lambda name: CPU)[0]
 
 
 def test_phase_train_selects_training(typed_case: Resolve) -> None:
@@ -101,113 +88,17 @@ def test_options_at_their_default_do_not_change_the_id(typed_case: Resolve) -> N
 
 def test_the_command_line_has_every_option_and_its_default() -> None:
     ours = {each.name: each.default for each in fields(Training) if each.name != "loss"}
-    assert {each.name: each.default for each in fields(TrainConfig)} == ours
+    assert {each.name: each.default for each in fields(TrainSettings)} == ours
 
 
 def test_every_choice_has_its_function() -> None:
-    assert set(LIMITS["train.checkpoint"].choices) == set(checkpointing.RECOMPUTING)
+    assert set(LIMITS["train.checkpoint"]["choices"]) == set(checkpointing.RECOMPUTING)
     assert all(callable(losses.loss_of(name)) for name in LOSSES)
 
 
-@pytest.mark.parametrize(
-    ("argument", "culprit"),
-    [
-        ("train.optimizer=adam", "train.optimizer=adam: did you mean adamw? Allowed are sgd"),
-        ("train.implementation=slow", "train.implementation=slow: allowed are default, for_loop"),
-        ("train.capture=all", "train.capture=all: allowed are step, forward_backward"),
-        ("train.checkpoint=some", "train.checkpoint=some: allowed are none, children, model"),
-        ("train.lr=0", "train.lr=0.0: must be from 1e-12"),
-        ("train.lr=nan", "train.lr=nan: must be from 1e-12"),
-        ("train.lr=fast", "train.lr"),
-        ("train.activation_memory_budget=1.5", "budget=1.5: must be from 0 to 1"),
-        ("train.activation_memory_budget=-1", "budget=-1.0: must be from 0 to 1"),
-        ("+train.momentum=0.9", "train.momentum: no such key; known are optimizer"),
-        ("model.loss=huber", "model.loss=huber: allowed are mse, output, or a function as"),
-    ],
-)
-def test_invalid_values_are_refused(argument: str, culprit: str, typed_case: Resolve) -> None:
-    with pytest.raises(UsageError) as refused:
-        typed_case("phase=train", argument)
-    assert culprit in str(refused.value)
-    assert len(str(refused.value).splitlines()) == 1
-
-
 def test_training_options_without_training_are_refused(typed_case: Resolve) -> None:
-    with pytest.raises(UsageError, match=r"model\.loss=output: phase=inference trains nothing"):
-        typed_case("model.loss=output")
-    with pytest.raises(UsageError, match="phase=inference trains nothing; add phase=train"):
+    with pytest.raises(UsageError, match=r"^train\.optimizer=adamw: .*phase=train"):
         typed_case("train.optimizer=adamw")
-
-
-# Combinations
-
-NO_GRADIENT = "no gradient is recorded, so nothing can be trained; use mode=eager, amp or compile"
-
-REFUSED: list[tuple[Case, DeviceFacts, str]] = [
-    (case(NO_GRAD), CPU, f"under no_grad {NO_GRADIENT}"),
-    (case(INFERENCE), CPU, f"under inference_mode {NO_GRADIENT}"),
-    (case(EAGER, "fp16"), CPU, "small gradients of fp16 weights vanish, and GradScaler refuses"),
-    (case(COMPILE, "fp16", scaler=True), H100, "small gradients of fp16 weights vanish"),
-    (case(AMP_GRAPH, "fp16"), H100, "GradScaler decides on the host whether to skip a step"),
-    (case(GRAPH, scaler=True), H100, "add train.implementation=fused, which"),
-    (case(optimizer="adamw", capturable=True), CPU, "train.capturable=true needs an NVIDIA GPU"),
-    (case(GRAPH, optimizer="adamw", capturable=False), H100, "adamw counts its steps on the host"),
-    (case(GRAPH, capturable=True), H100, "optimizers that count their steps, and sgd does not"),
-    (case(EAGER, capturable=False), CPU, "optimizers that count their steps, and sgd does not"),
-    (case(capture="forward_backward"), H100, "train.capture=forward_backward says what mode.graph"),
-    (
-        case(COMPILED_GRAPH, capture="forward_backward"),
-        H100,
-        "make_graphed_callables does not take compiled modules",
-    ),
-    (case(activation_memory_budget=0.5), CPU, "is the compiler's, and mode=eager does not compile"),
-    (case(GRAPH), CPU, "a CUDA graph needs an NVIDIA GPU"),
-]
-
-ACCEPTED: list[tuple[Case, DeviceFacts]] = [
-    (case(), CPU),
-    (case(EAGER, "bf16"), CPU),
-    (case(AMP, "bf16"), CPU),
-    (case(AMP, "fp16"), CPU),
-    (case(AMP, "fp16", scaler=False), CPU),
-    (case(AMP, "bf16", scaler=True), CPU),
-    (case(optimizer="adamw", capturable=True), H100),
-    (case(GRAPH), H100),
-    (case(COMPILED_GRAPH), H100),
-    (case(GRAPH, optimizer="adamw"), H100),
-    (case(AMP_GRAPH, "fp16", implementation="fused"), H100),
-    (case(AMP_GRAPH, "fp16", capture="forward_backward"), H100),
-    (case(AMP_GRAPH, "fp16", scaler=False), H100),
-    (case(GRAPH, optimizer="adamw", capturable=False, capture="forward_backward"), H100),
-    (case(COMPILE, activation_memory_budget=0.0), CPU),
-    (case(COMPILE, checkpoint="children"), CPU),
-]
-
-
-@pytest.mark.parametrize(("asked", "device", "reason"), REFUSED, ids=lambda value: None)
-def test_cases_that_cannot_be_trained_are_refused(
-    asked: Case, device: DeviceFacts, reason: str
-) -> None:
-    found = refusal(asked, device)
-    assert reason in str(found)
-    assert "\n" not in found
-
-
-@pytest.mark.parametrize(("asked", "device"), ACCEPTED, ids=lambda value: None)
-def test_cases_that_can_be_trained_are_accepted(asked: Case, device: DeviceFacts) -> None:
-    assert refusal(asked, device) is None
-
-
-def test_a_baseline_must_be_able_to_train_too() -> None:
-    asked = replace(case(COMPILE), baseline=Variant(NO_GRAD, "fp32"))
-    assert refusal(asked, CPU).startswith("the baseline no_grad: under no_grad no gradient is")
-    asked = replace(case(COMPILE), baseline=Variant(EAGER, "fp16"))
-    assert "or baseline.dtype=bf16" in refusal(asked, CPU)
-
-
-def test_options_without_effect_on_the_baseline_are_accepted() -> None:
-    asked = case(COMPILE, activation_memory_budget=0.5)
-    assert refusal(replace(asked, baseline=Variant(EAGER, "fp32")), CPU) is None
 
 
 @pytest.mark.parametrize(

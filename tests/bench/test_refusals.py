@@ -8,7 +8,7 @@ import pytest
 
 from modescope.bench.records.cases import CompileOptions, Mode, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.sweep.refusals import refusal, same_kernels, untuned
+from modescope.bench.refusals import refusal, same_kernels, untuned
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
@@ -20,46 +20,35 @@ REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
 DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", options=CompileOptions(dynamic=True))
 
-NO_OPTION = (
-    "mode.compile=none does not take mode.dynamic; leave out mode.dynamic, or use mode=compile"
-)
-NO_GRAPH = "a CUDA graph needs an NVIDIA GPU, and this runs on Some CPU; use mode=compile instead"
-TWICE = (
-    "captures CUDA graphs by itself; leave out mode.graph=true, or use mode=compile-cuda-graph for "
-    "a manual capture"
-)
-NO_CAST = "use dtype=bf16 or dtype=fp16, or a mode without autocast"
-NO_TF32 = "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer, and this runs on "
-
 TABLE = [
-    # mode, dtype, device, objection
+    # mode, dtype, device, part of the remedy
     (EAGER, "fp32", CPU, None),
     (EAGER, "bf16", CPU, None),
     (EAGER, "fp16", CPU, None),
-    (EAGER, "tf32", CPU, NO_TF32 + "Some CPU; use dtype=fp32"),
-    (EAGER, "tf32", V100, NO_TF32 + "Tesla V100; use dtype=fp32"),
-    (EAGER, "tf32", replace(V100, capability=(7, 5)), NO_TF32 + "Tesla V100; use dtype=fp32"),
+    (EAGER, "tf32", CPU, "dtype=fp32"),
+    (EAGER, "tf32", V100, "dtype=fp32"),
+    (EAGER, "tf32", replace(V100, capability=(7, 5)), "dtype=fp32"),
     (EAGER, "tf32", replace(V100, capability=(8, 0)), None),
     (EAGER, "tf32", replace(V100, capability=(12, 0)), None),
     (EAGER, "tf32", H100, None),
     (AMP, "bf16", CPU, None),
     (AMP, "fp16", H100, None),
-    (AMP, "fp32", CPU, f"autocast to fp32 casts nothing; {NO_CAST}"),
-    (AMP, "fp32", H100, f"autocast to fp32 casts nothing; {NO_CAST}"),
-    (AMP, "tf32", H100, f"autocast to tf32 casts nothing; {NO_CAST}"),
+    (AMP, "fp32", CPU, "dtype=bf16"),
+    (AMP, "fp32", H100, "dtype=bf16"),
+    (AMP, "tf32", H100, "dtype=bf16"),
     (COMPILE, "fp32", CPU, None),
     (REDUCED, "fp32", CPU, None),  # runs, and its record notes that there are no graphs
     (REDUCED, "fp32", H100, None),
     (DYNAMIC, "fp32", CPU, None),
-    (replace(DYNAMIC, compile="none"), "fp32", CPU, NO_OPTION),
-    (GRAPH, "fp32", CPU, NO_GRAPH),
-    (COMPILED_GRAPH, "fp32", CPU, NO_GRAPH),
+    (replace(DYNAMIC, compile="none"), "fp32", CPU, "leave out mode.dynamic"),
+    (GRAPH, "fp32", CPU, "mode=compile"),
+    (COMPILED_GRAPH, "fp32", CPU, "mode=compile"),
     (GRAPH, "fp32", V100, None),
     (COMPILED_GRAPH, "bf16", H100, None),
     (TUNED_GRAPH, "fp32", H100, None),
-    (TWO_GRAPHS, "fp32", H100, f"mode.compile=reduce-overhead {TWICE}"),
-    (TUNED_TWO_GRAPHS, "fp32", H100, f"mode.compile=max-autotune {TWICE}"),
-    (TWO_GRAPHS, "fp32", CPU, NO_GRAPH),
+    (TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
+    (TUNED_TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
+    (TWO_GRAPHS, "fp32", CPU, "mode=compile"),
 ]
 
 
@@ -71,13 +60,9 @@ TABLE = [
 def test_combinations_that_are_refused(
     mode: Mode, dtype: str, device: DeviceFacts, reason: str | None
 ) -> None:
-    assert refusal(case(variant=Variant(mode, dtype), baseline=None), device) == reason
-
-
-MIXED = (
-    "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
-    "{dtype}; leave out baseline.dtype, and measure eager in both dtypes to compare them"
-)
+    found = refusal(case(variant=Variant(mode, dtype), baseline=None), device)
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in found
 
 
 @pytest.mark.parametrize(
@@ -85,35 +70,34 @@ MIXED = (
     [
         ("bf16", Variant(EAGER, "fp32"), CPU, None),
         ("tf32", Variant(EAGER, "tf32"), H100, None),
-        ("tf32", Variant(EAGER, "fp32"), H100, MIXED.format(baseline="fp32", dtype="tf32")),
-        ("bf16", Variant(EAGER, "tf32"), H100, MIXED.format(baseline="tf32", dtype="bf16")),
+        ("tf32", Variant(EAGER, "fp32"), H100, "leave out baseline.dtype"),
+        ("bf16", Variant(EAGER, "tf32"), H100, "leave out baseline.dtype"),
         (
             "fp32",
             Variant(EAGER, "tf32"),
             V100,
-            f"the baseline eager: {NO_TF32}Tesla V100; use baseline.dtype=fp32",
+            "use baseline.dtype=fp32",
         ),
         (
             "fp32",
             Variant(AMP, "fp32"),
             CPU,
-            "the baseline amp: autocast to fp32 casts nothing; use baseline.dtype=bf16 or "
-            "baseline.dtype=fp16, or a mode without autocast",
+            "use baseline.dtype=bf16",
         ),
         (
             "fp32",
             Variant(GRAPH, "fp32"),
             CPU,
-            "the baseline cuda-graph: a CUDA graph needs an NVIDIA GPU, and this runs on Some CPU; "
-            "use baseline.mode=compile instead",
+            "use baseline.mode=compile",
         ),
     ],
 )
 def test_a_baseline_can_be_refused(
     dtype: str, baseline: Variant, device: DeviceFacts, reason: str | None
 ) -> None:
-    asked = case(variant=Variant(COMPILE, dtype), baseline=baseline)
-    assert refusal(asked, device) == reason
+    found = refusal(case(variant=Variant(COMPILE, dtype), baseline=baseline), device)
+    assert (found is None) == (reason is None)
+    assert reason is None or reason in found
 
 
 def test_the_case_itself_is_refused_before_its_baseline() -> None:
@@ -150,11 +134,7 @@ def test_the_same_kernels_are_measured_once_in_a_sweep(
     )
     reason = same_kernels(asked, device, {asked.case_id: "asked", other.case_id: "the other"})
     assert (reason is not None) == repeated
-    if repeated:
-        assert reason == (
-            "there are no CUDA graphs on Some CPU, so this would measure the kernels of "
-            "mode=the other again, which is part of this sweep; measured alone it gets its own row"
-        )
+    assert not repeated or "mode=the other" in reason
 
 
 def test_another_size_or_baseline_does_not_repeat_a_case() -> None:

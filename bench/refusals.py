@@ -1,0 +1,189 @@
+"""Rules that refuse a case before it runs, because it would not measure what its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.steps import backends
+
+Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]
+"""A condition on a variant, the options of its phase and the device; and why it is refused."""
+
+TF32_CAPABILITY = (8, 0)
+"""First compute capability with TF32 tensor cores (NVIDIA Ampere)."""
+
+RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, options, device: variant.mode.graph and device.type != "cuda",
+        "a CUDA graph needs an NVIDIA GPU, and this runs on {device}; use {of}mode=compile instead",
+    ),
+    (
+        lambda variant, options, device: variant.mode.graph and backends.captures(variant.mode),
+        "mode.compile={mode.compile} captures CUDA graphs by itself; leave out mode.graph=true, or "
+        "use {of}mode=compile-cuda-graph for a manual capture",
+    ),
+    (
+        lambda variant, options, device: bool(backends.options_refused(variant.mode)),
+        "mode.compile={mode.compile} does not take {refused}; leave out {refused}, or use "
+        "{of}mode=compile",
+    ),
+    (
+        lambda variant, options, device: (
+            variant.mode.autocast and variant.dtype in ("fp32", "tf32")
+        ),
+        "autocast to {dtype} casts nothing; use {of}dtype=bf16 or {of}dtype=fp16, or a mode "
+        "without autocast",
+    ),
+    (
+        lambda variant, options, device: (
+            variant.dtype == "tf32"
+            and (device.capability is None or device.capability < TF32_CAPABILITY)
+        ),
+        "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer, and this runs on {device}; "
+        "use {of}dtype=fp32",
+    ),
+)
+"""Of every phase, for a case and its baseline."""
+
+TRAINING_RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, training, device: not backends.of(variant.mode).trains,
+        "code from mode.compile={mode.compile} cannot be trained; use {of}mode=eager, amp or "
+        "compile",
+    ),
+    (
+        lambda variant, training, device: variant.mode.grad != "enabled",
+        "under {mode.grad} no gradient is recorded, so nothing can be trained; use {of}mode=eager, "
+        "amp or compile",
+    ),
+    (
+        lambda variant, training, device: variant.dtype == "fp16" and not variant.mode.autocast,
+        "small gradients of fp16 weights vanish, and GradScaler refuses to scale them; use "
+        "{of}mode=amp, which keeps fp32 weights, or {of}dtype=bf16",
+    ),
+    (
+        lambda variant, training, device: (
+            training.captures_step(variant.mode)
+            and training.scales(variant)
+            and training.implementation != "fused"
+        ),
+        "GradScaler decides on the host whether to skip a step, which a CUDA graph cannot do; add "
+        "train.implementation=fused, which decides on the device, or leave the optimizer out of "
+        "the graph with train.capture=forward_backward",
+    ),
+    (
+        lambda variant, training, device: (
+            training.capturable is not None and not OPTIMIZERS[training.optimizer].counts_steps
+        ),
+        "train.capturable is for optimizers that count their steps, and {options.optimizer} does "
+        "not; leave it out, or use train.optimizer=adamw",
+    ),
+    (
+        lambda variant, training, device: bool(training.capturable) and device.type != "cuda",
+        "train.capturable=true needs an NVIDIA GPU, and this runs on {device}; leave it out",
+    ),
+    (
+        lambda variant, training, device: (
+            training.captures_step(variant.mode) and training.capturable is False
+        ),
+        "{options.optimizer} counts its steps on the host unless train.capturable=true, and torch "
+        "cannot capture that; leave train.capturable out",
+    ),
+)
+
+TRAINING_CASE_RULES: tuple[Rule, ...] = (
+    (
+        lambda variant, training, device: training.capture != "step" and not variant.mode.graph,
+        "train.capture={options.capture} says what mode.graph=true captures; use mode=cuda-graph",
+    ),
+    (
+        lambda variant, training, device: (
+            training.capture == "forward_backward" and variant.mode.compiles
+        ),
+        "make_graphed_callables does not take compiled modules; use mode=cuda-graph, or "
+        "train.capture=step",
+    ),
+    (
+        lambda variant, training, device: (
+            training.activation_memory_budget is not None and not variant.mode.compiles
+        ),
+        "train.activation_memory_budget is the compiler's, and mode={mode.name} does not compile; "
+        "use mode=compile, or train.checkpoint in eager",
+    ),
+)
+"""For the case alone: its baseline has the same options, which may not matter to it."""
+
+OF_PHASE: dict[str, tuple[tuple[Rule, ...], tuple[Rule, ...]]] = {
+    "train": (TRAINING_RULES, TRAINING_CASE_RULES),
+}
+"""Rules of a phase beside `RULES`: for a case and its baseline, and for the case alone."""
+
+MIXED_TF32 = (
+    "tf32 is set for the whole process, so a baseline in {baseline} cannot run beside a case in "
+    "{dtype}; leave out baseline.dtype, and measure eager in both dtypes to compare them"
+)
+
+SAME_KERNELS = (
+    "there are no CUDA graphs on {device}, so this would measure the kernels of mode={other} "
+    "again, which is part of this sweep; measured alone it gets its own row"
+)
+
+
+def refusal(case: Case, device: DeviceFacts) -> str | None:
+    """Why `case` cannot be measured on `device` under its name, and what to do instead; or None."""
+    of_both, of_case = OF_PHASE.get(case.phase, ((), ()))
+    reason = _reason((*RULES, *of_both, *of_case), case, case.variant, device, of="")
+    if reason or case.baseline is None:
+        return reason
+    reason = _reason((*RULES, *of_both), case, case.baseline, device, of="baseline.")
+    if reason:
+        return f"the baseline {case.baseline.mode.name}: {reason}"
+    dtype, baseline = case.variant.dtype, case.baseline.dtype
+    if dtype != baseline and "tf32" in (dtype, baseline):
+        return MIXED_TF32.format(baseline=baseline, dtype=dtype)
+    return None
+
+
+def _reason(
+    rules: tuple[Rule, ...], case: Case, variant: Variant, device: DeviceFacts, of: str
+) -> str | None:
+    for applies, reason in rules:
+        if applies(variant, case.options, device):
+            refused = ", ".join(f"mode.{name}" for name in backends.options_refused(variant.mode))
+            return reason.format(
+                device=device.name, dtype=variant.dtype, mode=variant.mode, refused=refused,
+                options=case.options, of=of,
+            )  # fmt: skip
+    return None
+
+
+def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
+    """Why `case` would repeat another case of its sweep, or None.
+
+    `sweep`: the mode's name by case id. Without CUDA graphs, modes that differ in nothing but those
+    that their backend captures run the same code.
+    """
+    if device.type == "cuda":
+        return None
+    mode = backends.without_graphs(case.variant.mode)
+    other = replace(case, variant=replace(case.variant, mode=mode)).case_id
+    if other == case.case_id or other not in sweep:
+        return None
+    return SAME_KERNELS.format(device=device.name, other=sweep[other])
+
+
+def untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | None:
+    """The mode of the sweep whose kernels `case` has if there is nothing to tune, or None.
+
+    `sweep`: the mode's name by case id. Only compiling tells whether something is tuned.
+    """
+    mode = backends.without_tuning(case.variant.mode)
+    if device.type != "cuda":
+        mode = backends.without_graphs(mode)
+    other = replace(case, variant=replace(case.variant, mode=mode)).case_id
+    return None if other == case.case_id else sweep.get(other)

@@ -1,0 +1,280 @@
+"""From settings to a `Case` and a `Plan`. Imports no torch, to keep the command line fast."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from modescope.bench.records import cases, input_descriptions
+from modescope.bench.records.cases import Budget, Case, CompileOptions, Mode, Plan, Variant
+from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.paths import CONF, ROOT
+from modescope.bench.records.pickled_models import PICKLE_FOLDER, PICKLE_SUFFIX, PICKLED_TARGET
+from modescope.bench.records.training_options import LOSSES
+from modescope.bench.settings import (
+    MOST,
+    OF_COMMAND,
+    PHASE_SETTINGS,
+    ModelSettings,
+    ModeSettings,
+    Settings,
+    check,
+    mistake,
+    preset,
+    usage_error,
+)
+
+TARGET = re.compile(r"\w+(\.\w+)*:\w+")
+
+PICKLE = re.compile(r"[\w-]+\.[0-9a-f]+")
+"""A value of model.pickle: name and hash."""
+
+OWN_TARGET = "name a function as model.target=my_package.my_module:build"
+
+OURS = sorted({file.stem for file in CONF.glob("model/*.yaml")} - {"custom"})
+"""Options of `model` whose target is not the user's."""
+
+NOT_OF_A_CASE = re.compile(rf"[+~]*(experiment|{'|'.join(OF_COMMAND)})\b")
+"""Overrides that the command for a single case leaves out."""
+
+PLANNED = [field.name for field in fields(Plan)]
+"""Settings with these names go into the plan unchanged."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The settings of one job, before the device is known."""
+
+    settings: Settings  # names of mode and budget tell what differs from their presets
+    baseline: ModeSettings | None
+    overrides: tuple[str, ...]  # of a command for this case alone
+    sweep: bool  # one of several
+
+    @property
+    def resume(self) -> bool:
+        """Whether earlier rows may be reused; by default only in a sweep."""
+        resume = self.settings.resume
+        return self.sweep if resume is None else resume
+
+
+def request(
+    config: DictConfig, overrides: Iterable[str], sweep: bool, folders: Iterable[Path] = (CONF,)
+) -> Request:
+    """A composed configuration as a request; raises UsageError for a mistake.
+
+    `folders`: those with presets, of which the first that has one counts.
+    """
+    settings, folders = check(config), list(folders)
+    phase, budget, against = settings.phase, settings.budget, settings.baseline.mode
+    natural = PHASE_SETTINGS[phase].natural_grad
+    usual = preset("mode.name", "mode", settings.mode.name, folders)
+    usual_budget = preset("budget.name", "budget", budget.name, folders)
+    if budget.rank != usual_budget.get("rank"):
+        raise usage_error(f"budget.rank={budget.rank}", f"the rank of {budget.name} is fixed")
+    if usual.get("grad") == "natural":
+        usual["grad"] = natural
+    mode, baseline = _resolve_grad(settings.mode, natural), None
+    if against != "none":
+        content = preset("baseline.mode", "mode", against, folders)
+        baseline = _resolve_grad(_typed_mode(content), natural)
+    settings = replace(
+        settings,
+        mode=replace(mode, name=_name(mode, usual)),
+        budget=replace(budget, name=_name(budget, usual_budget)),
+    )
+    kept = tuple(word for word in overrides if not NOT_OF_A_CASE.match(word))
+    return Request(settings, baseline, kept, sweep)
+
+
+def _typed_mode(content: Mapping[str, Any]) -> ModeSettings:
+    try:
+        mode = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModeSettings), content))
+    except OmegaConfBaseException as error:
+        raise mistake(error) from error
+    assert isinstance(mode, ModeSettings)
+    return mode
+
+
+def _resolve_grad(mode: ModeSettings, natural: str) -> ModeSettings:
+    return replace(mode, grad=natural) if mode.grad == "natural" else mode
+
+
+def _name(section: Any, usual: Mapping[str, Any]) -> str:
+    """The name of a preset, with what differs from it in brackets."""
+    expected = {each.name: usual.get(each.name, each.default) for each in fields(section)}
+    changed = [
+        f"{key}={_text(getattr(section, key))}"
+        for key, value in expected.items()
+        if key != "name" and value not in (MISSING, getattr(section, key))  # MISSING: inherited
+    ]
+    return f"{section.name}[{','.join(changed)}]" if changed else str(section.name)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "null" if value is None else str(value).lower()
+
+
+def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[Case, Plan]:
+    """The case and plan of a request. Raises UsageError, also through `describe`."""
+    settings = request.settings
+    device = settings.device
+    if device == "auto":
+        device = "cuda" if describe("auto").type == "cuda" else "cpu"
+    facts = describe(device)
+    mode = _mode(settings.mode)
+    dtype = settings.dtype
+    if dtype == "auto":
+        dtype = "bf16" if mode.autocast else "fp32"
+    results_dir = _results_dir(settings.results_dir)
+    model = _model(settings.model, Path(results_dir) / settings.study)
+    shape = _shape(settings.shape, settings.model, facts.type)
+    case = Case(
+        model=replace(model, inputs_json=_inputs(settings.model.inputs, shape)),
+        shape_json=canonical_json(shape),
+        variant=Variant(mode, dtype),
+        baseline=_baseline(request, mode, dtype),
+        device=device,
+        threads=settings.threads,
+        options=_options(settings),
+    )
+    same = {key: getattr(settings, key) for key in PLANNED if hasattr(settings, key)}
+    changed = {
+        "budget": Budget(**asdict(settings.budget)),
+        "replicate": 0,
+        "results_dir": results_dir,
+        "trace_max_bytes": round(settings.trace_max_mb * 1e6),
+        "traces_max_bytes": round(settings.traces_max_mb * 1e6),
+    }
+    return case, Plan(**{**same, **changed})
+
+
+def _mode(settings: ModeSettings) -> Mode:
+    axes = asdict(settings)
+    options = {each.name: axes.pop(each.name) for each in fields(CompileOptions)}
+    return Mode(**axes, options=CompileOptions(**options))
+
+
+def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:
+    if request.baseline is None:
+        return None
+    default = "fp32" if mode.autocast and not request.baseline.autocast else dtype
+    return Variant(_mode(request.baseline), request.settings.baseline.dtype or default)
+
+
+def _options(settings: Settings) -> cases.PhaseOptions:
+    """The options of the case's phase; raises UsageError where another phase's are set."""
+    loss, own = settings.model.loss, PHASE_SETTINGS[settings.phase]
+    if loss not in LOSSES and not TARGET.fullmatch(loss):
+        raise usage_error(
+            f"model.loss={loss}", "no such loss", [*LOSSES, "my_package.my_module:loss"]
+        )
+    sections = {
+        name: asdict(getattr(settings, phase.section)) if phase.section else {}
+        for name, phase in PHASE_SETTINGS.items()
+    }
+    options = sections.pop(settings.phase)
+    for name, section in sections.items():
+        other = PHASE_SETTINGS[name]
+        for key, value in section.items():
+            if value != getattr(other.options(), key):
+                typed = f"{other.section}.{key}={value}"
+                raise usage_error(typed, f"no effect in phase={settings.phase}; add phase={name}")
+    return own.options(**options, **{key: getattr(settings.model, key) for key in own.model_keys})
+
+
+def _results_dir(folder: str) -> str:
+    """The folder as a path that also holds in the checkout, where the next command runs."""
+    return folder if Path.cwd() == ROOT else str(Path(folder).resolve())
+
+
+def _model(settings: ModelSettings, study: Path) -> cases.Model:
+    """The model without its inputs, which need the shape; `study`: the folder of results."""
+    name, target, library = settings.name, settings.target, settings.library
+    pickled = _pickled(settings.pickle, study) if settings.pickle else None
+    if pickled and target:
+        raise usage_error(
+            f"model.pickle={settings.pickle}", f"model.target={target} is set as well"
+        )
+    if settings.pickle and pickled:
+        name, target = settings.pickle.partition(".")[0], PICKLED_TARGET
+    if not target:
+        raise UsageError(f"model={settings.option} has no target; {OWN_TARGET}")
+    if not TARGET.fullmatch(target) or target.partition(":")[0].endswith(".py"):
+        raise usage_error(f"model.target={target}", f"no name of a function; {OWN_TARGET}")
+    if settings.option in OURS and not target.startswith(cases.BUILT_IN):
+        raise usage_error(
+            f"model.target={target}", f"model={settings.option} has its own; use model=custom"
+        )
+    built_in = target.startswith(cases.BUILT_IN)
+    if built_in and settings.option not in OURS:
+        raise usage_error(f"model.name={name}", "the name of a model is fixed")
+    shown = name if pickled or built_in else f"custom:{target}"
+    return cases.Model(
+        name=f"{library}:{name}" if library else shown,
+        target=target,
+        args_json=canonical_json(settings.kwargs),
+        fullgraph=settings.fullgraph,
+        batch_dim=settings.batch_dim,
+        architecture=name if library else None,
+        pickled=pickled,
+    )
+
+
+def _pickled(named: str, study: Path) -> cases.Pickled:
+    """The file `<name>.<hash>` of the study; raises UsageError where there is none."""
+    file = study / PICKLE_FOLDER / f"{named}{PICKLE_SUFFIX}"
+    if not PICKLE.fullmatch(named) or not file.is_file():
+        known = [each.stem for each in sorted(file.parent.glob(f"*{PICKLE_SUFFIX}"))]
+        raise usage_error(
+            f"model.pickle={named}", f"no such model in {study / PICKLE_FOLDER}", known
+        )
+    return cases.Pickled(str(file), named.partition(".")[2])
+
+
+def _inputs(described: Any, shape: dict[str, int]) -> str | None:
+    """Described inputs as canonical JSON; raises UsageError for a mistake, or an unknown size."""
+    if described is None:
+        return None
+    for name, place in input_descriptions.size_names(input_descriptions.parse(described)).items():
+        if name not in shape:
+            raise UsageError(f"{place}: no size is called {name}; set it, as in ++shape.{name}=8")
+    return canonical_json(described)
+
+
+def _shape(shape: dict[str, Any], model: ModelSettings, device_type: str) -> dict[str, int]:
+    size, name = shape["size"], model.option
+    if size not in (model.sizes or ["default"]):
+        raise usage_error(
+            f"shape={size}", f"model={name} has no such size", model.sizes or ["default"]
+        )
+    sizes = dict(model.sizes[size][device_type]) if model.sizes else {}
+    for key in sorted({*sizes} & {*model.kwargs}):
+        raise usage_error(f"model.kwargs.{key}={model.kwargs[key]}", f"a size of model={name}",
+                    [f"shape.{key}"])  # fmt: skip
+    typed = {key: value for key, value in shape.items() if key != "size" and value is not None}
+    if "scale" in typed:
+        if model.scale is None:
+            raise usage_error(f"shape.scale={typed['scale']}", f"model={name} has no size to scale")
+        if model.scale in typed:
+            raise UsageError(f"shape.scale and shape.{model.scale} set the same size; give one")
+        typed[model.scale] = typed.pop("scale")
+    for key, value in typed.items():
+        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+        if key in model.kwargs:
+            raise UsageError(f"shape.{key} and model.kwargs.{key} both set {key}; give one of them")
+        if model.sizes and key not in sizes:
+            raise usage_error(f"shape.{key}={value}", f"no size of model={name}", sizes)
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
+            raise usage_error(f"shape.{key}={value}", f"must be a whole number from 1 to {MOST}")
+        sizes[key] = number
+    return sizes

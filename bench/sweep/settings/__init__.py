@@ -1,1 +1,0 @@
-"""The command line: its schema, its overrides, and what is said of mistakes."""

@@ -1,0 +1,174 @@
+"""What the arguments of run.py collect, and the one line that refuses them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.command_line import collect
+from modescope.bench.records.errors import UsageError
+from tests.helpers.commands import Ask
+
+Refusal = Callable[..., str]
+
+
+@pytest.fixture
+def refusal(ask: Ask) -> Refusal:
+    """The message of the refusal, which is one line."""
+
+    def message(*arguments: str) -> str:
+        with pytest.raises(UsageError) as refused:
+            ask(*arguments)
+        assert "\n" not in str(refused.value)
+        return str(refused.value)
+
+    return message
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Callable[[str], list[str]]:
+    """Arguments for an experiment of the user's own."""
+
+    def arguments(content: str) -> list[str]:
+        file = tmp_path / "theirs" / "experiment" / "own.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"# @package _global_\n{content}\n")
+        return [f"--config-dir={tmp_path / 'theirs'}", "experiment=own"]
+
+    return arguments
+
+
+# As with every application of Hydra
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modes"),
+    [
+        (["mode=amp"], ["amp"]),
+        (["-m", "mode=eager,amp"], ["eager", "amp"]),
+        (["mode=eager,amp", "-m", "seed=1"], ["eager", "amp"]),
+        (["-m", "mode=choice(eager,amp)"], ["eager", "amp"]),
+        (["-m", "mode=glob(*graph)"], ["compile-cuda-graph", "cuda-graph"]),
+        (["-m", "mode=eager", "seed=range(0,2)"], ["eager", "eager"]),
+        (["-m", "hydra/launcher=basic", "mode=eager"], ["eager"]),
+    ],
+)
+def test_cases_are_collected(ask: Ask, arguments: list[str], modes: list[str]) -> None:
+    asked = ask(*arguments)
+    assert [each.settings.mode.name for each in asked] == modes
+    assert {each.sweep for each in asked} == {"-m" in arguments}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--help"], "max-autotune"),
+        (["--hydra-help"], "--multirun"),
+        (["--cfg", "job"], "threads: 1"),
+        (["mode=eager", "--cfg", "job", "--package", "mode"], "name: eager"),
+        (["--info", "defaults"], "mode/compile"),
+        (["--version"], "Hydra 1."),
+    ],
+)
+def test_what_hydra_prints_is_no_case(
+    arguments: list[str], shown: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert collect(arguments) == []
+    assert shown in capfd.readouterr().out
+
+
+def test_the_shell_is_offered_options(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COMP_LINE", "python run.py mode=no")
+    assert collect(["-sc", "query=bash"]) == []
+    assert capfd.readouterr().out.split() == ["mode=no_grad"]
+
+
+@pytest.mark.parametrize("arguments", [["mode=eager"], ["mode=foo"]])
+def test_the_process_is_as_before(ask: Ask, arguments: list[str]) -> None:
+    before = dict(os.environ)
+    with contextlib.suppress(UsageError):
+        ask(*arguments)
+    assert dict(os.environ) == before
+    assert len(sys.argv) == 1
+
+
+# Refused, each in one line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["mode=complie"], "mode=complie: "),
+        (["-m", "mode=eager,complie"], "mode=complie: "),
+        (["experiment=mods"], "experiment=mods: "),
+        (["thread=2"], "thread=2: "),
+        (["threads=many"], "threads=many: "),
+        (["mode=null"], "Config group override"),
+        (["~study"], "hydra.run.dir: "),
+        (["mode="], "mode=: "),
+        (["results_dir="], "results_dir=: "),
+        (["mode"], "mode: "),
+        (["mode=[eager"], "mode=[eager: "),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["--cfg", "job", "-m"], "Only one of"),
+        (["--config-dir=nowhere"], "Additional config directory"),
+        (["mode=eager,amp"], "mode=eager,amp: "),
+        (["mode=[eager,amp]"], "mode: "),
+        (["-m", "dtype=[fp32,bf16]"], "dtype: "),
+        (["mode=eager", "mode=amp"], "mode=amp: "),
+        (["-m", "mode=eager", "++mode=amp"], "++mode=amp: "),
+        (["+mode=eager"], "Multiple values for mode"),
+        (["-m", "experiment=modes,fusion"], "experiment=modes,fusion: "),
+        (["-m", "experiment=glob(m*)"], "experiment=glob(m*): "),
+        (["-m", "order=random,given"], "order: "),
+        (["-m", "cluster=none,gpus"], "cluster: "),
+        (["-m", "seed=range(0)"], "no case"),
+        (["-m", "mode=interval(0,1)"], "BasicSweeper"),
+        (["-m", "hydra/launcher=joblib"], "hydra/launcher=joblib: "),
+        (["-m", "hydra/sweeper=optuna"], "hydra/sweeper=optuna: "),
+        (["cluster=slurm", "cluster.partitoin=x"], "cluster.partitoin=x: "),
+        (["results_dir=/proc/nowhere"], "/proc/nowhere"),
+        (["~threads"], "threads: "),
+        (["~train"], "train: "),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_one_line_that_names_the_setting(
+    refusal: Refusal, arguments: list[str], culprit: str
+) -> None:
+    assert refusal(*arguments).startswith(culprit)
+
+
+def test_a_mistake_names_what_is_allowed_and_what_was_meant(refusal: Refusal) -> None:
+    message = refusal("experiment=mods")
+    assert message.startswith("experiment=mods: no such option; allowed: activations, ")
+    assert message.endswith("; did you mean modes?")
+
+
+@pytest.mark.parametrize(
+    ("content", "culprit"),
+    [
+        ("defaults: [override /mode: [eager, compile]]", "mode: "),
+        ("hydra: {sweeper: {params: {order: 'random,given'}}}", "order: "),
+        ("hydra: {sweeper: {params: {dtpye: 'fp32,bf16'}}}", "dtpye"),
+        ("thread: 5", "In 'experiment/own'"),
+    ],
+)
+def test_a_mistake_in_a_file_is_refused(
+    refusal: Refusal, theirs: Callable[[str], list[str]], content: str, culprit: str
+) -> None:
+    assert refusal("-m", *theirs(content)).startswith(culprit)
+
+
+def test_a_traceback_can_be_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises(Exception, match="Could not find 'mode/foo'") as raised:
+        ask("mode=foo")
+    assert not isinstance(raised.value, UsageError)
