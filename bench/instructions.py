@@ -101,7 +101,7 @@ def count(op: str, mode: str) -> CallRow:
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
     with ThreadPoolExecutor(1) as thread:
-        return row(op, mode, thread.submit(timer.collect_callgrind, CALLS).result())
+        return row(op, mode, thread.submit(lambda: timer.collect_callgrind(CALLS)).result())
 
 
 @command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 
 import pandas as pd
@@ -133,7 +134,8 @@ def _parts_explain(row: Row, shares: Sequence[float | None]) -> bool:
     """
     if is_gain(row) or not is_loser(row) or None in shares:
         return not is_gain(row)
-    return sum(map(float, filter(None, shares))) >= LEAST_OF_A_LOSS * (1 - row["speedup"])
+    loss: float = 1 - row["speedup"]
+    return math.fsum(filter(None, shares)) >= LEAST_OF_A_LOSS * loss
 
 
 def _before(row: Row, kind: int) -> str:

@@ -149,5 +149,6 @@ def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def _version(leaf: object) -> int | None:
     """How often torch has written to it; None where that is not counted."""
-    counts = isinstance(leaf, torch.Tensor) and not leaf.is_inference()
-    return leaf._version if counts else None
+    if isinstance(leaf, torch.Tensor) and not leaf.is_inference():
+        return leaf._version
+    return None

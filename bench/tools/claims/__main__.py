@@ -9,8 +9,9 @@ import argparse
 import contextlib
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -88,13 +89,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def choose(claims: Sequence[str], without: str) -> list[Claim]:
     """The claims with these ids, all if there are none, but for kinds that are left out."""
     kinds = [kind for kind in without.split(",") if kind]
-    for name, known in [*((each, CLAIMS) for each in claims), *((each, KINDS) for each in kinds)]:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            raise UsageError(
-                f"{name}: no such claim or kind"
-                + (f"; did you mean {close[0]}?" if close else f"; {PROGRAM} --list prints them")
-            )
+    for name in claims:
+        _check(name, CLAIMS)
+    for name in kinds:
+        _check(name, KINDS)
     chosen = [CLAIMS[name] for name in CLAIMS if name in claims or not claims]
     chosen = [claim for claim in chosen if not any(KINDS[kind](claim) for kind in kinds)]
     if not chosen:
@@ -102,11 +100,19 @@ def choose(claims: Sequence[str], without: str) -> list[Claim]:
     return chosen
 
 
+def _check(name: str, known: Mapping[str, object]) -> None:
+    """Raises UsageError for a name that is not known."""
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"{PROGRAM} --list prints them"
+        raise UsageError(f"{name}: no such claim or kind; {hint}")
+
+
 def _publish(
     folder: Path, context: RunContext, results: list[ClaimRow], numbers: list[NumberRow]
 ) -> None:
     contents = page.contents(publish.heading(context), results, numbers)
-    rows_by_kind = {ClaimRow: results, NumberRow: numbers}
+    rows_by_kind: dict[type, Sequence[Any]] = {ClaimRow: results, NumberRow: numbers}
     markdown, rows = publish.publish(folder, context, page.markdown_page(contents), rows_by_kind)
     html = rows.with_suffix(".html")
     with files.atomic_write(html, sync=True) as partial:

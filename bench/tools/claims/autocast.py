@@ -37,8 +37,8 @@ class Counted(TorchDispatchMode):
 
 def _casts(weight: Tensor, mode: Callable[[], Any] = nullcontext, cached: bool = True) -> int:
     """How often two linear layers of one forward cast the weight that they share."""
-    autocast = torch.autocast("cpu", torch.bfloat16, cache_enabled=cached)
-    with mode(), autocast, Counted(weight) as casts:
+    autocast, casts = torch.autocast("cpu", torch.bfloat16, cache_enabled=cached), Counted(weight)
+    with mode(), autocast, casts:
         functional.linear(functional.linear(torch.ones(4, 4), weight), weight)
     return casts.count
 

@@ -126,7 +126,8 @@ def fused_around(own: CompilerWork, custom: CompilerWork, is_triton: bool) -> An
 
 
 def _scale(x: Tensor) -> Tensor:
-    return (1.0 / (x.norm() + 1e-12)).clamp(max=1.0)
+    scale: Tensor = 1.0 / (x.norm() + 1e-12)
+    return scale.clamp(max=1.0)
 
 
 def clip_norm() -> Operator:

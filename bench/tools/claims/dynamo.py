@@ -13,7 +13,7 @@ from torch._dynamo import config
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.steps.evidence import graph_break_watch
-from modescope.bench.tools.claims.claim import Answer, claim, judged, say
+from modescope.bench.tools.claims.claim import Answer, Value, claim, judged, say
 
 Captured = tuple[tuple[int, ...], int, bool]
 """Graphs so far after each call, lines at which the first call broke, whether results are right."""
@@ -139,11 +139,11 @@ def break_on_item(device: Hardware) -> Answer:
     Refuted if a branch or a loop on `.item()` is one graph for all values, or torch.where is not.
     """
     values = [torch.full((4,), value) for value in (1.0, -1.0, 3.0)]
-    numbers: dict[str, int | tuple[int, ...]] = {}
-    wrong = {}
+    numbers: dict[str, Value] = {}
+    wrong: dict[str, Value] = {}
     for function in (branch, loop, where):
         graphs, breaks, _ = captured(function, values)
-        counts = {
+        counts: dict[str, Value] = {
             f"breaks, {function.__name__}": breaks,
             f"graphs after each value, {function.__name__}": graphs,
         }

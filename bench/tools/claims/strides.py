@@ -99,7 +99,9 @@ def empty_strided_cpu(device: Hardware) -> Answer:
     no block lies there. A limit if torch.use_deterministic_algorithms fills the elements.
     """
     asked = ((2, 1), (8, 1), (1, 4), (0, 0))
-    numbers = {f"asked for {s}": torch.empty_strided((4, 3), s).stride() for s in asked}
+    numbers: dict[str, Value] = {
+        f"asked for {s}": torch.empty_strided((4, 3), s).stride() for s in asked
+    }
     wrong: dict[str, Value] = {
         n: found for n, found in numbers.items() if n != f"asked for {found}"
     }
@@ -112,7 +114,9 @@ def empty_strided_cpu(device: Hardware) -> Answer:
     torch.use_deterministic_algorithms(True)
     filled = bool(_after_another(2**8)[0].isnan().any())
     torch.use_deterministic_algorithms(before)
-    share = {"elements that show what a tensor freed before had there [share]": shown}
+    share: dict[str, Value] = {
+        "elements that show what a tensor freed before had there [share]": shown
+    }
     if not shown:
         wrong |= share
     limits = ["torch.use_deterministic_algorithms fills it with NaN"] if filled else []

@@ -16,7 +16,7 @@ from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.process.isolation import Outcome
 from modescope.bench.tools.claims import checking
 from modescope.bench.tools.claims.checking import CLAIMS, DOCUMENTS, NumberRow, check, lacking
-from modescope.bench.tools.claims.claim import COMPILERS, HOLDS, UNDECIDED, Answer
+from modescope.bench.tools.claims.claim import COMPILERS, HOLDS, UNDECIDED, Answer, Numbers
 
 EXERCISE = CLAIMS["permute-exercise"]
 BOTH = replace(EXERCISE, needs=("cpu", "cuda"))
@@ -145,7 +145,13 @@ def test_what_compiles_finds_empty_caches(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_number_is_a_row() -> None:
-    numbers = {"a [s]": Estimate(2.0, 1.0, 3.0), "b": True, "c": None, "d": (1, 2), "e [B]": 7}
+    numbers: Numbers = {
+        "a [s]": Estimate(2.0, 1.0, 3.0),
+        "b": True,
+        "c": None,
+        "d": (1, 2),
+        "e [B]": 7,
+    }
     found = checking.number_rows("it", "cpu", numbers)
     assert [(r.label, r.number, r.low, r.high, r.text, r.unit) for r in found] == [
         ("a", 2.0, 1.0, 3.0, None, "s"),

@@ -163,7 +163,7 @@ def test_kernels_around_a_custom_op(
 def test_gains_of_a_transformer(
     sizes: list[tuple[float, Estimate, Estimate]], verdict: str
 ) -> None:
-    rows = {f"size {i}": (first, 0.1, *gains) for i, (first, *gains) in enumerate(sizes)}
+    rows = {f"size {i}": (first, 0.1, train, use) for i, (first, train, use) in enumerate(sizes)}
     assert typical_gains(rows).verdict == verdict
 
 
