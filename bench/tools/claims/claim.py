@@ -81,8 +81,9 @@ def in_range(estimates: Mapping[str, Estimate], low: float, high: float) -> Answ
         on_side(estimates, which, low, high) for which in ("within", "below", "above", "unclear")
     )
     unit = split_unit(next(iter(estimates), ""))[1]
-    most = "" if high == math.inf else f" to {in_unit(high, unit)}"
-    because = f"{len(within)} of {len(estimates)} lie within {in_unit(low, unit)}{most}"
+    least, most = in_unit(low, unit), in_unit(high, unit)
+    lie = f"lie above {least}" if high == math.inf else f"lie within {least} to {most}"
+    because = f"{len(within)} of {len(estimates)} {lie}"
     outside = {**below, **above}
     if within and outside:
         limits = [say({label: value}) for label, value in {**outside, **unclear}.items()]

@@ -171,13 +171,26 @@ def pointwise() -> StepAndTensors:
     return step, [x, w]
 
 
+def views() -> StepAndTensors:
+    """Fifty views of a parameter."""
+    w = Parameter(torch.rand(64))
+
+    def step() -> Tensor:
+        y: Tensor = w
+        for _ in range(25):
+            y = y.unsqueeze(0).squeeze(0)
+        return y
+
+    return step, [w]
+
+
 def product() -> StepAndTensors:
     """One matrix product, 256 wide."""
     x, w = torch.rand(96, 256), Parameter(torch.rand(256, 256))
     return partial(torch.mm, x, w), [x, w]
 
 
-# The first two take 99 % of their time or more on two elements, too; a product takes 5 %.
+# The first three take 99 % of their time or more on two elements, too; a product takes 5 %.
 TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound of 5 %
 
 
@@ -202,12 +215,13 @@ TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound
 def inference_vs_no_grad(device: Hardware) -> Answer:
     """The share of their time under no_grad that inference_mode saves, in paired rounds.
 
-    Refuted if over 2 % is saved of a large product. Holds if the gains of layers and of pointwise
-    operators on few elements lie within 5 to 15 %, within limits if some do, refuted if none does.
+    Refuted if over 2 % is saved of a large product. Holds if the gains of layers, of pointwise
+    operators and of views of few elements lie within 5 to 15 %, within limits if some do, refuted
+    if none does.
     """
     small, large = (
         {f"saved, {build.__name__} [share]": _saved(build(), device) for build in builds}
-        for builds in ((layers, pointwise), (product,))
+        for builds in ((layers, pointwise, views), (product,))
     )
     return gains_by_size(small, large)
 
