@@ -61,7 +61,7 @@ def select(rows: pd.DataFrame, condition: str) -> pd.DataFrame:
 
 def count(rows: pd.DataFrame, total: int, condition: str) -> str:
     """`0 of 22 rows match --where "mode = 'amp'"`."""
-    return f'{len(rows)} of {total} rows match --where "{condition}"'
+    return f"{len(rows)} of {total} rows match --where {condition!r}"
 
 
 def _in_single_quotes(text: re.Match[str]) -> str:
@@ -85,7 +85,7 @@ def _typed(rows: pd.DataFrame) -> pa.Table:
 
 
 def _wrong(condition: str, why: str) -> str:
-    return f'--where "{condition}": {why}; text is in quotes, as in {EXAMPLE}'
+    return f"--where {condition!r}: {why}; text is in quotes, as in {EXAMPLE}"
 
 
 def _one_line(error: Exception) -> str:

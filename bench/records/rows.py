@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -171,8 +170,8 @@ def valid(table: pa.Table, left_out: dict[str, str]) -> pa.Table:
 
 def _once(table: pa.Table) -> pa.Table:
     """The first of the rows of each run."""
-    ids = table["run_id"].combine_chunks().dictionary_encode()
-    if len(ids.dictionary) == len(table):
+    if pc.count_distinct(table["run_id"]).as_py() == len(table):
         return table
-    _, first = np.unique(ids.indices.to_numpy(), return_index=True)
-    return table.take(pa.array(np.sort(first)))
+    places = pa.table({"run_id": table["run_id"], "at": pa.array(range(len(table)), pa.int64())})
+    first = places.group_by("run_id", use_threads=False).aggregate([("at", "min")])
+    return table.take(first["at_min"])

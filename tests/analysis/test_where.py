@@ -74,7 +74,7 @@ def test_a_condition_keeps_its_rows(rows: pd.DataFrame, condition: str, modes: l
         ("mode", "it is no condition"),
         ("speedup + 1", "it is no condition"),
         ("mode = 'a', mode = 'b'", "it is no condition"),
-        ("count(*) > 1", "Aggregates"),
+        ("count(*) > 1", "ggregates"),
         ("mode = 'eager'; drop table rows", "Parser Error"),
         ("mode = 'eager') or (true", "syntax error"),
         ("(select count(*) from read_csv('/etc/passwd')) > 0", "disabled"),
