@@ -396,20 +396,16 @@ def test_a_repeated_sweep_measures_only_missing_cases(cli: Cli, results: Path) -
     first = [row["run_id"] for row in rows(results)]
     assert len(first) == 2
 
-    again = cli(*sweep, "mode=eager,no_grad")
-    assert "reusing 2 of 2 cases" in again.out
-    assert again.status == 0
-    assert [row["run_id"] for row in rows(results)] == first
-
     more = cli(*sweep, "mode=eager,no_grad,inference_mode")
     assert "reusing 2 of 3 cases" in more.out
+    assert [row["run_id"] for row in rows(results)][:2] == first
     assert len(rows(results)) == 3
     for mode in ("eager", "no_grad", "inference_mode"):
         assert f" {mode} " in more.out
 
-    anew = cli(*sweep, "mode=eager,no_grad", "resume=false")
+    anew = cli(*sweep, "mode=eager", "resume=false")
     assert "reusing" not in anew.out
-    assert len(rows(results)) == 5
+    assert len(rows(results)) == 4
 
 
 def test_a_row_of_a_smaller_budget_is_not_reused(cli: Cli, results: Path) -> None:
