@@ -463,6 +463,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_copied_command_measures_the_same(
     ask: Ask,
@@ -494,6 +495,7 @@ def build(width=2, name="x", options=None):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kwargs",
     [
@@ -517,6 +519,7 @@ def test_a_copied_command_has_the_models_arguments(
         assert_command_measures(job, ask)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "inputs",
     [

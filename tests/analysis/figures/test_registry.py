@@ -43,6 +43,7 @@ def _modes(kind: FigureKind[Any], folder: Path, *records: Record) -> set[str] | 
     return {name.split()[0] for axes in figure.axes for name in names(axes)}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", OF_CALLS, ids=_name)
 @pytest.mark.parametrize("spoiled", SPOILED, ids=str)
 def test_untrusted_rows_are_not_charted(
@@ -62,6 +63,7 @@ def test_untrusted_rows_are_not_charted(
     assert _modes(kind, tmp_path / "none", *alone) is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [step_parts.FIGURE, memory.FIGURE], ids=_name)
 @pytest.mark.parametrize("spoiled", SPOILED, ids=str)
 def test_untrusted_training_steps_are_not_charted(
@@ -81,6 +83,7 @@ STUDIES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("kind", "study"), STUDIES)
 def test_equal_figures_have_equal_bytes_and_the_pages_text_colour(
     tmp_path: Path, kind: FigureKind[Any], study: Callable[[], list[Record]]

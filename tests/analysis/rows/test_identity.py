@@ -111,6 +111,7 @@ def pairs(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return [pair.assign(apart=identity.apart(pair)) for pair in both]
 
 
+@pytest.mark.full
 def test_all_lines_of_a_table_differ(pairs: list[pd.DataFrame]) -> None:
     for rows in pairs:
         _, *lines = table.text(rows).splitlines()
@@ -133,6 +134,7 @@ def _all_differ(told: Sequence[object]) -> bool:
     return len(set(told)) == len(told) == 2
 
 
+@pytest.mark.full
 def test_all_rows_of_a_report_differ(pairs: list[pd.DataFrame]) -> None:
     for rows in pairs:
         works = listing(Study("main", "main", ordered(rows), (), {}))["works"]

@@ -26,6 +26,8 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import executors
 from modescope.bench.sweep.executors import Submission
 
+pytestmark = pytest.mark.full
+
 SHORT = (
     *("budget.warmup_min_s=0", "budget.warmup_max_s=0.02", "budget.timed_max_s=0.5"),
     *("budget.max_rounds=20", "compile_cache=warm", "profile=false"),

@@ -115,6 +115,7 @@ def test_a_chain_is_as_many_kernels_in_eager(ops: int, plan: Plan) -> None:
     assert set(found.flags) <= {"no_steady_state"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ops", LENGTHS)
 def test_a_compiled_chain_is_one_kernel(ops: int, plan: Plan) -> None:
     found = runner.run(silent, chain(ops, COMPILE), plan).findings
@@ -130,6 +131,7 @@ def test_a_compiled_chain_is_one_kernel(ops: int, plan: Plan) -> None:
     assert kernel["count"] == 1
 
 
+@pytest.mark.full
 def test_a_compiled_call_is_divided_where_no_batch_can_be_empty(plan: Plan) -> None:
     """The profiler has the lookup, the Python around the graph, and the call of the graph."""
     asked = case(model(probe_models.below_the_largest), COMPILE, baseline=None)

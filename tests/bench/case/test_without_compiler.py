@@ -10,6 +10,8 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.full
+
 CASE = """
 import sys
 from dataclasses import replace

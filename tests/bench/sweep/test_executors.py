@@ -15,6 +15,8 @@ from modescope.bench.sweep import executors, jobs, record_attempt
 from modescope.bench.sweep.executors import EXECUTORS, Executor, Submission
 from tests.helpers.commands import TINY, Ask, Cli, rows
 
+pytestmark = pytest.mark.full
+
 FILE = "engine: elsewhere\npartition: null\n"
 SWEEP = [*TINY, "-m", "cluster=elsewhere", "cluster.partition=gpu"]
 

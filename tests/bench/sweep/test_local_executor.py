@@ -22,6 +22,8 @@ from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, row
 from tests.helpers.made_up_records import CPU
 from tests.helpers.worlds import World
 
+pytestmark = pytest.mark.full
+
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
 THEIRS = ["-m", "budget=smoke", "model=custom", "mode=eager", "model.target=net:build"]
 MEASURING = re.compile("(?:reusing|measuring) .*")

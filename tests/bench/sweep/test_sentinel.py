@@ -23,6 +23,7 @@ from tests.helpers.worlds import World
 ON_N1 = Scheduling("n1", "slurm", "1234_5", 0, 12.5, "w3")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("arguments", "dtype"),
     [

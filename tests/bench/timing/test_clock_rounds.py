@@ -438,6 +438,7 @@ def _no_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "collect", lambda: 0)  # takes 0.1 s with torch loaded
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("_no_collection")
 @pytest.mark.parametrize("machine", MACHINES)
 def test_ratios_of_clocks_withstand_a_machine_that_changes_its_pace(machine: str) -> None:

@@ -128,6 +128,7 @@ def _overlap(one: Text, other: Text) -> bool:
     )
 
 
+@pytest.mark.full
 def test_every_text_is_within_its_figure_and_overlaps_no_other(figures: list[Figure]) -> None:
     for figure in figures:
         texts = _texts(figure)

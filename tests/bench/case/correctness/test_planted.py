@@ -41,6 +41,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     return judge
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("family", FAMILIES)
@@ -50,6 +51,7 @@ def test_a_fault_is_found(family: str, fault: str, seed: int, judged: Judged) ->
     assert ("each call has the same results" in result.reason) == (fault in OF_RANDOMNESS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_correct_step_passes(family: str, seed: int, judged: Judged) -> None:

@@ -86,6 +86,7 @@ def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
     assert seen.notes == ()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ops", LENGTHS)
 def test_a_compiled_chain_is_one_kernel_and_no_operator(ops: int) -> None:
     seen, _ = compiled(ops)

@@ -52,6 +52,7 @@ def limit(healthy: Deviation, asked: Variant) -> Limit:
 # No false alarm
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("asked", [EAGER, BF16, AMP, HALF_AMP], ids=["fp32", "bf16", "amp", "fp16"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", LEARNERS)

@@ -64,6 +64,7 @@ def test_an_edit_of_measuring_code_changes_the_fingerprint(
     assert source_id(root) != here
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
@@ -117,6 +118,7 @@ def move(root: Path, old: str, new: str) -> None:
         file.write_text(ast.unparse(renamed), encoding="utf-8")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("old", "new"),
     [
