@@ -53,7 +53,7 @@ def test_both_rows_are_flagged_where_their_device_times_differ(
         {"dtype": "bf16", "baseline_dtype": "bf16"},
         {"shape": '{"batch":5}'},
         {"autocast": True},
-        {"compile": "default"},
+        {"compile_mode": "default"},
         {"in_effect": False},
         {"budget": "smoke"},
         {"status": "wrong_result", "reason": "why"},

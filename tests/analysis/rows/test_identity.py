@@ -199,7 +199,7 @@ def test_rows_with_different_names_need_no_distinction(tmp_path: Path) -> None:
 
 
 def test_options_are_the_columns_of_a_case_not_in_its_name() -> None:
-    assert set(identity.OPTIONS) >= {"fullgraph", "batch_dim", "grad", "autocast", "compile"}
+    assert set(identity.OPTIONS) >= {"fullgraph", "batch_dim", "grad", "autocast", "compile_mode"}
     assert not {"model", "mode", "dtype", "threads", "shape", "batch"} & set(identity.OPTIONS)
 
 
