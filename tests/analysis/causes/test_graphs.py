@@ -88,7 +88,7 @@ def test_a_graph_for_each_size(tmp_path: Path, columns: dict[str, Any], sentence
     [
         {"torch_warnings": json.dumps(["observed a slow kernel"])},
         {"recompile_reasons": json.dumps(["a global changed"])},
-        {"recompile_reasons": RESIZED, "compile": "default"},
+        {"recompile_reasons": RESIZED, "compile_mode": "default"},
         {"recompile_reasons": RESIZED, "in_effect": False},
         {"recompile_reasons": RESIZED, "device": "cpu"},
     ],

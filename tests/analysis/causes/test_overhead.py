@@ -20,7 +20,8 @@ def test_gradients_left_on_are_named_with_the_gain_of_the_same_mode_without(tmp_
 
 
 @pytest.mark.parametrize(
-    "columns", [{"phase": "train"}, {"grad": "no_grad"}, {"compile": "default"}, {"dtype": "bf16"}]
+    "columns",
+    [{"phase": "train"}, {"grad": "no_grad"}, {"compile_mode": "default"}, {"dtype": "bf16"}],
 )
 def test_gradients_are_not_blamed_for(tmp_path: Path, columns: dict[str, Any]) -> None:
     rows = rows_of([record("inference_mode", speedup=1.5), record("eager", speedup=1.0)], tmp_path)

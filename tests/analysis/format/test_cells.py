@@ -20,7 +20,7 @@ def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
     compiled: str, fullgraph: bool | None, expected: str
 ) -> None:
     row = {
-        "budget": "standard", "budget_rank": 2, "flags": None, "compile": compiled,
+        "budget": "standard", "budget_rank": 2, "flags": None, "compile_mode": compiled,
         "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
         "status": "ok", "error": None, "error_limit": None, "max_error": None,
         "baseline_error": None, "baseline_error_limit": None, "baseline_dtype": "fp32",

@@ -8,7 +8,7 @@ from tests.helpers.studies import MODES
 
 def test_every_mode_has_a_look_of_its_own() -> None:
     rows = [
-        {"mode": mode, "autocast": autocast, "compile": compiled, "graph": graph}
+        {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
         for mode, (_, autocast, compiled, graph) in MODES.items()
     ]
     assert len({style.marker(row) for row in rows}) == len(MODES)
@@ -20,6 +20,6 @@ def test_every_mode_has_a_look_of_its_own() -> None:
 
 
 def test_an_overridden_preset_is_shown_as_what_it_is() -> None:
-    row = {"mode": "eager[autocast=true]", "autocast": True, "compile": "none", "graph": False}
+    row = {"mode": "eager[autocast=true]", "autocast": True, "compile_mode": "none", "graph": False}
     assert style.family(row) is style.AMP
     assert style.marker(row) == style.MARKERS["eager"]

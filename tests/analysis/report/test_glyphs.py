@@ -63,7 +63,7 @@ def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:
     assert len(set(style.CHARACTERS.values())) == len(markers)
     outlines = glyphs.symbols()
     assert len(set(outlines.values())) == len(markers)
-    row = {"mode": "compile", "autocast": False, "compile": "default", "graph": False}
+    row = {"mode": "compile", "autocast": False, "compile_mode": "default", "graph": False}
     look = glyphs.glyph(row)
     assert glyphs.colours()[look.colour] == style.COMPILE.colour
     assert look.character == "▼"

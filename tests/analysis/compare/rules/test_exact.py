@@ -10,7 +10,8 @@ from modescope.analysis.compare.rules import exact
 from modescope.analysis.compare.rules.exact import BETTER, REPORTED, WORSE, Finding
 
 ROW: dict[str, Any] = {
-    "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None, "compile": "default",
+    "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None,
+    "compile_mode": "default",
     **dict.fromkeys(exact.ON_REQUEST), "graphs": 1, "graph_breaks": 0, "recompiles": 0,
 }  # fmt: skip
 
@@ -83,7 +84,7 @@ def test_no_graph_at_all_is_not_zero_graph_breaks() -> None:
     new = rows(graphs=[0], graph_breaks=[None])
     assert ("compiled", WORSE) in kinds(rows(), new)
     assert ("compiled", WORSE) not in kinds(new, new)
-    uncompiled = [row | {"compile": "none"} for row in new]
+    uncompiled = [row | {"compile_mode": "none"} for row in new]
     assert ("compiled", WORSE) not in kinds(rows(), uncompiled)
 
 
