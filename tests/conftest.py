@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -98,6 +99,16 @@ def _settings() -> dict[str, Any]:
         "gives up": torch._dynamo.config.fail_on_recompile_limit_hit,
         "activation budget": torch._functorch.config.activation_memory_budget,
     }
+
+
+@pytest.fixture(autouse=True)
+def logging_kept() -> Iterator[None]:
+    """Hydra configures logging, for `--info` down to debugging, on a stderr that pytest closes."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

@@ -318,7 +318,7 @@ def test_files_that_could_not_be_read_are_named(tmp_path: Path) -> None:
     (folder / "rows" / "torn.parquet").write_bytes(b"PAR1 and no more")
     for text in _texts(folder):
         assert "1 file could not be read" in text
-        assert "torn.parquet: is truncated" in text
+        assert "torn.parquet: cannot be read" in text
 
 
 def test_a_missing_study_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ NO_GRAPHS: dict[str, Any] = {"in_effect": False, "in_effect_note": NO_GPU}
 
 
 def _page(study: Path, where: str | None = None) -> str:
-    report.write(study, where=where)
+    report.write(study, condition=where)
     return (study / "report" / "report.md").read_text(encoding="utf-8")
 
 

@@ -8,6 +8,7 @@ import pytest
 from modescope.analysis.load import samples as load
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.rows.select import FAMILY, GROUP, SECTION, latest, parts, trusted
+from modescope.bench.records.errors import UsageError
 from tests.helpers.studies import cpu_sweep, not_measured, record, save, training
 
 
@@ -146,7 +147,6 @@ def test_only_runs_that_count_are_trusted(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_study_without_runs_has_no_rows_but_all_columns(tmp_path: Path) -> None:
-    rows = derived(save([], tmp_path))
-    assert rows.empty
-    assert {"speedup", "measured_times", "environment"} <= set(rows.columns)
+def test_a_study_without_rows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no row"):
+        derived(save([], tmp_path))
