@@ -278,7 +278,7 @@ def test_the_shell_completes_commands_and_settings(installed: Installed) -> None
     script += '\nhydra_bash_completion; echo "${COMPREPLY[@]}"'
     path = f"{installed.programs}:{os.environ['PATH']}"
     for line, expected in (
-        ("modescope re", "report"),
+        ("modescope rep", "report"),
         ("modescope run mode=inf", "mode=inference_mode"),
     ):
         place = str(len(line.split()) - 1)
