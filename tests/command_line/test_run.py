@@ -390,6 +390,7 @@ def test_finished_runs_are_kept_when_the_disk_is_full(
 # Resuming
 
 
+@pytest.mark.full
 def test_a_repeated_sweep_measures_only_missing_cases(cli: Cli, results: Path) -> None:
     sweep = ["-m", *TINY]
     assert cli(*sweep, "mode=eager,no_grad").status == 0
