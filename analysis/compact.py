@@ -20,7 +20,16 @@ from modescope.bench.records.rows import ROWS
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = cli.parser("analysis.compact", __doc__)
+    return rewrite(cli.parser("analysis.compact", __doc__), arguments)
+
+
+def rewrite(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    change: joining.Change | None = None,
+    done_to_rows: str = "joined",
+) -> int:
+    """Joins the rows of the study that a command names, with `change` all of them."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
     def body() -> None:
@@ -29,14 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(folder, Path) or not folder.is_dir():
             raise UsageError(f"{study} is no study on this machine (it has no folder {ROWS}/)")
         try:
-            done = joining.join(folder)
+            done = joining.join(folder, change)
         except OSError as error:
             raise UsageError(
-                f"{folder} was not joined ({error.strerror or error}); every row is still there"
+                f"{folder} was not rewritten ({error.strerror or error}); every row is still there"
             ) from None
         for path, why in sorted(done.left.items()):
             print(f"warning: {path} stays: it {why}", file=sys.stderr)
-        print(f"{folder}: {done.joined} rows joined, from {done.removed} files")
+        print(f"{folder}: {done.joined} rows {done_to_rows}, from {done.removed} files")
 
     return cli.exit_status(body)
 

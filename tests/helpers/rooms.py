@@ -51,7 +51,7 @@ ROOMS = {
     "analysis.figures": "bench.stats bench.summary format rows metrics",
     "analysis.cli": "bench.records load where",
     "analysis.compact": "bench.records cli",
-    "analysis.restat": "bench.records cli load",
+    "analysis.restat": "cli compact load",
     "analysis.why": "format rows causes metrics cli where",
     "analysis.report": (
         "bench.records bench.stats bench.text format rows load causes changes metrics nodes "
