@@ -27,6 +27,7 @@ UNRELIABLE = {
 _GENERATED = re.compile(r"(?:^|_)(?:cpp_fused|triton_)")
 _PRODUCT = re.compile(
     r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
+    r"|gemm|gemv|nvjet|cutlass|xmma|fmha|flash|splitKreduce|^triton_tem_"
 )
 _LONGEST_NAME = 60  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
@@ -47,7 +48,7 @@ class Kernel:
 
     @property
     def is_product(self) -> bool:
-        """Whether it is an operator of matrix products, as a CPU's profile names them."""
+        """Whether it computes matrix products: a CPU's operator or a GPU's kernel."""
         return _PRODUCT.search(self.name) is not None
 
 

@@ -14,6 +14,7 @@ from modescope.analysis.causes.types import (
     EXPLAINING,
     GAIN,
     HINT,
+    LOSS,
     PART,
     REST,
     SMALL_GAIN,
@@ -107,7 +108,8 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     """
     evidence = [(entry, entry.rule(case)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
-    explain = _parts_explain(case.row, [each.share for entry, each in held if entry.kind == PART])
+    shares = [each.share for entry, each in held if entry.kind in (LOSS, PART)]
+    explain = _parts_explain(case.row, shares)
     found = [_finding(case.row, entry, each, explain) for entry, each in held]
     if phrases.not_in_effect(case.row):
         found = [one for one in found if one.kind in (DECISIVE, HINT)]
@@ -119,7 +121,7 @@ def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) ->
         template.format(**evidence.figures) for template in (entry.sentence, entry.remedy)
     )
     kind = entry.kind
-    if kind == PART and not parts_explain:
+    if kind in (LOSS, PART) and not parts_explain:
         kind = REST
     elif kind == GAIN and is_no_gain(row):
         kind = SMALL_GAIN

@@ -86,7 +86,10 @@ def device_is_the_limit(case: Case) -> Evidence | None:
         return None
     before = None if case.plain is None else case.plain["launches"]
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
-    figures = {"saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share")}
+    figures = {
+        "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
+        "lower": "a lower precision, or " if row["dtype"] == "fp32" else "",
+    }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
 
 
@@ -141,7 +144,7 @@ CAUSES = (
     Cause(
         "device_is_the_limit", PART, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
-        "Make the kernels cheaper: a lower precision, or mode=max-autotune.",
+        "Make the kernels cheaper: {lower}mode=max-autotune.",
         "little gain with a CUDA graph, and bound_by is work",
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
 from modescope.analysis.causes.overhead import LEAST
-from modescope.analysis.causes.types import DECISIVE, GAIN, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import DECISIVE, GAIN, LOSS, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compiled,
     is_faster,
@@ -191,7 +191,7 @@ CAUSES = (
         "a gain by less work of kernels, against plain eager of the same grad axis",
     ),
     Cause(
-        "slower_kernels", PART, slower_kernels,
+        "slower_kernels", LOSS, slower_kernels,
         "generated kernels take {new}, and the eager kernels that they replace {old}{pace} "
         "({names}).",
         "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",

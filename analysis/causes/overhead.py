@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from modescope.analysis.causes import evidence
-from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
+from modescope.analysis.causes.graphs import CAPTURING
+from modescope.analysis.causes.types import GAIN, LOSS, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import (
     is_compared,
     is_compiled,
@@ -190,6 +191,8 @@ def _operators(case: Case) -> str:
 
 def _remedy(row: Row) -> str:
     more_work = "give each call more work, such as a larger batch"
+    if phrases.on_cuda(row) and row["compile_mode"] in CAPTURING:
+        return f"Capture the whole call (mode=compile-cuda-graph), or {more_work}."
     if phrases.on_cuda(row) and not row["graph"]:
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
@@ -225,7 +228,7 @@ CAUSES = (
         "a gain of a compiled mode over the same mode without compiling",
     ),
     Cause(
-        "more_overhead", PART, more_overhead,
+        "more_overhead", LOSS, more_overhead,
         "{what} add {added} to a call, beside its kernels.",
         "{remedy}",
         "a loss by more dispatch than in plain eager of the same grad axis",

@@ -6,7 +6,7 @@ import re
 
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.evidence import Kernel, kernels
-from modescope.analysis.causes.types import GAIN, PART, Case, Cause, Evidence
+from modescope.analysis.causes.types import GAIN, LOSS, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
@@ -14,7 +14,7 @@ from modescope.bench.records.instruction_sets import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
-TIMES = "{name} takes {after} in {dtype} and {before} in fp32{pace}"
+TIMES = "matrix products ({name}) take {after} in {dtype} and {before} in fp32{pace}"
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -120,18 +120,25 @@ def _products(case: Case) -> _Products | None:
     row, plain = case.row, case.plain
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
-    theirs = {one.name: one for one in kernels(plain) if one.is_product}
-    mine = [one for one in kernels(row) if one.name in theirs]
+    before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
+    if not phrases.on_cuda(row):  # a GPU's kernels have other names in each precision
+        before, after = _in_both(before, after), _in_both(after, before)
     pace = evidence.pace_ratio(row, plain)
-    same = [one for one in mine if theirs[one.name].count == one.count]
-    if not same or pace is None:
+    if not before or not after or pace is None:
         return None
-    return _Products(row, plain, same, [theirs[one.name] for one in same], pace)
+    return _Products(row, plain, after, before, pace)
+
+
+def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
+    """Those that the others have as often."""
+    counts = {(one.name, one.count) for one in others}
+    return [one for one in kernels if (one.name, one.count) in counts]
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
     return {
-        "name": products.name, "dtype": row["dtype"], "pace": evidence.at_pace(products.pace),
+        "name": evidence.cut(products.name), "dtype": row["dtype"],
+        "pace": evidence.at_pace(products.pace),
         "after": numbers.duration(products.after_s), "before": numbers.duration(products.before_s),
     }  # fmt: skip
 
@@ -198,7 +205,7 @@ CAUSES = (
         "a low precision is slower on a device without instructions for it",
     ),
     Cause(
-        "slower_products", PART, slower_products,
+        "slower_products", LOSS, slower_products,
         f"{TIMES}.",
         "{remedy}",
         "a low precision is slower, and so are its matrix products",

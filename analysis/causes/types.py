@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from modescope.analysis.format.phrases import Row
 
 # Kinds of causes, the first most important. Within a kind, the larger share comes first. SMALL_GAIN
-# and REST are no kinds of an entry: `finding` gives them to a GAIN and a PART by the row's speedup.
+# and REST are no kinds of an entry: `finding` gives them by the row's speedup.
 DECISIVE = 0  # the mode did not do what its name says, or not with usual numbers: it comes first
 GAIN = 1  # what the mode saves of the baseline's call
-PART = 2  # takes a part of a call's time, and so explains why the mode gains little or loses
-SMALL_GAIN = 3  # a GAIN of a call that gains less than a tenth, which a PART explains first
-SETTING = 4  # explains a call's time, but not its ratio to the baseline, which has the same setting
-COST = 5  # a cost beside the time of a call: first call, memory
-REST = 6  # a PART of a call that gains all the same, or too small for what the call loses
-HINT = 7  # a fact whose effect was not measured
+LOSS = 2  # what the mode adds to a call that is slower: before what the baseline's call has, too
+PART = 3  # takes a part of a call's time, and so explains why the mode gains little or loses
+SMALL_GAIN = 4  # a GAIN of a call that gains less than a tenth, which a PART explains first
+SETTING = 5  # explains a call's time, but not its ratio to the baseline, which has the same setting
+COST = 6  # a cost beside the time of a call: first call, memory
+REST = 7  # a LOSS or a PART of a call that gains all the same, or too small for what the call loses
+HINT = 8  # a fact whose effect was not measured
 
-EXPLAINING = (DECISIVE, GAIN, PART, SMALL_GAIN)
+EXPLAINING = (DECISIVE, GAIN, LOSS, PART, SMALL_GAIN)
 """Kinds that explain the speedup of a row; the others stand beside it."""
 
 
@@ -53,7 +54,7 @@ class Cause:
     """An entry of the table. The sentence can follow a colon, so it begins with a small letter."""
 
     code: str
-    kind: int  # DECISIVE, GAIN, PART, SETTING, COST or HINT
+    kind: int  # DECISIVE, GAIN, LOSS, PART, SETTING, COST or HINT
     rule: Callable[[Case], Evidence | None]
     sentence: str  # a template for `str.format` with the evidence's figures
     remedy: str  # what to do, as a template with the same figures; may be empty

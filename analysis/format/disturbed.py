@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modescope.analysis.format import numbers, phrases
@@ -29,11 +29,8 @@ CONDITIONS = {
 }
 """By the flag that shows it."""
 
-NEEDED = ("status", "budget_rank", "flags", "pace_slowest")
+NEEDED = ("status", "budget_rank", "flags")
 """The columns that `banner` reads."""
-
-SLOW_ROUNDS = 0.8
-"""A machine slower than this share of its own speed, in one round of twenty, was disturbed."""
 
 MOST = 0.5  # of the rows
 
@@ -55,7 +52,8 @@ def approximate(row: Row) -> list[str]:
 def banner(rows: Sequence[Row]) -> str:
     """What disturbed more than MOST of the measured rows, and what to do; empty if nothing did."""
     measured = [row for row in rows if row["status"] == "ok" and not phrases.is_smoke(row)]
-    conditions = [one for one, count in _conditions(measured) if count > MOST * len(measured)]
+    counts = Counter(flag for row in measured for flag in phrases.flags(row))
+    conditions = [one for flag, one in CONDITIONS.items() if counts[flag] > MOST * len(measured)]
     if not conditions:
         return ""
     happened = phrases.listed([one.happened for one in conditions])
@@ -65,14 +63,3 @@ def banner(rows: Sequence[Row]) -> str:
         "and withstand that, but absolute times are approximate, and small differences may stay "
         f"undecided. Before you measure again, {remedies}."
     )
-
-
-def _conditions(rows: Sequence[Row]) -> Iterator[tuple[Condition, int]]:
-    """What happened, and in how many rows."""
-    for flag, condition in CONDITIONS.items():
-        yield condition, sum(flag in phrases.flags(row) for row in rows)
-    paces = [row["pace_slowest"] for row in rows if row["pace_slowest"] is not None]
-    slow = [pace for pace in paces if pace < SLOW_ROUNDS]
-    if slow:
-        happened = f"the machine slowed down, to {numbers.share(min(slow), 1)} of its best speed"
-        yield Condition(happened, "use a machine that keeps its speed, if there is one"), len(slow)

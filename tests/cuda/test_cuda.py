@@ -307,8 +307,11 @@ def test_case_and_baseline_are_cast_on_the_gpu() -> None:
 
 @pytest.fixture(scope="module")
 def device_bound(device: Hardware) -> Subject:
-    """Kernels of some hundred microseconds, so that gaps between them are negligible."""
-    return subject_of(SMALL_MLP, device, batch=4096, width=4096, depth=4)
+    """Kernels of some hundred microseconds, so that gaps between them are negligible.
+
+    In fp32, because a GPU that multiplies bf16 without a pause reaches its power limit.
+    """
+    return subject_of(SMALL_MLP, device, batch=256, width=4096, depth=4)
 
 
 @pytest.fixture(scope="module")
@@ -319,8 +322,8 @@ def host_bound(device: Hardware) -> Subject:
 
 
 def step_of(subject: Subject, device: Hardware, graph: bool) -> Step:
-    asked = variant("bf16", grad="inference_mode", graph=graph)
-    step = modes.build(subject.cast(torch.bfloat16), asked, True, device, ONE_CALL).step
+    asked = variant("fp32", grad="inference_mode", graph=graph)
+    step = modes.build(subject.cast(torch.float32), asked, True, device, ONE_CALL).step
     for _ in range(20):
         step()
     device.synchronize()
@@ -332,15 +335,13 @@ def test_gated_device_time_agrees_with_graph_replay(
 ) -> None:
     """Queued ahead of a held device, eager takes what its captured graph takes."""
     eager, captured = (step_of(device_bound, device, graph) for graph in (False, True))
-    ratios = []
+    gated, pipelined = [], []
     for _ in range(9):  # in turns: the clocks of a warm GPU drift
         eager_s = timers.device_time(eager, device, 10).median_s
-        graph_s = timers.device_time(captured, device, 10).median_s
-        ratios.append(eager_s / graph_s)
-    assert statistics.median(ratios) == pytest.approx(1.0, rel=0.05)
-    pipelined_s = median(timers.pipelined, captured, device, 10)
-    eager_s = median(timers.device_time, eager, device, 10)
-    assert pipelined_s == pytest.approx(eager_s, rel=0.05)
+        gated.append(timers.device_time(captured, device, 10).median_s / eager_s)
+        pipelined.append(timers.pipelined(captured, device, 10).median_s / eager_s)
+    assert statistics.median(gated) == pytest.approx(1.0, rel=0.05)
+    assert statistics.median(pipelined) == pytest.approx(1.0, rel=0.05)
 
 
 @pytest.mark.parametrize("work", ["device_bound", "host_bound"])

@@ -81,6 +81,7 @@ def test_a_longer_spin_is_detected(device: Hardware, monkeypatch: pytest.MonkeyP
     assert [outcome.check for outcome in found] == required
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("few")
 def test_a_disturbed_device_is_flagged(device: Hardware) -> None:
     found = list(disturbances.disturbances(Setting(device, thorough=False)))

@@ -68,7 +68,8 @@ def test_a_cpu_without_bf16_is_named_where_bf16_is_slower(tmp_path: Path) -> Non
     (found,) = of_last(rows_of(study, tmp_path))
     assert found.code == "no_native_dtype"
     assert found.sentence == (
-        "this CPU has no bf16 instructions, and aten::mm takes 900 µs in bf16 and 300 µs in fp32."
+        "this CPU has no bf16 instructions, and matrix products (aten::mm) take 900 µs in bf16 and "
+        "300 µs in fp32."
     )
 
 

@@ -46,7 +46,8 @@ WORLDS = {
     ),
     "no_native_dtype": World(
         _study(0.4, ("aten::mm", 4, 900e-6), instructions=NONE),
-        "this CPU has no bf16 instructions, and aten::mm takes 900 µs in bf16 and 300 µs in fp32.",
+        "this CPU has no bf16 instructions, and matrix products (aten::mm) take 900 µs in bf16 and "
+        "300 µs in fp32.",
         silent={
             "a CPU with them": last(cpu_instructions=NATIVE),
             "unknown": last(cpu_instructions=None),
@@ -61,7 +62,7 @@ WORLDS = {
     ),
     "slower_products": World(
         _study(0.4, ("aten::mm", 4, 900e-6)),
-        "aten::mm takes 900 µs in bf16 and 300 µs in fp32.",
+        "matrix products (aten::mm) take 900 µs in bf16 and 300 µs in fp32.",
         silent={
             "a CPU without bf16": last(cpu_instructions=NONE),
             "products nearly as fast": last(heaviest_kernels=_product(374e-6)),
@@ -76,7 +77,7 @@ WORLDS = {
     ),
     "faster_products": World(
         _study(2.0, ("aten::mm", 4, 100e-6)),
-        "aten::mm takes 100 µs in bf16 and 300 µs in fp32.",
+        "matrix products (aten::mm) take 100 µs in bf16 and 300 µs in fp32.",
         silent={
             "products nearly as fast": last(heaviest_kernels=_product(241e-6)),
             "another number of products": last(heaviest_kernels=_product(100e-6, 2)),

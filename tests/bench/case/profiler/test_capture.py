@@ -96,6 +96,7 @@ def test_a_compiled_chain_is_one_kernel_and_no_operator(ops: int) -> None:
     assert "cpp_fused" in kernel.name
 
 
+@pytest.mark.full
 def test_the_compiler_s_own_code_has_as_many_kernels_as_the_trace() -> None:
     _, generated = compiled(16)
     columns = generated.columns
