@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TypeVar
 
 import torch
@@ -17,6 +18,8 @@ from modescope.bench.steps.outputs import Outputs, difference, finite
 from modescope.bench.steps.training.checkpointing import trained
 
 T = TypeVar("T")
+
+CPU = torch.device("cpu")
 
 LEAST_SHARE = 1e-2
 """Share of the root mean square of all gradients' norms by which errors of smaller gradients are
@@ -56,6 +59,8 @@ class Reference:
     weight: float = 0.0  # norm of the weight that was updated
     gradients: torch.Tensor | None = None
     """The smallest gradient of each element in any step, over a typical one; None: all count."""
+    device: torch.device = CPU
+    """Where errors are computed: on a host's one thread it takes seconds for large weights."""
 
     def error(self, result: torch.Tensor, scale: ErrorScale) -> tuple[float, float]:
         """Norm of the difference over that of the value, or over the least that `scale` allows.
@@ -63,13 +68,12 @@ class Reference:
         And the same of its part along the value: how far the factor between the two is from 1.
         Rounding hardly changes that factor, because its errors have no common direction.
         """
-        wrong, value = difference(result, self.value), finite(self.value)
+        reference = self.value.to(self.device)
+        wrong, value = difference(result.to(self.device), reference), finite(reference)
+        size = max(_norm(value), scale.share * self.typical, scale.of_weight * self.weight)
         if self.gradients is not None:
-            clear = self.gradients >= scale.clear
+            clear = self.gradients.to(self.device) >= scale.clear
             wrong, value = wrong[clear], value[clear]
-        size = max(
-            _norm(finite(self.value)), scale.share * self.typical, scale.of_weight * self.weight
-        )
         norm, along = _norm(wrong), abs(float((wrong * value).sum()))
         return (norm / size, along / size**2) if size > 0 else (norm, norm)
 
@@ -77,19 +81,30 @@ class Reference:
 References = dict[str, Reference]  # by names such as "gradient of 0.weight in step 2"
 
 
-def references(outcome: Outputs, module: torch.nn.Module, follows_size: bool) -> References:
-    """From the losses, gradients and updates of `module` in float64.
+def references(
+    outcome: Outputs, module: torch.nn.Module, follows_size: bool, device: torch.device
+) -> References:
+    """From the losses, gradients and updates of `module` in float64; `device` compares them.
 
     Where updates do not follow the size of gradients (`bench.records.training_options`), a mere
     rounding error makes a full update, so updates count only where gradients are clear.
     """
-    typical = {kind: _root_mean_square(_those(kind, outcome)) for kind in ("gradient", "update")}
+    squares = {place: _norm(finite(each.to(device))) ** 2 for place, each in outcome.items()}
+    typical = {
+        kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
+        for kind in ("gradient", "update")
+    }
     weights = {f"update of {name}": _norm(weight) for name, weight in trained(module).items()}
     expected = {
-        place: Reference(value, typical.get(place.partition(" ")[0], 0.0), weights.get(place, 0.0))
+        place: Reference(
+            value,
+            typical.get(place.partition(" ")[0], 0.0),
+            weights.get(place, 0.0),
+            device=device,
+        )
         for place, value in outcome.items()
     }
-    return expected if follows_size else _with_gradients(expected)
+    return expected if follows_size else _with_gradients(expected, squares, device)
 
 
 def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Deviation:
@@ -110,21 +125,20 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
     return replace(worst(errors.items()), scales=scales)
 
 
-def _with_gradients(expected: References) -> References:
+def _with_gradients(
+    expected: References, squares: Mapping[str, float], device: torch.device
+) -> References:
     gradients = {place: each.value for place, each in _those("gradient", expected).items()}
     elements = sum(gradient.numel() for gradient in gradients.values())
-    typical = math.sqrt(sum(_norm(finite(each)) ** 2 for each in gradients.values()) / elements)
+    typical = math.sqrt(sum(_those("gradient", squares).values()) / elements)
     updates = _those("update", expected)
     for place, reference in updates.items():
         of = place.replace("update of", "gradient of") + " in "
-        own = [gradient.abs() for name, gradient in gradients.items() if name.startswith(of)]
+        own = [each.to(device).abs() for name, each in gradients.items() if name.startswith(of)]
         if own:  # parameters without a gradient must not change at all
-            updates[place] = replace(reference, gradients=torch.stack(own).amin(0) / typical)
+            least = torch.stack(own).amin(0) / typical
+            updates[place] = replace(reference, gradients=least.to("cpu"))
     return {**expected, **updates}
-
-
-def _root_mean_square(tensors: Outputs) -> float:
-    return math.sqrt(sum(_norm(finite(each)) ** 2 for each in tensors.values()) / len(tensors))
 
 
 def _those(kind: str, of: Mapping[str, T]) -> dict[str, T]:

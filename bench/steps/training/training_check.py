@@ -98,7 +98,7 @@ class Recipe:
 
     def references(self, outcome: Outputs) -> References:
         """The references that these results are."""
-        return references(outcome, self.subject.module, self.follows_size)
+        return references(outcome, self.subject.module, self.follows_size, self.device.torch_device)
 
     def check(self, seed: int) -> TrainingCheck:
         """Trains copies of the model on batches drawn from `seed`."""
@@ -234,4 +234,4 @@ def _gradients(built: Built) -> Outputs:
 
 def _on_host(tensor: object) -> torch.Tensor:
     assert isinstance(tensor, torch.Tensor)
-    return double(tensor.detach().to("cpu"))
+    return double(tensor).to("cpu")

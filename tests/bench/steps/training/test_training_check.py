@@ -21,7 +21,7 @@ from modescope.bench.steps.subject import Inputs, Subject, redraw
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training import reference as answers
 from modescope.bench.steps.training.phase import TrainingPhase
-from modescope.bench.steps.training.reference import ErrorScale, Reference
+from modescope.bench.steps.training.reference import CPU, ErrorScale, Reference
 from modescope.bench.steps.training.trainer import Trainer, trainer_of
 from tests.helpers import trained_models
 from tests.helpers.probe_models import Applies, random, variant
@@ -294,7 +294,7 @@ def test_references_have_the_typical_size_of_their_kind() -> None:
         "gradient of weight in step 2": vector(6, 0.1),
         "update of weight": vector(1, 1),
     }
-    found = answers.references(outcome, module, follows_size=False)
+    found = answers.references(outcome, module, False, CPU)
     typical = math.sqrt((25 + 36.01) / 2)
     assert found["gradient of weight in step 1"].typical == pytest.approx(typical)
     assert found["update of weight"].typical == pytest.approx(math.sqrt(2))
@@ -302,9 +302,7 @@ def test_references_have_the_typical_size_of_their_kind() -> None:
     of_elements = math.sqrt((25 + 36.01) / 4)
     torch.testing.assert_close(found["update of weight"].gradients, vector(3, 0.1) / of_elements)
     assert found["loss of step 1"] == Reference(vector(7))
-    assert (
-        answers.references(outcome, module, follows_size=True)["update of weight"].gradients is None
-    )
+    assert answers.references(outcome, module, True, CPU)["update of weight"].gradients is None
 
 
 @pytest.mark.parametrize(
