@@ -15,7 +15,10 @@ from tests.helpers.commands import Ask
 from tests.helpers.made_up_records import CPU
 from tests.helpers.paths import CONF
 
-BF16 = ["eager", "inference_mode", "compile"]
+BF16 = [
+    *("eager", "inference_mode", "compile"),
+    *("reduce-overhead", "cuda-graph", "compile-cuda-graph"),
+]
 """Modes of experiment=modes with weights in bf16."""
 
 EXPERIMENTS = sorted(CONF.glob("experiment/*.yaml"))
