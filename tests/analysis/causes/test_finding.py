@@ -13,6 +13,7 @@ from modescope.analysis.causes.types import (
     DECISIVE,
     GAIN,
     HINT,
+    LOSS,
     PART,
     REST,
     SETTING,
@@ -56,6 +57,7 @@ PLANTED = [
     _planted("hint", HINT, 0.9), _planted("part", PART, None), _planted("part of 0.2", PART, 0.2),
     _planted("cost", COST, 0.9), _planted("part of 0.5", PART, 0.5),
     _planted("decisive", DECISIVE, None), _planted("gain", GAIN, 0.1),
+    _planted("loss", LOSS, 0.1),
 ]  # fmt: skip
 PARTS = ["part of 0.5", "part of 0.2", "part"]
 
@@ -63,9 +65,12 @@ PARTS = ["part of 0.5", "part of 0.2", "part"]
 @pytest.mark.parametrize(
     ("speedup", "expected"),
     [
-        (0.8, ["decisive", "gain", *PARTS, "cost", "hint"]),
-        (1.05, ["decisive", *PARTS, "gain", "cost", "hint"]),  # a reader asks why it is so little
-        (2.0, ["decisive", "gain", "cost", *PARTS, "hint"]),
+        (0.8, ["decisive", "gain", "loss", *PARTS, "cost", "hint"]),
+        (
+            1.05,
+            ["decisive", "loss", *PARTS, "gain", "cost", "hint"],
+        ),  # a reader asks why it is so little
+        (2.0, ["decisive", "gain", "cost", "part of 0.5", "part of 0.2", "loss", "part", "hint"]),
     ],
 )
 def test_causes_are_ordered_by_kind_then_by_share(

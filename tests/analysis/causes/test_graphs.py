@@ -141,3 +141,19 @@ def test_a_busy_device_explains_a_small_gain_before_what_is_saved(tmp_path: Path
     assert "compiled_code" in codes(found)
     assert found[0].text.startswith("reduce-overhead is only 6 % faster than eager")
     assert ": 84 launches of eager became 1 graph launch, but the device" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("mode", "advised"),
+    [("compile", "mode=reduce-overhead"), ("reduce-overhead", "mode=compile-cuda-graph")],
+)
+def test_a_graph_with_guards_is_advised_to_be_captured_whole(
+    mode: str, advised: str, tmp_path: Path
+) -> None:
+    """On an H100 `reduce-overhead` was told to capture a graph, which it had done."""
+    records = [
+        record("inference_mode", 400e-6, 1.0, **cuda_clocks(20e-6, 390e-6)),
+        record(mode, 500e-6, 0.8, **cuda_clocks(400e-6, 390e-6)),
+    ]
+    found = {one.code: one for one in of_last(rows_of(records, tmp_path))}
+    assert advised in found["more_overhead"].remedy

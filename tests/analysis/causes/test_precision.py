@@ -100,6 +100,25 @@ def test_products_explain_what_they_can(
     assert [code for code in found if code.endswith(("products", "dtype"))] == expected
 
 
+def test_products_of_a_gpu_have_another_kernel_in_each_precision(tmp_path: Path) -> None:
+    fp32 = ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x64x8_stage3", 4, 380e-6)
+    bf16 = ("nvjet_sm90_tst_128x64_64x8_1x2_h_bz_bias_TNT", 4, 40e-6)
+    other = ("void at::native::vectorized_elementwise_kernel<4>", 3, 10e-6)
+    records = [
+        record(
+            "inference_mode",
+            400e-6,
+            1.0,
+            **cuda_clocks(50e-6, 395e-6),
+            **profiled(400e-6, fp32, other),
+        ),
+        record("amp", 60e-6, 6.5, **cuda_clocks(50e-6, 55e-6), **profiled(60e-6, bf16, other)),
+    ]
+    (found, *_) = of_last(rows_of(records, tmp_path))
+    assert found.code == "faster_products"
+    assert "take 40.0 µs in bf16 and 380 µs in fp32" in found.sentence
+
+
 def test_a_profile_at_half_the_pace_is_compared_at_the_same_pace(tmp_path: Path) -> None:
     rows = rows_of(_study(0.9, FP32, ("aten::mm", 4, 600e-6)), tmp_path)
     assert "slower_products" in codes(of_last(rows))
