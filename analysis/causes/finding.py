@@ -29,7 +29,7 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.rows import equal_pace
 from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
-LEAST_OF_A_LOSS = 0.5
+LEAST_OF_A_LOSS = 0.75
 """Parts of a call explain why it takes longer than the baseline's if together they are at least
 this share of what it takes longer."""
 

@@ -40,8 +40,8 @@ def _clock(title: str, name: str) -> Column:
 
 
 _COLUMNS = (
-    _clock("latency", "latency_s"),
-    _clock("dispatch", "dispatch_s"),
+    _clock("latency", "latency_paired_s"),
+    _clock("dispatch", "dispatch_paired_s"),
     Column("dispatch share", partial(cells.share, name="dispatch_share")),
     Column("host", cells.host_of_cuda, optional=True),
     Column("host share", cells.host_share_of_cuda, optional=True),
@@ -89,9 +89,9 @@ def _lanes(row: Row) -> list[Lane]:
     if phrases.on_cuda(row):
         lanes = [_host(row), _device(row)]
     else:
-        clocks = _known(("dispatch", _of_latency(row, "dispatch")), ("work", row["work_s"]))
+        clocks = _known(("dispatch", row["dispatch_paired_s"]), ("work", row["work_s"]))
         lanes = [] if _exceeds_call(row) else [clocks, _kernels(row)]
-    return [lane for lane in lanes if lane] or [[("unsplit", row["latency_s"])]]
+    return [lane for lane in lanes if lane] or [[("unsplit", row["latency_paired_s"])]]
 
 
 def _exceeds_call(row: Row) -> bool:
@@ -104,14 +104,14 @@ def _kernels(row: Row) -> Lane:
     if row["residual_s"] is None:
         return []
     kernels_s = row["work_s"] - row["residual_s"]  # scaled to all processes of the case
-    return [(SKIPPED, max(row["latency_s"] - kernels_s, 0.0)), ("kernels", kernels_s)]
+    return [(SKIPPED, max(row["latency_paired_s"] - kernels_s, 0.0)), ("kernels", kernels_s)]
 
 
 def _host(row: Row) -> Lane:
     wait = ("wait", row["host_wait_s"])
-    dispatch = ("dispatch", _of_latency(row, "dispatch"))
+    dispatch = ("dispatch", row["dispatch_paired_s"])
     parts = _known(dispatch, ("launch", row["launch_s"]), wait)
-    return parts or _known(("host", _of_latency(row, "host")), wait)
+    return parts or _known(("host", row["host_paired_s"]), wait)
 
 
 def _device(row: Row) -> Lane:
@@ -122,12 +122,6 @@ def _device(row: Row) -> Lane:
     return _known(("work", row["work_s"]), wait)
 
 
-def _of_latency(row: Row, clock: str) -> float | None:
-    """The share of a clock in the time of a call, so that the parts of a bar add up to it."""
-    share: float | None = row[f"{clock}_share"]
-    return None if share is None else row["latency_s"] * share
-
-
 def _known(*named: tuple[str, float | None]) -> Lane:
     """All parts, or none if one is unknown: a bar without a part would look shorter."""
     lane = [(name, seconds) for name, seconds in named if seconds is not None]
@@ -136,13 +130,13 @@ def _known(*named: tuple[str, float | None]) -> Lane:
 
 def _numbers(row: Row) -> str:
     if phrases.on_cuda(row) and row["host_share"] is not None:
-        return f"{numbers.duration(row['latency_s'])}, {_host_and_device(row)}"
+        return f"{numbers.duration(row['latency_paired_s'])}, {_host_and_device(row)}"
     if row["dispatch_share"] is None:
-        return f"{numbers.duration(row['latency_s'])}, split unknown"
+        return f"{numbers.duration(row['latency_paired_s'])}, split unknown"
     if not phrases.on_cuda(row) and _exceeds_call(row):
-        return f"{numbers.duration(row['latency_s'])}, dispatch contradicts it"
+        return f"{numbers.duration(row['latency_paired_s'])}, dispatch contradicts it"
     part = numbers.share(row["dispatch_share"], 1)
-    dispatch = f"dispatch {numbers.duration(_of_latency(row, 'dispatch'))}, {part}"
+    dispatch = f"dispatch {numbers.duration(row['dispatch_paired_s'])}, {part}"
     unchecked = row["residual_s"] is not None and not profiler_agreement.checked(row)
     return f"{dispatch}, not checked by profile" if unchecked else dispatch
 

@@ -33,7 +33,7 @@ def draw(series: Series) -> Figure:
         panels = sheet(titles, names, phrases.work_at(lines[0].rows[0], series.others))
         for axes, clock in zip(panels.axes, clocks, strict=True):
             for line in lines:
-                _draw(axes, line, clock, line.name if clock == "latency_s" else None)
+                _draw(axes, line, clock, line.name if clock == "latency_paired_s" else None)
             over(axes, sorted({size for line in lines for size in line.sizes}), series.size)
             axes.set_yscale("log")
         _mark(panels.axes[0], lines, series.overhead.meets)
@@ -49,9 +49,9 @@ def ordered(series: Series) -> list[Line]:
 
 def _clocks(series: Series) -> dict[str, str]:
     """The column that each panel shows -> its title."""
-    clock = f"{series.overhead.clock}_s"
+    clock = f"{series.overhead.clock}_paired_s"
     known = any(row[clock] is not None for line in series.lines for row in line.rows)
-    return {"latency_s": "latency"} | ({clock: series.overhead.label} if known else {})
+    return {"latency_paired_s": "latency"} | ({clock: series.overhead.label} if known else {})
 
 
 def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:

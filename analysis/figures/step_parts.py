@@ -118,12 +118,12 @@ def draw(section: pd.DataFrame) -> Figure | None:
 
 def _lanes(row: Row) -> list[Lane]:
     known = parts_of(row) if row["parts_ratio"] is not None else ()
-    upper = [(name, row["latency_s"] * row[f"{name}_share"]) for name in known]
-    return [upper, [("undivided", row["latency_s"])]]
+    upper = [(name, row[f"{name}_paired_s"]) for name in known]
+    return [upper, [("undivided", row["latency_paired_s"])]]
 
 
 def _numbers(row: Row) -> str:
-    step = f"step {numbers.duration(row['latency_s'])}"
+    step = f"step {numbers.duration(row['latency_paired_s'])}"
     if row["parts_ratio"] is None:
         return f"{step}, not split"
     return f"{step}, parts {numbers.share(row['parts_ratio'], 1)} of it"

@@ -36,8 +36,8 @@ def threads_gain(row: Row) -> str:
 
 def latency(row: Row) -> str:
     """`357 µs [355, 359]`; without the brackets if there is no interval; `~357 µs` if flagged."""
-    ends = row["latency_ci_low_s"], row["latency_ci_high_s"]
-    return approximate(numbers.duration_interval(row["latency_s"], *ends), row, "latency")
+    ends = row["latency_paired_ci_low_s"], row["latency_paired_ci_high_s"]
+    return approximate(numbers.duration_interval(row["latency_paired_s"], *ends), row, "latency")
 
 
 def approximate(text: str, row: Row, *figures: str) -> str:
@@ -53,7 +53,7 @@ def first_call(row: Row) -> str:
 
 def host_of_cuda(row: Row) -> str:
     """The host time of a call on CUDA; unknown on a CPU, where it would repeat the latency."""
-    return numbers.duration(row["host_s"]) if phrases.on_cuda(row) else UNKNOWN
+    return numbers.duration(row["host_paired_s"]) if phrases.on_cuda(row) else UNKNOWN
 
 
 def share(row: Row, name: str) -> str:

@@ -37,7 +37,7 @@ def _number(text: Callable[[float | None], str], title: str, name: str, spare: i
 
 
 def _clock(name: str, spare: int = 0) -> Column:
-    return _number(numbers.duration, name, f"{name}_s", spare)
+    return _number(numbers.duration, name, f"{name}_paired_s", spare)
 
 
 def _approximate(column: Column, *figures: str) -> Column:
@@ -76,11 +76,11 @@ _SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
 PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
 _DISPATCH = _approximate(_clock("dispatch", spare=1), "latency", "split")
 _DEVICE = _approximate(_clock("device", spare=3), "device")
-_HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="host_s")
+_HOST = Column("host", cells.host_of_cuda, ">", optional=True, spare=7, key="host_paired_s")
 
 # For runs that ended ok. Other rows show their reason in place of these columns.
 MEASURED = (
-    _approximate(Column("latency", lambda row: numbers.duration(row["latency_s"]), ">"), "latency"),
+    _approximate(_clock("latency"), "latency"),
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
@@ -104,7 +104,7 @@ REPORTED = (
     SPEEDUP,
     SAME_GRAD,
     Column("threads gain [95 %]", cells.threads_gain, optional=True, key="threads_gain"),
-    Column("latency [95 %]", cells.latency, key="latency_s"),
+    Column("latency [95 %]", cells.latency, key="latency_paired_s"),
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
     ),

@@ -100,6 +100,31 @@ def bytes_saved(rows: pd.DataFrame) -> pd.Series:
     return saved.where(rows["status"] == "ok").astype("float64")
 
 
+PAIRED_BY = {"": "speedup", "_ci_low": "speedup_ci_high", "_ci_high": "speedup_ci_low"}
+
+
+def latency_paired_s(end: str) -> Formula:
+    """The formula of the baseline's latency, the median of the group, ÷ the row's speedup.
+
+    `end`: the ending of its name, as in PAIRED_BY. The rows of a group are separate processes, at
+    other paces of the machine, so their latencies do not compare as their speedups do. Without a
+    baseline it is the latency.
+    """
+
+    def formula(rows: pd.DataFrame) -> pd.Series:
+        groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
+        baseline_s = rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
+        paired_s: pd.Series = baseline_s / rows[PAIRED_BY[end]]
+        return paired_s.where(rows["baseline_mode"].notna(), rows[f"latency{end}_s"])
+
+    return formula
+
+
+def clock_paired_s(clock: str) -> Formula:
+    """The formula of a clock's share of the call, in the time that a call takes."""
+    return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
+
+
 def launch_s(rows: pd.DataFrame) -> pd.Series:
     """The host's time for a call without dispatch."""
     return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(_on_cuda(rows))
@@ -129,7 +154,7 @@ def bound_by(rows: pd.DataFrame) -> pd.Series:
 
 def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
     """A training step minus the sum of its parts; negative if they take longer."""
-    return rows["latency_s"] * (1 - rows["parts_ratio"])
+    return rows["latency_paired_s"] * (1 - rows["parts_ratio"])
 
 
 def latency_at_full_pace_s(end: str) -> Formula:
@@ -159,7 +184,7 @@ def _pace_fastest_s(rows: pd.DataFrame) -> pd.Series:
 
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
     """A share of the call in its time, at least 0: the parts of a call then add up to it."""
-    return rows["latency_s"] * share.clip(lower=0)
+    return rows["latency_paired_s"] * share.clip(lower=0)
 
 
 def _on_cuda(rows: pd.DataFrame) -> pd.Series:

@@ -29,7 +29,7 @@ from modescope.bench.stats.estimates import Estimate
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
 _NEEDED = (
     *_SAME_WORK, *PLAIN_EAGER, "_speedup", "_dispatch_share", "_device_gain", "latency_s", "work_s",
-    "host_share", "synchronize_s",
+    "latency_paired_s", "host_share", "synchronize_s",
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class Pair:
         eager = self.reference
         if eager["work_s"] is None:
             return None
-        before = eager["work_s"] / eager["latency_s"]
+        before = eager["work_s"] / eager["latency_paired_s"]
         if not phrases.on_cuda(self.row):
             return float(1 / (1 - before + before / self.gain.value))
         return None if eager["host_share"] is None else 1 / _on_cuda(eager, before, self.gain.value)

@@ -19,6 +19,7 @@ from modescope.analysis.metrics.formulas import Formula, column, part
 from modescope.analysis.metrics.replicates import combined
 from modescope.analysis.rows import profiler_agreement, roofline
 from modescope.analysis.rows.select import latest
+from modescope.bench.summary import STEP_PARTS
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,14 @@ METRICS = (
            "replicates); null below 12 rounds"),
     Metric("speedup_ci_high", part("_speedup", "high"), "1", "higher",
            "upper end of that interval or range"),
+    Metric("latency_paired_s", formulas.latency_paired_s(""), "s", "lower",
+           "median of baseline_latency_s over the rows of the same work, machine, baseline and "
+           "budget ÷ speedup: the latency that tables and figures show, as latencies of separate "
+           "processes do not compare as their speedups do. latency_s without a baseline"),
+    Metric("latency_paired_ci_low_s", formulas.latency_paired_s("_ci_low"), "s", "lower",
+           "the same ÷ speedup_ci_high"),
+    Metric("latency_paired_ci_high_s", formulas.latency_paired_s("_ci_high"), "s", "lower",
+           "the same ÷ speedup_ci_low"),
     Metric("confirming_speedup", column("confirming_speedup"), "1", "higher",
            "speedup in a second process that measured nothing else, before a sweep recommended "
            "this mode or the one above it; null where there was none"),
@@ -170,7 +179,7 @@ METRICS = (
              "above 1 is less work of the device; null on a CPU, and where either is unknown"),
     *_paired("dispatch_ratio", "higher",
              "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
-             "1 is less dispatch; null where either is unknown, and where one of the two compiles"),
+             "1 is less dispatch; compiled code has only guards and wrapper (see dispatch_note)"),
     Metric("pace", formulas.pace, "1", "neither",
            "speed of the machine during the row ÷ its best: shortest time of a fixed piece of "
            "Python code (5th percentile) in any row of the same environment_id in the study, or "
@@ -219,20 +228,26 @@ METRICS = (
            "replicates); null below 12 blocks"),
     Metric("parts_ratio_ci_high", part("_parts_ratio", "high"), "1", "neither",
            "upper end of that interval or range"),
+    *(
+        Metric(f"{clock}_paired_s", formulas.clock_paired_s(clock), "s", "lower",
+               f"latency_paired_s × {clock}_share: what tables and figures show as {clock}")
+        for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
+    ),
     Metric("parts_residual_s", formulas.parts_residual_s, "s", "neither",
-           "latency_s × (1 - parts_ratio): the whole step minus the sum of its parts; negative if "
-           "the parts take longer"),
+           "latency_paired_s × (1 - parts_ratio): the whole step minus the sum of its parts; "
+           "negative if the parts take longer"),
     Metric("launch_s", formulas.launch_s, "s", "lower",
-           "latency_s × (host_share - dispatch_share), at least 0: the host's time for a call "
-           "besides dispatch; null on a CPU"),
+           "latency_paired_s × (host_share - dispatch_share), at least 0: the host's time for a "
+           "call besides dispatch; null on a CPU"),
     Metric("work_s", formulas.work_s, "s", "lower",
-           "latency_s × device_share; on a CPU latency_s × (1 - dispatch_share), at least 0"),
+           "latency_paired_s × device_share; on a CPU latency_paired_s × (1 - dispatch_share), at "
+           "least 0"),
     Metric("host_wait_s", formulas.host_wait_s, "s", "neither",
-           "latency_s × (1 - host_share), at least 0: the host waits for the device; null on a "
-           "CPU"),
+           "latency_paired_s × (1 - host_share), at least 0: the host waits for the device; null "
+           "on a CPU"),
     Metric("device_idle_s", formulas.device_idle_s, "s", "neither",
-           "latency_s × (1 - device_share), at least 0: the device waits for the host; null on a "
-           "CPU"),
+           "latency_paired_s × (1 - device_share), at least 0: the device waits for the host; null "
+           "on a CPU"),
     Metric("bound_by", formulas.bound_by, "", "neither",
            "overhead or work: whether the interval of host_per_device lies above or below 1; on a "
            "CPU that of dispatch_share above or below one half; undecided where it contains that "
@@ -307,20 +322,20 @@ CONTRACT = (
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
     "dtype", "mode", "grad", "autocast", "compile_mode", "graph", "baseline_mode", "baseline_dtype",
     "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
-    "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions",
-    "latency_s", "latency_ci_low_s", "latency_ci_high_s", "latency_p95_s", "host_s", "device_s",
-    "pipelined_s", "dispatch_s", "host_share", "host_share_ci_low", "host_share_ci_high",
-    "device_share", "device_share_ci_low", "device_share_ci_high", "pipelined_share",
-    "pipelined_share_ci_low", "pipelined_share_ci_high", "dispatch_share", "dispatch_share_ci_low",
-    "dispatch_share_ci_high", "device_gain", "dispatch_ratio", "dispatch_ratio_ci_low",
-    "dispatch_ratio_ci_high", "pace", "pace_slowest", "latency_at_full_pace_s", "threads_gain",
-    "threads_gain_ci_low", "threads_gain_ci_high", "forward_s",
-    "backward_s", "optimizer_s", "scaler_s",
-    "parts_ratio", "speedup", "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict",
-    "mde", "first_call_s", "break_even_calls", "ops_dispatched", "kernels", "launches",
-    "graph_launches", "device_busy_s", "device_idle_fraction", "fusion_gain", "weights_bytes",
-    "gradient_bytes", "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes",
-    "peak_bytes", "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
+    "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions", "latency_s",
+    "latency_ci_low_s", "latency_ci_high_s", "latency_paired_s", "latency_p95_s", "host_s",
+    "device_s", "pipelined_s", "dispatch_s", "host_share", "host_share_ci_low",
+    "host_share_ci_high", "device_share", "device_share_ci_low", "device_share_ci_high",
+    "pipelined_share", "pipelined_share_ci_low", "pipelined_share_ci_high", "dispatch_share",
+    "dispatch_share_ci_low", "dispatch_share_ci_high", "device_gain", "dispatch_ratio",
+    "dispatch_ratio_ci_low", "dispatch_ratio_ci_high", "pace", "pace_slowest",
+    "latency_at_full_pace_s", "threads_gain", "threads_gain_ci_low", "threads_gain_ci_high",
+    "forward_s", "backward_s", "optimizer_s", "scaler_s", "parts_ratio", "speedup",
+    "speedup_ci_low", "speedup_ci_high", "speedup_same_grad", "verdict", "mde", "first_call_s",
+    "break_even_calls", "ops_dispatched", "kernels", "launches", "graph_launches", "device_busy_s",
+    "device_idle_fraction", "fusion_gain", "weights_bytes", "gradient_bytes",
+    "optimizer_state_bytes", "saved_activation_bytes", "step_peak_bytes", "peak_bytes",
+    "setup_peak_bytes", "reserved_bytes", "graph_pool_bytes", "error", "error_place",
     "unchecked_outputs", "baseline_error", "checked", "checked_note", "checked_inputs",
     "checked_against", "loss_scale", "overflow_skipped", "flops", "roofline_fraction", "flags",
     "flags_touch", "cause", "cause_text",

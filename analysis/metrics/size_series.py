@@ -161,7 +161,7 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     before = [size for size, row in placed[n + 1 :] if row["bound_by"] == sides[1]]
     return Crossing(
         _between(size, next_size, share),
-        _between(row["latency_s"], next_row["latency_s"], share),
+        _between(row["latency_paired_s"], next_row["latency_paired_s"], share),
         falling,
         max(after, default=None),
         min(before, default=None),

@@ -103,7 +103,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         dtype=row["dtype"],
         speedup=intervals.of_columns(row, "speedup"),
         gain=option.gain,
-        latency=intervals.of_clock(row, "latency"),
+        latency=intervals.of_clock(row, "latency_paired"),
         error=row["error"],
         first_call_s=row["first_call_s"],
         cache=row["compile_cache"],

@@ -25,7 +25,7 @@ _COLUMNS = (
     "reason", "in_effect", "in_effect_note", "flags", "flags_touch", "replicates", "error",
     "error_limit", "scale_error", "scale_error_limit", "max_error", "baseline_error",
     "baseline_error_limit", "checked", "checked_note", "checked_inputs", "checked_against",
-    "latency_s", "latency_ci_low_s", "latency_ci_high_s", "baseline_latency_s",
+    "latency_paired_s", "latency_paired_ci_low_s", "latency_paired_ci_high_s", "baseline_latency_s",
     "speedup", "speedup_ci_low", "speedup_ci_high",
     "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",

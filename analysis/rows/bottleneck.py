@@ -15,7 +15,7 @@ HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes 
 class Overhead:
     """The overhead on a kind of device, and the time that it is compared with."""
 
-    clock: str  # of the overhead; `<clock>_s` is its column
+    clock: str  # of the overhead
     against: str  # the clock that it is compared with
     ratio: str  # the column of their ratio within rounds
     threshold: float  # of that ratio, above which a call is bound by overhead

@@ -61,16 +61,14 @@ def _dispatch(
 ) -> tuple[list[Clock], str | None]:
     """The clock of dispatch, if the candidate has any, and the note about it.
 
-    The baseline's is read beside it if both compile or none does: compiled code for an empty batch
-    has no launches, so the two would not be the same thing.
+    The baseline's is read beside it. Where one of the two compiles they are not the same thing:
+    compiled code for an empty batch has no launches, as the note says.
     """
     if reason := phase_of(case.options).no_dispatch:
         return [], reason
-    compiles = case.variant.mode.compiles
     calls = (
         dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
         for each in contenders
-        if each.facts.mode.compiles == compiles
     )
     of_case = next(calls)
     if of_case.step is None:

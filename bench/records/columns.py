@@ -243,8 +243,7 @@ class Clocks:
         "per round of the clocks: host time of the same call on an empty batch, which does no work"
     )
     baseline_dispatch_rounds_s: tuple[float, ...] | None = nullable(
-        "the same for the baseline's call; null also where the baseline has no dispatch, and where "
-        "one of the two compiles and the other does not"
+        "the same for the baseline's call; null also where the baseline has no dispatch"
     )
     dispatch_note: str | None = nullable("why dispatch_rounds_s is null, or what to know about it")
     clocks_s: float | None = nullable(

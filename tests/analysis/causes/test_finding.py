@@ -82,9 +82,9 @@ def test_causes_are_ordered_by_kind_then_by_share(
 
 @pytest.mark.parametrize(
     ("shares", "kind"),
-    [([0.3], REST), ([0.35], PART), ([0.1, 0.2], REST), ([0.1, 0.25], PART), ([0.1, None], PART)],
+    [([0.45], REST), ([0.5], PART), ([0.2, 0.25], REST), ([0.2, 0.3], PART), ([0.1, None], PART)],
 )
-def test_parts_explain_a_loss_if_together_they_are_half_of_it(
+def test_parts_explain_a_loss_if_together_they_are_most_of_it(
     tmp_path: Path, shares: list[float | None], kind: int
 ) -> None:
     """A call of 2.8 times the baseline's loses 64 % of itself."""

@@ -32,12 +32,12 @@ def test_on_cuda_host_and_device_have_a_bar_each(tmp_path: Path) -> None:
     rows = rows_of(
         tmp_path,
         record("eager", 132e-6, 1.0, **cuda_clocks(120e-6, 40e-6, 70e-6)),
-        record("cuda-graph", 52e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
+        record("cuda-graph", 52.8e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
     )
     assert np.round(bars(only_axes(overhead.draw(rows)), US), 1).tolist() == [
         [0, 70], [70, 50], [120, 12],  # eager: dispatch, launching, waiting
         [0, 40], [40, 92],  # the device: work, waiting
-        [0, 8], [8, 44], [0, 41], [41, 11],  # the graph's host is not split
+        [0, 8], [8, 44.8], [0, 41], [41, 11.8],  # the graph's host is not split
     ]  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def _heights(axes: Axes) -> list[float]:
 def test_parts_are_stacked_over_the_undivided_step(tmp_path: Path) -> None:
     axes = _axes(
         tmp_path,
-        training("amp", 1000 * US, 0.8, (300 * US, 400 * US, 200 * US, 50 * US)),
+        training("amp", 1000 * US, 1.0, (300 * US, 400 * US, 200 * US, 50 * US)),
         training("eager", 1000 * US, 1.0, (400 * US, 600 * US, 200 * US)),
     )
     assert [name.split()[0] for name in names(axes)] == ["eager", "amp"]

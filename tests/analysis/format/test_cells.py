@@ -82,5 +82,5 @@ def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: st
 
 
 def test_host_time_is_told_where_it_is_not_the_latency() -> None:
-    assert cells.host_of_cuda({"device": "cuda:0", "host_s": 1e-3}) == "1.00 ms"
-    assert cells.host_of_cuda({"device": "cpu", "host_s": 1e-3}) == "–"
+    assert cells.host_of_cuda({"device": "cuda:0", "host_paired_s": 1e-3}) == "1.00 ms"
+    assert cells.host_of_cuda({"device": "cpu", "host_paired_s": 1e-3}) == "–"

@@ -158,7 +158,9 @@ def _scaled(factor: float, speedup: float, spread: float) -> list[Record]:
     passes = memory(round(1e6 * factor), 1000) | profiled(9, device_s * 0.9) | BOUNDS | pool(0, 0)
     moved = {"bytes_accessed": round(1e6 * factor), "eager_bytes": 2_000_000}
     names = ("forward_rounds_s", "backward_rounds_s", "optimizer_rounds_s", "scaler_rounds_s")
-    parts: dict[str, Any] = dict.fromkeys(names, blocks(0.25e-3 * factor)) | {"loss_scale": 1024.0}
+    parts: dict[str, Any] = dict.fromkeys(names, blocks(0.25e-3 * factor)) | {
+        "parts_latency_rounds_s": blocks(1e-3 * factor), "loss_scale": 1024.0,
+    }  # fmt: skip
     planted: dict[str, Any] = clocks | passes | moved | parts
     return [
         record("compile", 1e-3 * factor, speedup * off, replicate=number, **planted)

@@ -151,8 +151,7 @@ def test_an_ok_result_is_complete(asked: Variant) -> None:
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
     to_know = {"dispatch_note", *OF_COMPILED_MODES} if asked is COMPILE else set()
-    unlike = {"baseline_dispatch_rounds_s"} if asked is COMPILE else set()  # that of eager
-    assert nulls(found) == NULL_ON_A_CPU - to_know | unlike
+    assert nulls(found) == NULL_ON_A_CPU - to_know
     assert found.in_effect is True
     assert found.in_effect_note is None
     assert found.error <= found.error_limit
