@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from modescope.bench.records import parquet
+from modescope.bench.records import parquet, results
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Findings, Record
+from modescope.bench.summary import summary
 
 # preset -> grad, autocast, compile, graph (as resolved for inference)
 MODES = {
@@ -238,10 +239,10 @@ def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def save(records: Iterable[Record], study: Path) -> Path:
-    """Writes a study and returns its folder."""
+    """Writes a study and returns its folder. Its rows have summaries, as those of a sweep."""
     (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
-        parquet.write(one, study / "rows")
+        parquet.write(one, study / "rows", summary(results.row(one)))
     return study
 
 
