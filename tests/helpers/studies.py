@@ -246,6 +246,16 @@ def save(records: Iterable[Record], study: Path) -> Path:
     return study
 
 
+def content(records: Sequence[Record]) -> str:
+    """What records say, whatever the numbers of their runs: studies that agree have equal rows."""
+    text = repr(records)
+    for name in ("run_id", "started_at"):
+        values = sorted({getattr(one.attempt, name) for one in records})
+        for place, value in enumerate(values):
+            text = text.replace(repr(value), f"{name} {place}")
+    return text
+
+
 def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:
     """A case that differs from others of this mode only in its number of threads."""
     return record(mode, latency_s, 1.0, threads=count, **{"case_id": f"{mode}-{count}", **columns})
