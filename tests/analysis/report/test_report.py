@@ -102,7 +102,12 @@ def _steps() -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    "records", [cpu_passes, dispatch_series, _steps], ids=["sections", "series", "training"]
+    "records",
+    [
+        pytest.param(cpu_passes, id="sections"),
+        pytest.param(dispatch_series, id="series", marks=pytest.mark.full),
+        pytest.param(_steps, id="training", marks=pytest.mark.full),
+    ],
 )
 def test_each_figure_has_a_text_and_its_numbers_beside_it(tmp_path: Path, records: Any) -> None:
     folder = save(records(), tmp_path)
