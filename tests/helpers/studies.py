@@ -238,11 +238,11 @@ def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def save(records: Iterable[Record], study: Path) -> Path:
-    """Writes a study and returns its folder. Its rows have summaries, as those of a sweep."""
+def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Path:
+    """Writes a study and returns its folder; `summarised`: as a sweep writes its rows."""
     (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
-        parquet.write(one, study / "rows", summary(results.row(one)))
+        parquet.write(one, study / "rows", summary(results.row(one)) if summarised else None)
     return study
 
 
