@@ -88,6 +88,14 @@ def _compiler_in_the_forkserver() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _unsynced() -> Iterator[None]:
+    """A test's files need not survive a power cut: each sync takes 6 ms, and a study has many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 def _settings() -> dict[str, Any]:
     """Torch's global settings that a case changes, by name."""
     import torch

@@ -38,7 +38,7 @@ def flags(rows: pd.DataFrame) -> pd.Series:
 
 def touched(rows: pd.DataFrame) -> pd.Series:
     """What each flag of each row makes doubtful."""
-    return per_row(rows, map(rules.touched, flags(rows)), "object")
+    return per_row(rows, map(rules.touched, rows["flags"]), "object")
 
 
 def _slow(rows: pd.DataFrame) -> pd.Index:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +14,14 @@ from modescope.analysis.format import phrases
 from modescope.analysis.metrics import first_calls, mode_ratios
 from modescope.analysis.rows import bottleneck
 from modescope.analysis.rows.identity import OPTIONS
-from modescope.analysis.rows.select import SAME_BASELINE, per_row, trusted
+from modescope.analysis.rows.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats import estimates as stats
 
 Formula = Callable[[pd.DataFrame], pd.Series]
 
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
+_TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
 
 
 def column(name: str) -> Formula:
@@ -26,10 +29,21 @@ def column(name: str) -> Formula:
     return lambda rows: rows[name]
 
 
-def part(name: str, attribute: str) -> Formula:
+@dataclass(frozen=True)
+class Part:
     """The formula that reads an attribute, such as `low`, of a column of estimates."""
-    read = attrgetter(attribute)
-    return lambda rows: per_row(rows, (None if one is None else read(one) for one in rows[name]))
+
+    estimates: str
+    attribute: str
+
+    def __call__(self, rows: pd.DataFrame) -> pd.Series:
+        """The column; null where there is no estimate."""
+        return per_row(rows, self.values(rows[self.estimates]))
+
+    def values(self, estimates: Iterable[Any]) -> list[Any]:
+        """The attribute of each estimate; None where there is none."""
+        read = attrgetter(self.attribute)
+        return [None if one is None else read(one) for one in estimates]
 
 
 def verdict(rows: pd.DataFrame) -> pd.Series:
@@ -73,25 +87,24 @@ def same_grad(rows: pd.DataFrame) -> pd.Series:
     The ratio of this row to plain eager with the same grad axis at the baseline's precision; of
     several such rows, to the one with this row's other options. Null for that row itself.
     """
-    plain = (rows[list(PLAIN_EAGER)] == pd.Series(PLAIN_EAGER)).all(axis="columns")
-    is_reference = plain & (rows["dtype"] == rows["baseline_dtype"])
-    key = [*SAME_BASELINE, "grad"]
-    options = [*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE})]
-    reference = trusted(rows[is_reference]).drop_duplicates(options, keep="last")
-    of_options = _ids(rows, reference, options)
-    of_any = _ids(rows, reference.drop_duplicates(key, keep=False), key)
-    ids = of_options.fillna(of_any).mask(is_reference)
-    cases = phrases.as_rows(rows[list(mode_ratios.NEEDED)])
-    by_id = {row["run_id"]: row for row in cases}
-    pairs = ((row, by_id.get(other)) for row, other in zip(cases, ids, strict=True))
-    ratios = (mode_ratios.ratio(row, other) if other else None for row, other in pairs)
+    key = (*SAME_BASELINE, "grad")
+    options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
+    needed = {*options, *PLAIN_EAGER, "dtype", *mode_ratios.NEEDED}
+    cases = phrases.as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
+    plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
+    good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
+    references = (row for row, one in zip(cases, plain, strict=True) if one)
+    of_options = {values_of(row, options): row for row in references if row["run_id"] in good}
+    of_any = phrases.grouped((values_of(row, key), row) for row in of_options.values())
+
+    def reference(row: phrases.Row) -> phrases.Row | None:
+        several = of_any.get(values_of(row, key), [])
+        return of_options.get(values_of(row, options), several[0] if len(several) == 1 else None)
+
+    found = (None if one else reference(row) for row, one in zip(cases, plain, strict=True))
+    ratios = (mode_ratios.ratio(row, other) if other else None
+              for row, other in zip(cases, found, strict=True))  # fmt: skip
     return per_row(rows, ratios, "object")
-
-
-def _ids(rows: pd.DataFrame, reference: pd.DataFrame, by: list[str]) -> pd.Series:
-    """For each row the run_id of the row in `reference` with equal columns `by`."""
-    joined = rows[by].merge(reference[[*by, "run_id"]], how="left", on=by)
-    return per_row(rows, joined["run_id"], "object")
 
 
 def bytes_saved(rows: pd.DataFrame) -> pd.Series:
@@ -165,7 +178,7 @@ def latency_at_full_pace_s(end: str) -> Formula:
     """
 
     def formula(rows: pd.DataFrame) -> pd.Series:
-        latency_s: pd.Series = part("_paced_latency", end)(rows) * _pace_fastest_s(rows)
+        latency_s: pd.Series = Part("_paced_latency", end)(rows) * _pace_fastest_s(rows)
         return latency_s.where(~_on_cuda(rows))
 
     return formula
@@ -173,12 +186,12 @@ def latency_at_full_pace_s(end: str) -> Formula:
 
 def pace(rows: pd.DataFrame) -> pd.Series:
     """The machine's typical speed during the row ÷ its best in the row's environment."""
-    return _pace_fastest_s(rows) / part("_pace_typical", "value")(rows)
+    return _pace_fastest_s(rows) / Part("_pace_typical", "value")(rows)
 
 
 def _pace_fastest_s(rows: pd.DataFrame) -> pd.Series:
     """The shortest time of the fixed code in any row of the same environment."""
-    paces_s = part("_pace_fastest", "value")(rows)
+    paces_s = Part("_pace_fastest", "value")(rows)
     return paces_s.groupby(rows["environment_id"]).transform("min")
 
 

@@ -3,7 +3,7 @@
 The function takes the table of cases, with the columns of the lines above its own, and returns a
 column. The line is also its entry in the data dictionary, which `python -m analysis.dictionary`
 generates. A metric that needs the samples of a run, which the table does not have, is an estimate
-of `bench.summary`, and here a line with `part("_name", "value")`.
+of `bench.summary`, and here a line with `Part("_name", "value")`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pandas as pd
 from modescope.analysis.causes import finding
 from modescope.analysis.load import Folder, Runs, read
 from modescope.analysis.metrics import cross_row_flags, formulas, fusion, memory, thread_gain
-from modescope.analysis.metrics.formulas import Formula, column, part
-from modescope.analysis.metrics.replicates import combined
+from modescope.analysis.metrics.formulas import Formula, Part, column
+from modescope.analysis.metrics.replicates import ESTIMATES, combined
 from modescope.analysis.rows import profiler_agreement, roofline
 from modescope.analysis.rows.select import latest
 from modescope.bench.summary import STEP_PARTS
@@ -32,8 +32,6 @@ class Metric:
     better: str  # lower | higher | neither
     doc: str
 
-
-_MANY = 60  # columns; pandas warns after 100
 
 # Columns of objects that several metrics read, each computed before the first of them.
 _SHARED: dict[str, tuple[str, Formula]] = {
@@ -60,26 +58,41 @@ def derive(processes: pd.DataFrame) -> pd.DataFrame:
     `processes` come from `load.read`, so they have the estimates of `bench.summary`.
     Replicate processes of a case become one row (`replicates.combined`).
     """
-    table = combined(processes)
-    for number, metric in enumerate(METRICS):
-        if number % _MANY == 0:
-            table = table.copy()  # defragmented, or pandas warns when many columns are added
+    stored = combined(processes)
+    parts = _parts(stored)
+    table = pd.concat([stored, parts], axis="columns").copy()  # defragmented
+    for metric in METRICS:
         if metric.name in _SHARED:
             name, function = _SHARED[metric.name]
             table[name] = function(table)
-        table[metric.name] = metric.function(table)
-    public = table.drop(columns=[name for name in table if str(name).startswith("_")])
-    return public.copy()  # defragmented, for callers that add columns
+        if metric.name not in parts:
+            table[metric.name] = metric.function(table)
+    names = dict.fromkeys([*stored, *(metric.name for metric in METRICS)])
+    return table[[name for name in names if not str(name).startswith("_")]].copy()  # defragmented
+
+
+def _parts(table: pd.DataFrame) -> pd.DataFrame:
+    """The metrics that are parts of the estimates in a table, which most are.
+
+    Made at once: to add one column to many takes pandas longer than to compute it.
+    """
+    lists = {name: table[name].tolist() for name in ESTIMATES}
+    found = {
+        metric.name: metric.function.values(lists[metric.function.estimates])
+        for metric in METRICS
+        if isinstance(metric.function, Part) and metric.function.estimates in lists
+    }
+    return pd.DataFrame(found, index=table.index, dtype="float64")
 
 
 def _clock(name: str, doc: str) -> tuple[Metric, ...]:
     """A clock's median and the ends of its interval."""
     return (
-        Metric(f"{name}_s", part(f"_{name}", "value"), "s", "lower", doc),
-        Metric(f"{name}_ci_low_s", part(f"_{name}", "low"), "s", "lower",
+        Metric(f"{name}_s", Part(f"_{name}", "value"), "s", "lower", doc),
+        Metric(f"{name}_ci_low_s", Part(f"_{name}", "low"), "s", "lower",
                f"lower end of the 95 % interval of {name}_s, or of the range of two processes (see "
                "replicates); null below 12 values"),
-        Metric(f"{name}_ci_high_s", part(f"_{name}", "high"), "s", "lower",
+        Metric(f"{name}_ci_high_s", Part(f"_{name}", "high"), "s", "lower",
                "upper end of that interval or range"),
     )  # fmt: skip
 
@@ -87,11 +100,11 @@ def _clock(name: str, doc: str) -> tuple[Metric, ...]:
 def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
     """A ratio within rounds, and the ends of its interval."""
     return (
-        Metric(name, part(f"_{name}", "value"), "1", better, doc),
-        Metric(f"{name}_ci_low", part(f"_{name}", "low"), "1", better,
+        Metric(name, Part(f"_{name}", "value"), "1", better, doc),
+        Metric(f"{name}_ci_low", Part(f"_{name}", "low"), "1", better,
                f"lower end of the 95 % interval of {name}, or of the range of two processes (see "
                "replicates); null below 12 rounds"),
-        Metric(f"{name}_ci_high", part(f"_{name}", "high"), "1", better,
+        Metric(f"{name}_ci_high", Part(f"_{name}", "high"), "1", better,
                "upper end of that interval or range"),
     )  # fmt: skip
 
@@ -99,17 +112,17 @@ def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
 # Computed in this order: an entry may use the columns of those above it.
 METRICS = (
     *_clock("latency", "median over rounds of the time of a call for a caller who waits for it"),
-    Metric("latency_p95_s", part("_latency_p95", "value"), "s", "lower",
+    Metric("latency_p95_s", Part("_latency_p95", "value"), "s", "lower",
            "95th percentile over single calls; null below 100 calls, as fewer than five would lie "
            "beyond it"),
-    Metric("baseline_latency_s", part("_baseline_latency", "value"), "s", "neither",
+    Metric("baseline_latency_s", Part("_baseline_latency", "value"), "s", "neither",
            "median of the baseline's latency over the same rounds"),
-    Metric("speedup", part("_speedup", "value"), "1", "higher",
+    Metric("speedup", Part("_speedup", "value"), "1", "higher",
            "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
-    Metric("speedup_ci_low", part("_speedup", "low"), "1", "higher",
+    Metric("speedup_ci_low", Part("_speedup", "low"), "1", "higher",
            "lower end of the 95 % interval of speedup, or of the range of two processes (see "
            "replicates); null below 12 rounds"),
-    Metric("speedup_ci_high", part("_speedup", "high"), "1", "higher",
+    Metric("speedup_ci_high", Part("_speedup", "high"), "1", "higher",
            "upper end of that interval or range"),
     Metric("latency_paired_s", formulas.latency_paired_s(""), "s", "lower",
            "median of baseline_latency_s over the rows of the same work, machine, baseline and "
@@ -131,14 +144,14 @@ METRICS = (
            "for fewer than two"),
     Metric("latency_process_spread", column("_latency_spread"), "1", "lower",
            "the same for latency_s"),
-    Metric("speedup_same_grad", part("_same_grad", "value"), "1", "higher",
+    Metric("speedup_same_grad", Part("_same_grad", "value"), "1", "higher",
            "this row's speedup ÷ that of plain eager (nothing compiled, captured or autocast) with "
            "the same grad axis, work, machine and baseline, at the baseline's dtype; null without "
            "such a trusted row, for that row itself, where it would be 1 by definition, and for "
            "budget=smoke"),
-    Metric("speedup_same_grad_ci_low", part("_same_grad", "low"), "1", "higher",
+    Metric("speedup_same_grad_ci_low", Part("_same_grad", "low"), "1", "higher",
            "lower end of its interval, by the rule of against_speedup_ci_low"),
-    Metric("speedup_same_grad_ci_high", part("_same_grad", "high"), "1", "higher",
+    Metric("speedup_same_grad_ci_high", Part("_same_grad", "high"), "1", "higher",
            "upper end of that interval"),
     Metric("verdict", formulas.verdict, "", "neither",
            "faster or slower: the interval of speedup lies beyond ±1 %; equivalent: inside; else "
@@ -185,7 +198,7 @@ METRICS = (
            "Python code (5th percentile) in any row of the same environment_id in the study, or "
            "the shortest best_pace_s of these, ÷ its median over the rounds of the speedup; null "
            "where it was not measured"),
-    Metric("pace_slowest", part("_pace_slowest", "value"), "1", "neither",
+    Metric("pace_slowest", Part("_pace_slowest", "value"), "1", "neither",
            "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
            "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "
            "measured. Ratios within rounds do not depend on it, times in seconds do"),
@@ -219,14 +232,14 @@ METRICS = (
     *_paired("optimizer_share", "neither",
              "the same for the optimizer's step and dropping the gradients"),
     *_paired("scaler_share", "neither", "the same for the operations of a GradScaler"),
-    Metric("parts_ratio", part("_parts_ratio", "value"), "1", "neither",
+    Metric("parts_ratio", Part("_parts_ratio", "value"), "1", "neither",
            "median over blocks of the sum of the parts (forward, backward, optimizer, and scaler "
            "if there is one) ÷ the whole step, all of the same block. It rises above 1 because "
            "each part is waited for. Null where the time of a part is unknown"),
-    Metric("parts_ratio_ci_low", part("_parts_ratio", "low"), "1", "neither",
+    Metric("parts_ratio_ci_low", Part("_parts_ratio", "low"), "1", "neither",
            "lower end of the 95 % interval of parts_ratio, or of the range of two processes (see "
            "replicates); null below 12 blocks"),
-    Metric("parts_ratio_ci_high", part("_parts_ratio", "high"), "1", "neither",
+    Metric("parts_ratio_ci_high", Part("_parts_ratio", "high"), "1", "neither",
            "upper end of that interval or range"),
     *(
         Metric(f"{clock}_paired_s", formulas.clock_paired_s(clock), "s", "lower",
@@ -264,19 +277,19 @@ METRICS = (
            "where dispatch_share is more than 1/6). On CUDA they are device_busy_s and device_s "
            "(leaving the pauses between kernels), which cannot be paired, as the pace is the "
            "host's. Null where a flag marks the profile as unreliable"),
-    Metric("fusion_gain", part("_fusion", "gain.value"), "1", "higher",
+    Metric("fusion_gain", Part("_fusion", "gain.value"), "1", "higher",
            "work of plain eager with the same grad axis and dtype ÷ work of this row, each through "
            "its own baseline, as times differ between processes: on CUDA this row's device_gain ÷ "
            "eager's; on a CPU the ratio of the speedups × that of the shares of work, 1 - "
            "dispatch_share. Null if either row is not trusted or has no such ratio to its "
            "baseline, if its interval of work includes 0, and for plain eager itself"),
-    Metric("fusion_gain_ci_low", part("_fusion", "gain.low"), "1", "higher",
+    Metric("fusion_gain_ci_low", Part("_fusion", "gain.low"), "1", "higher",
            "lower end of the interval of fusion_gain. It is computed from the least favourable "
            "ends of the 95 % intervals of both rows, so the interval is wider than a 95 % interval "
            "has to be"),
-    Metric("fusion_gain_ci_high", part("_fusion", "gain.high"), "1", "higher",
+    Metric("fusion_gain_ci_high", Part("_fusion", "gain.high"), "1", "higher",
            "upper end of that interval"),
-    Metric("fusion_speedup", part("_fusion", "speedup"), "1", "higher",
+    Metric("fusion_speedup", Part("_fusion", "speedup"), "1", "higher",
            "speedup over that plain eager if only its work changed: 1 ÷ (1 - its share of work × "
            "(1 - 1 ÷ fusion_gain)), the share being device_share, on a CPU 1 - dispatch_share; on "
            "CUDA a call takes no less than eager's host_share and synchronize_s ÷ latency_s, and "

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from modescope.analysis.format.phrases import as_rows
 from modescope.analysis.rows.select import FAMILY, per_row
 from modescope.bench.records.results import Work
 
@@ -36,6 +37,8 @@ def apart(rows: pd.DataFrame) -> pd.Series:
     texts: list[list[str]] = [[] for _ in range(len(rows))]
     for name in OPTIONS:
         values = rows[name].tolist()
+        if len(set(values)) < 2:  # nearly all options, of a small study in a fraction of the time
+            continue
         for place in _differing(rows[name], group):
             texts[place].append(f"{name}={_value(values[place])}")
     named = rows.assign(_text=list(map(", ".join, texts)))
@@ -55,8 +58,10 @@ def _differing(values: pd.Series, group: pd.Series) -> Iterator[int]:
 
 
 def _groups(rows: pd.DataFrame, by: list[str]) -> pd.Series:
-    numbers: pd.Series = rows.groupby(by, dropna=False, sort=False).ngroup()
-    return numbers
+    """A number for each row, the same for rows that are equal in the columns `by`."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    keys = (tuple(row.values()) for row in as_rows(rows[by]))
+    return per_row(rows, (numbers.setdefault(key, len(numbers)) for key in keys), "int64")
 
 
 def _value(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from modescope.analysis.format.phrases import Row, grouped, that_counts
+from modescope.analysis.format.phrases import Row, as_rows, grouped, that_counts
 from modescope.bench.records.cases import PLAIN_EAGER
 
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
@@ -67,18 +67,28 @@ def environment_letters(runs: pd.DataFrame) -> pd.Series:
     They are named in order of appearance: A, B, ..., Z, E27, E28, ... A number follows if the
     source of a row's model is not the first one in that environment.
     """
-    codes, _ = pd.factorize(_filled(runs["environment_id"], [runs["device"]]))
-    names = {code: letter(code) for code in set(codes.tolist())}
-    letters = pd.Series(codes, index=runs.index).map(names).astype("str")
-    work = [letters, *(runs[name] for name in ("model", *STEP))]  # a loss also has a source
-    sources = _filled(runs["model_source_id"], work).groupby(work, dropna=False)
-    version = sources.transform(lambda ids: pd.factorize(ids)[0]).astype("int64") + 1
-    return letters.where(version < 2, letters + "." + version.astype("str"))
+    codes: dict[Any, int] = {None: -1}
+    ids = _filled(runs["environment_id"], runs["device"].tolist())
+    letters = [letter(codes.setdefault(one, len(codes) - 1)) for one in ids]
+    models = as_rows(runs[["model", *STEP]])  # a loss also has a source
+    work = [(letter, *row.values()) for letter, row in zip(letters, models, strict=True)]
+    versions: dict[tuple[Any, ...], dict[Any, int]] = {}
+    names = []
+    for key, source in zip(work, _filled(runs["model_source_id"], work), strict=True):
+        of_work = versions.setdefault(key, {})
+        version = of_work.setdefault(source, len(of_work)) + 1
+        names.append(key[0] if version < 2 else f"{key[0]}.{version}")
+    return per_row(runs, names, "str")
 
 
-def _filled(ids: pd.Series, by: list[pd.Series]) -> pd.Series:
+def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
     """`ids`, with nulls replaced by the previous or else the next id among rows equal in `by`."""
-    return ids.groupby(by, dropna=False).transform(lambda among: among.ffill().bfill())
+    filled = [None if pd.isna(one) else one for one in ids]
+    for places in grouped((key, at) for at, key in enumerate(by)).values():
+        last = next((filled[at] for at in places if filled[at] is not None), None)
+        for at in places:
+            last = filled[at] = last if filled[at] is None else filled[at]
+    return filled
 
 
 def letter(code: int) -> str:

@@ -67,10 +67,12 @@ def compose(options: Mapping[str, str]) -> DictConfig:
     groups = [dict(each) for each in main.defaults if not isinstance(each, str)]
     usual = {str(key): value for group in groups for key, value in group.items()}
     del main["defaults"], main["hydra"]
-    config = OmegaConf.merge(OmegaConf.structured(Settings), main)
-    for group, option in {**usual, **options}.items():
-        if option is not None and not group.startswith("override "):
-            config = OmegaConf.merge(config, _file(group, option))
+    files = [
+        _file(group, option)
+        for group, option in {**usual, **options}.items()
+        if option is not None and not group.startswith("override ")
+    ]
+    config = OmegaConf.merge(OmegaConf.structured(Settings), main, *files)  # one copy for all
     assert isinstance(config, DictConfig)
     OmegaConf.set_struct(config, True)
     return config

@@ -33,7 +33,7 @@ def test_rows_are_in_order_of_start_with_lists_as_arrays(tmp_path: Path) -> None
 def test_left_out_files_are_named_in_warnings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = save([record("eager"), record("compile")], tmp_path)
+    folder = save([record("eager"), record("compile")], tmp_path, summarised=False)
     reasons = spoil_every_way(folder / "rows")
     with caplog.at_level(logging.WARNING):
         runs = load.read(folder)

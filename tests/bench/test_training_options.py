@@ -178,6 +178,7 @@ def test_a_model_that_only_generates_is_refused_in_a_sentence(cli: Cli, results:
     assert rows(results) == []
 
 
+@pytest.mark.full
 def test_an_error_of_the_first_forward_fails_only_its_case(
     cli: Cli, results: Path, theirs: Callable[..., list[str]]
 ) -> None:
@@ -199,6 +200,7 @@ def test_an_error_of_the_first_forward_fails_only_its_case(
     assert {row["status"] for row in rows(results) if row["reason"]} == {"failed"}
 
 
+@pytest.mark.full
 def test_an_edited_loss_is_measured_again(
     cli: Cli, results: Path, theirs: Callable[..., list[str]], tmp_path: Path
 ) -> None:

@@ -63,7 +63,9 @@ def test_optional_columns_are_dropped_to_fit_the_width(tmp_path: Path) -> None:
     assert not {"first call", "host"} & set(_titles(wide))
 
 
-@pytest.mark.parametrize("limit", [6, 10, 40])
+@pytest.mark.parametrize(
+    "limit", [pytest.param(6, marks=pytest.mark.full), 10, pytest.param(40, marks=pytest.mark.full)]
+)
 def test_a_long_summary_is_cut_and_names_the_command_for_the_rest(
     tmp_path: Path, limit: int
 ) -> None:

@@ -13,7 +13,7 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics.registry import derived
 from modescope.bench.records.results import Record
-from tests.helpers.studies import PACE_S, ROUNDS_OF_CLOCKS, save
+from tests.helpers.studies import PACE_S, ROUNDS_OF_CLOCKS, content, save
 
 Kernel = tuple[str, float, float]  # name, count, seconds
 
@@ -33,11 +33,16 @@ def profiled(span_s: float, *kernels: Kernel, overhead: float = 1.1, **columns: 
     }
 
 
+_known: dict[str, list[Row]] = {}  # the tests of a file derive the same few studies
+
+
 def rows_of(records: Iterable[Record], study: Path) -> list[Row]:
     """The derived rows of a study with these records, in their order."""
     kept = list(records)
-    by_id = {row["run_id"]: row for row in phrases.as_rows(derived(save(kept, study)))}
-    return [by_id[one.attempt.run_id] for one in kept]
+    if (text := content(kept)) not in _known:
+        by_id = {row["run_id"]: row for row in phrases.as_rows(derived(save(kept, study)))}
+        _known[text] = [by_id[one.attempt.run_id] for one in kept]
+    return list(map(dict, _known[text]))
 
 
 def of_last(rows: Sequence[Row], **columns: Any) -> tuple[Finding, ...]:

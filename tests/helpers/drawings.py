@@ -17,14 +17,19 @@ from modescope.analysis.format.tables import Table
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.metrics.size_series import Series, series
 from modescope.bench.records.results import Record
-from tests.helpers.studies import save
+from tests.helpers.studies import content, save
 
 US = 1e-6
 
 
+_known: dict[str, pd.DataFrame] = {}  # the tests of a file draw the same few studies
+
+
 def rows_of(folder: Path, *records: Record) -> pd.DataFrame:
     """The derived table of a study of these records."""
-    return derived(save(records, folder))
+    if (text := content(records)) not in _known:
+        _known[text] = derived(save(records, folder))
+    return _known[text].copy()
 
 
 def caption_of(

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from modescope.bench.records import parquet
+from modescope.bench.records import parquet, results
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Findings, Record
+from modescope.bench.summary import summary
 
 # preset -> grad, autocast, compile, graph (as resolved for inference)
 MODES = {
@@ -237,12 +238,22 @@ def _arguments(part: type, values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def save(records: Iterable[Record], study: Path) -> Path:
-    """Writes a study and returns its folder."""
+def save(records: Iterable[Record], study: Path, summarised: bool = True) -> Path:
+    """Writes a study and returns its folder; `summarised`: as a sweep writes its rows."""
     (study / "rows").mkdir(parents=True, exist_ok=True)
     for one in records:
-        parquet.write(one, study / "rows")
+        parquet.write(one, study / "rows", summary(results.row(one)) if summarised else None)
     return study
+
+
+def content(records: Sequence[Record]) -> str:
+    """What records say, whatever the numbers of their runs: studies that agree have equal rows."""
+    text = repr(records)
+    for name in ("run_id", "started_at"):
+        values = sorted({getattr(one.attempt, name) for one in records})
+        for place, value in enumerate(values):
+            text = text.replace(repr(value), f"{name} {place}")
+    return text
 
 
 def with_threads(count: int, latency_s: float, mode: str = "compile", **columns: Any) -> Record:

@@ -202,6 +202,7 @@ def test_private_names_of_hydra_appear_nowhere() -> None:
         assert not private.search(path.read_text(encoding="utf-8")), path
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("top", ["bench", "analysis"])
 def test_an_eighth_loose_file_breaks_the_rule(top: str, copy: Path) -> None:
     for number in range(8 - rooms.loose(copy)[top]):

@@ -83,12 +83,14 @@ def test_without_a_mirror_the_room_and_the_seams_are_run(root: Path) -> None:
     assert stages(root, "bench/stats/others.py") == [["tests/bench/stats", "tests/seams"]]
 
 
+@pytest.mark.full
 def test_tests_that_fail_without_a_fault_prove_nothing(root: Path) -> None:
     (root / "bench/stats/sums.py").write_text(SOURCE.replace("a - b", "a * b"))
     with pytest.raises(ValueError, match="fail without a fault"):
         examine(root, faults(root, ["bench/stats"])[:1])
 
 
+@pytest.mark.full
 def test_faults_of_the_rooms_are_code() -> None:
     """Of those that can be drawn, some are planted: each changes the code, and can be parsed."""
     every = faults(mutation.ROOT, mutation.ROOMS)

@@ -49,6 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("folder")
 def test_its_model_is_measured(cli: Cli, ask: Ask) -> None:
     (words,) = commands("python run.py")

@@ -65,6 +65,7 @@ def test_labels_of_ticks_do_not_touch(tmp_path: Path, low: float, high: float) -
     assert len(boxes) >= 4
 
 
+@pytest.mark.full
 def test_a_figure_is_limited_and_counts_the_rest(tmp_path: Path) -> None:
     many = [record(dtype=dtype, case_id=f"{dtype}{n}") for dtype in ("bf16", "fp32") for n in
             range(40)]  # fmt: skip

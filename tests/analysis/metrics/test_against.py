@@ -10,16 +10,16 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
-from modescope.analysis.metrics.registry import derived
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Record
-from tests.helpers.studies import not_measured, record, save
+from tests.helpers.drawings import rows_of
+from tests.helpers.studies import not_measured, record
 
 BF16: dict[str, Any] = {"dtype": "bf16", "baseline_dtype": "bf16"}
 
 
 def _against(folder: Path, wanted: str, *records: Record) -> pd.DataFrame:
-    return against(derived(save(records, folder)), wanted)
+    return against(rows_of(folder, *records), wanted)
 
 
 def _by_mode(rows: pd.DataFrame, column: str) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def test_rows_of_other_work_or_without_an_interval_are_not_compared_with(
 
 
 def test_only_the_named_columns_are_added(tmp_path: Path) -> None:
-    rows = derived(save(_five(), tmp_path))
+    rows = rows_of(tmp_path, *_five())
     compared = against(rows, "inference_mode")
     assert set(compared) - set(rows) == set(COLUMNS)
     pd.testing.assert_frame_equal(compared[list(rows)], rows)

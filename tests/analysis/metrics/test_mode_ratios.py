@@ -13,17 +13,17 @@ import pytest
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES, NEEDED, ratio
-from modescope.analysis.metrics.registry import derived
 from modescope.bench.records.results import Record
 from modescope.bench.stats.estimates import verdict
-from tests.helpers.studies import record, save
+from tests.helpers.drawings import rows_of
+from tests.helpers.studies import record
 
 HALF = 0.02 * 13 / 39  # of the interval of ln(speedup) in one process of 40 rounds
 WIDENING = math.log1p(BETWEEN_PROCESSES)
 
 
 def _rows(folder: Path, *records: Record) -> dict[str, Row]:
-    rows = phrases.as_rows(derived(save(records, folder))[list(NEEDED)])
+    rows = phrases.as_rows(rows_of(folder, *records)[list(NEEDED)])
     return {row["mode"]: row for row in rows}
 
 

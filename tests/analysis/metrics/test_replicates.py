@@ -100,6 +100,7 @@ def test_a_case_has_the_flags_of_all_its_processes(tmp_path: Path) -> None:
     assert row["flags"] == ["drift", "bimodal"]
 
 
+@pytest.mark.full
 def test_a_planted_spread_is_found_and_the_interval_covers_the_true_value(tmp_path: Path) -> None:
     found = [
         _one(tmp_path / f"{seed}", *replicates(6, between=0.02, seed=seed)) for seed in range(12)

@@ -58,7 +58,9 @@ class Clock:
         ]
 
 
-SPREADS = (0.004, 0.01, 0.02)
+SPREADS = (
+    pytest.param(0.004, marks=pytest.mark.full), 0.01, pytest.param(0.02, marks=pytest.mark.full),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("spread", SPREADS)

@@ -63,7 +63,10 @@ class Queue:
         ]
 
 
-@pytest.mark.parametrize("job", JOB_EFFECTS)
+@pytest.mark.parametrize(
+    "job",
+    [*(pytest.param(each, marks=pytest.mark.full) for each in JOB_EFFECTS[:-1]), JOB_EFFECTS[-1]],
+)
 @pytest.mark.parametrize("workers", [1, 3, pytest.param(6, marks=pytest.mark.full), None])
 @pytest.mark.parametrize("nodes", [pytest.param(2, marks=pytest.mark.full), 8])
 def test_of_equal_nodes_at_most_5_percent_of_studies_name_one(
@@ -73,6 +76,7 @@ def test_of_equal_nodes_at_most_5_percent_of_studies_name_one(
     assert sum(map(bool, named)) / STUDIES <= 0.05
 
 
+@pytest.mark.full
 def test_processes_of_one_worker_each_would_name_an_equal_node() -> None:
     """What the reservation is for: jobs on equal nodes do differ."""
     queue = Queue(8, 1, 0.02)

@@ -15,12 +15,13 @@ from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.results import Record
+from tests.helpers.drawings import rows_of
 from tests.helpers.recommendations import CALL_S, MIB, control, needs
 from tests.helpers.studies import cpu_sweep, not_measured, record, replicates, save
 
 
 def answers(folder: Path, records: Sequence[Record], **asked: Any) -> tuple[Recommendation, ...]:
-    return recommend(derived(save(records, folder)), **asked)
+    return recommend(rows_of(folder, *records), **asked)
 
 
 def answer(folder: Path, records: Sequence[Record], **asked: Any) -> Recommendation:
@@ -335,7 +336,7 @@ def test_each_decision_by_hand(case: Decided, table: pd.DataFrame) -> None:
 def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
     records = [control(**needs(10 * MIB)), record("compile", first_call_s=7.2, **needs(12 * MIB))]
     found = answer(tmp_path, records)
-    row = derived(tmp_path).set_index("mode").loc["compile"]
+    row = rows_of(tmp_path, *records).set_index("mode").loc["compile"]
     choice = found.choice
     assert choice.run_id == row["run_id"]
     assert choice.speedup == choice.gain

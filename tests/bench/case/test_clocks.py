@@ -104,6 +104,7 @@ def test_a_case_without_dispatch_prepares_none_for_its_baseline(prepared: list[V
     assert prepared == [AMP]
 
 
+@pytest.mark.full
 def test_a_compiled_mode_is_compiled_for_the_empty_batch_after_its_paired_rounds() -> None:
     found = measured(COMPILE)
     assert found.recompiles == 0

@@ -380,7 +380,13 @@ def buffers(module: nn.Module) -> list[Tensor]:
     return [buffer.clone() for buffer in module.buffers()]
 
 
-@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(NO_GRAD, id="eager"),
+        pytest.param(COMPILE, id="compiled", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize(
     "module",
     [Normalises, lambda: Counts(in_place=True), lambda: Counts(in_place=False)],
@@ -419,6 +425,7 @@ def test_state_is_restored_where_the_model_fails() -> None:
     assert float(made.calls) == 1.0
 
 
+@pytest.mark.full
 def test_a_compiled_mode_compiles_once_more_and_keeps_its_code() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU())
@@ -434,6 +441,7 @@ def test_a_compiled_mode_compiles_once_more_and_keeps_its_code() -> None:
     assert mode_effect.compiled_so_far().since(before) == once_more
 
 
+@pytest.mark.full
 def test_compiled_code_has_less_dispatch() -> None:
     """Sixty single operators against one compiled call on an empty batch."""
     of = Model("pointwise", "modescope.models.pointwise:build")

@@ -189,7 +189,9 @@ def test_without_a_baseline_only_the_case_is_timed(watch: Watch) -> None:
 @pytest.mark.parametrize(
     ("asked", "note"),
     [
-        (variant(compile="reduce-overhead"), "CUDA graphs need a GPU"),
+        pytest.param(
+            variant(compile="reduce-overhead"), "CUDA graphs need a GPU", marks=pytest.mark.full
+        ),
         (variant(compile="max-autotune"), "autotuning had nothing to choose between"),
     ],
     ids=lambda value: value.mode.compile if isinstance(value, Variant) else "",
@@ -211,6 +213,7 @@ def test_what_tunes_nothing_repeats_another_mode_of_its_sweep() -> None:
     assert result.findings.latency_rounds_s is None
 
 
+@pytest.mark.full
 def test_a_first_call_that_fills_the_cache_ends_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +268,7 @@ def test_a_low_precision_baseline_is_cast(watch: Watch) -> None:
         assert {p.dtype for p in built.subject.module.parameters()} == {torch.bfloat16}
 
 
+@pytest.mark.full
 def test_a_model_wrong_only_when_compiled_is_a_wrong_result(watch: Watch) -> None:
     result = run(case(model(wrong_when_compiled), COMPILE))
     assert result.status == "wrong_result"
@@ -382,7 +386,13 @@ def test_case_and_baseline_share_nothing(build: Any, watch: Watch) -> None:
     assert all(map(torch.equal, ours, theirs))
 
 
-@pytest.mark.parametrize("asked", [NO_GRAD, COMPILE], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(NO_GRAD, id="eager"),
+        pytest.param(COMPILE, id="compiled", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("in_place", [True, False], ids=["in place", "replaced"])
 def test_a_model_with_state_is_checked_and_timed_from_its_start(
     asked: Variant, in_place: bool, watch: Watch
@@ -403,6 +413,7 @@ def test_a_model_with_state_is_checked_and_timed_from_its_start(
     assert states() == [ours + 1, theirs]
 
 
+@pytest.mark.full
 def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
     def change() -> None:
         watch.candidate.subject.module.number = 1  # type: ignore[assignment]
@@ -420,6 +431,7 @@ def test_a_compilation_while_timing_fails_the_case(watch: Watch) -> None:
     assert result.findings.latency_rounds_s
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fullgraph", [True, False])
 def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgraph: bool) -> None:
     """Past its limit torch would silently continue in eager where breaks are allowed."""
@@ -438,6 +450,7 @@ def test_a_model_that_is_compiled_at_every_call_never_counts_as_compiled(fullgra
     assert "HINT" not in last
 
 
+@pytest.mark.full
 def test_graph_breaks_are_counted_where_allowed() -> None:
     result = run(case(model(broken, fullgraph=False), COMPILE))
     assert result.status == "ok"
@@ -602,6 +615,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, replays: bool = True) -> Watched:
     return device
 
 
+@pytest.mark.full
 def test_the_first_call_includes_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     device = watched(monkeypatch)
     result = run(case(model(scaled), COMPILE))

@@ -210,7 +210,7 @@ def of(target: str, asked: Variant = EAGER, **options: Any) -> Case:
     return replace(made, model=replace(made.model, target=target, name=f"custom:{target}"))
 
 
-@pytest.mark.parametrize("checkpoint", ["none", "children"])
+@pytest.mark.parametrize("checkpoint", ["none", pytest.param("children", marks=pytest.mark.full)])
 def test_a_model_with_dropout_is_timed_and_checked_without_it(checkpoint: str) -> None:
     phases: list[str] = []
     asked = of("tests.helpers.published:recurrent", checkpoint=checkpoint)

@@ -94,7 +94,10 @@ def test_a_row_in_a_loose_and_a_joined_file_counts_once(folder: Path, template: 
     assert len(names(folder)) == 1
 
 
-@pytest.mark.parametrize("place", [0.0001, 0.2, 0.5, 0.8, 0.99])
+@pytest.mark.parametrize(
+    "place",
+    [0.0001, *(pytest.param(place, marks=pytest.mark.full) for place in (0.2, 0.5, 0.8, 0.99))],
+)
 def test_nothing_is_removed_for_a_damaged_file(folder: Path, template: Path, place: float) -> None:
     before = content(folder)
     join(folder)

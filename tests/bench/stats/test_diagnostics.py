@@ -223,7 +223,9 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Numbers]] = {
 }
 
 
-@pytest.mark.parametrize("n", [20, 60, 120])
+@pytest.mark.parametrize(
+    "n", [pytest.param(20, marks=pytest.mark.full), 60, pytest.param(120, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("name", NOISES)
 def test_noise_alone_seldom_raises_a_flag(name: str, n: int) -> None:
     source = np.random.default_rng(n)

@@ -94,7 +94,10 @@ def test_presets_that_a_cpu_can_run_are_listed() -> None:
     assert {"cuda-graph", "compile-cuda-graph"} == set(PRESETS) - set(ON_CPU)
 
 
-@pytest.mark.parametrize("name", ON_CPU)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=[pytest.mark.full] * (each == "amp-compile")) for each in ON_CPU],
+)
 def test_every_preset_is_in_effect_inside_forward(name: str) -> None:
     check(Variant(preset(name), "bf16"))
 
@@ -108,6 +111,7 @@ def test_all_combinations_of_axes_work_in_eager(grad: str, autocast: bool, dtype
     check(variant(dtype, grad=grad, autocast=autocast))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("grad", ["enabled", "no_grad"])
 def test_compiled_code_keeps_the_grad_state(grad: str) -> None:
     check(variant("fp32", grad=grad, compile="default"))

@@ -199,10 +199,12 @@ def test_too_narrow_intervals_fail_the_check(monkeypatch: pytest.MonkeyPatch) ->
     assert False in _holds(theory.coverage(QUICK))
 
 
+@pytest.mark.full
 def test_a_planted_ratio_lies_inside_its_interval() -> None:
     assert _holds(theory.planted_ratio(QUICK)) == [True]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("alpha", [0.2, 1e-9], ids=["too narrow", "too wide"])
 def test_an_interval_of_another_level_fails_the_check(
     alpha: float, monkeypatch: pytest.MonkeyPatch
@@ -316,6 +318,7 @@ def test_conditions_of_the_machine_are_not_simulated(monkeypatch: pytest.MonkeyP
     assert [row.check.partition(":")[0] for row in rows] == ["no disturbance", "of the clock"]
 
 
+@pytest.mark.full
 def test_flags_without_a_disturbance_fail_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "DRIFT_P", 0.5)
     monkeypatch.setattr(diagnostics, "RATIO_DRIFT", 0.0)

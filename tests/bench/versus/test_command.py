@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request
 from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
 from modescope.bench.versus import command
@@ -81,6 +84,12 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return made
 
 
+@cache
+def _collected(words: tuple[str, ...]) -> list[Request]:
+    """Hydra takes three quarters of a command, and the commands of this file are few."""
+    return collect(words)
+
+
 @pytest.fixture
 def bench(
     folders: dict[str, Path],
@@ -93,6 +102,7 @@ def bench(
     def started(state: State) -> Iterator[HereProcess]:
         yield HereProcess(state, made)
 
+    monkeypatch.setattr(command, "collect", lambda words: list(_collected(tuple(words))))
     monkeypatch.setattr(command, "started", started)
     monkeypatch.setattr(command, "source_id", lambda: "this source")  # reading it takes a second
     yield made

@@ -85,7 +85,10 @@ def _figures(rows: pd.DataFrame) -> Iterator[Figure]:
                 yield figure
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.full] * (name != "cpu")) for name in STUDIES],
+)
 def figures(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Figure]:

@@ -97,7 +97,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return judge
 
 
-@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.full), 3])
 @pytest.mark.parametrize("fault", CACHE_FAULTS)
 def test_a_fault_is_found(fault: str, batch: int, judged: Callable[..., Result]) -> None:
     for seed in range(3):

@@ -117,6 +117,7 @@ def test_operators_that_the_compiler_leaves_to_torch_are_named_once() -> None:
     assert columns.extern_calls == 3
 
 
+@pytest.mark.full
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     _, first = compiled(16)
     with compilation_log.watch() as log, generated_code.watch() as watch:
@@ -126,6 +127,7 @@ def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     assert watch.generated.columns == first.columns
 
 
+@pytest.mark.full
 def test_of_the_compilers_nodes_only_bytes_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -142,6 +144,7 @@ def test_of_the_compilers_nodes_only_bytes_are_read(
     assert estimated == metrics.node_runtimes == metrics.nodes_num_elem == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("dynamic", "batch", "symbolic"),
     [

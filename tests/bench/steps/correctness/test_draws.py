@@ -35,14 +35,22 @@ def constant(calls: int) -> draws.Draws:
     return {place: each[:1].expand(calls, -1) for place, each in drawn(0, calls).items()}
 
 
-@pytest.mark.parametrize("calls", [CALLS, MORE_CALLS])
+@pytest.mark.parametrize("calls", [CALLS, pytest.param(MORE_CALLS, marks=pytest.mark.full)])
 def test_equal_randomness_is_never_called_another(calls: int) -> None:
     seen = [compared(drawn(seed, calls), drawn(seed + 1000, calls), "fp32") for seed in range(10)]
     assert not any(map(differs, seen))
     assert sum(each.p_value < 0.1 for each in seen) <= 4
 
 
-@pytest.mark.parametrize(("spread", "shift"), [(0.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("spread", "shift"),
+    [
+        pytest.param(0.0, 0.0, marks=pytest.mark.full),
+        (0.5, 0.0),
+        pytest.param(2.0, 0.0, marks=pytest.mark.full),
+        (1.0, 1.0),
+    ],
+)
 def test_other_randomness_is_found(spread: float, shift: float) -> None:
     for seed in range(5):
         seen = compared(

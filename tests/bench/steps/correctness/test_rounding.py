@@ -86,6 +86,7 @@ def test_the_zero_gradient_of_a_bias_before_a_batch_norm_gets_the_noise_of_its_s
     assert float(noise.norm()) < 1e-3
 
 
+@pytest.mark.full
 def test_the_sums_inside_a_batch_norm_are_perturbed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise of a bias before it is several times that of its result's last rounding."""
     torch.manual_seed(0)

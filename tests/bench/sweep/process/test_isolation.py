@@ -402,6 +402,7 @@ print(torch.cuda.is_available(), asked == [os.getpid()])
 """
 
 
+@pytest.mark.full
 def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
     """Counting GPUs does. The compiler is told what any other process would find."""
     done = subprocess.run(
