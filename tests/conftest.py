@@ -16,7 +16,8 @@ from modescope.bench.sweep.process import isolation
 from tests.helpers.commands import Answer, Ask, Cli
 from tests.helpers.paths import ROOT
 
-MOST_CPU_S = 20.0
+MOST_CPU_S = 40.0
+"""Twice what a test of the fast lane may take, as machines differ by as much in speed."""
 
 
 def pytest_configure() -> None:
