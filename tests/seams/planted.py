@@ -20,7 +20,7 @@ def rounds(first: float, step: float) -> tuple[float, ...]:
     return tuple(first + step * place for place in SHUFFLED)
 
 
-def _paired(latency_us: float, ratio: float) -> dict[str, Any]:
+def paired(latency_us: float, ratio: float) -> dict[str, Any]:
     """Latencies from `latency_us` in steps of 1 µs; ratios from `ratio` in steps of 0.01."""
     case = rounds(latency_us * US, US)
     ratios = [ratio + 0.01 * place for place in SHUFFLED[::-1]]
@@ -86,7 +86,7 @@ ROWS: dict[str, Record] = {
         case_id="plain_cpu",
         first_call_s=0.02,
         baseline_first_call_s=0.03,
-        **(MACHINE | _paired(200, 1.1) | _on_a_cpu(205.5, 40) | {"pace_rounds_s": (50 * US,) * 12}),
+        **(MACHINE | paired(200, 1.1) | _on_a_cpu(205.5, 40) | {"pace_rounds_s": (50 * US,) * 12}),
     ),
     "compiled": record(
         "compile",
@@ -97,7 +97,7 @@ ROWS: dict[str, Record] = {
         drawn_spread=0.9,
         checked="without_randomness",
         checked_note="dropout was switched off",
-        **(MACHINE | COMPILED | _paired(100, 1.5) | _on_a_cpu(105.5, 20)
+        **(MACHINE | COMPILED | paired(100, 1.5) | _on_a_cpu(105.5, 20)
            | {"pace_rounds_s": (100 * US,) * 12, "profiled_kernels_rounds_s": (84 * US,) * 12,
               "profiled_latency_rounds_s": (105 * US,) * 12}),
     ),
@@ -105,7 +105,7 @@ ROWS: dict[str, Record] = {
         "compile",
         run_id="one_thread",
         case_id="one_thread",
-        **(MACHINE | COMPILED | _paired(170, 1.2) | _on_a_cpu(175.5, 22)
+        **(MACHINE | COMPILED | paired(170, 1.2) | _on_a_cpu(175.5, 22)
            | {"threads": 1, "pace_rounds_s": rounds(80 * US, 4 * US)}
            | {"flops": 2_000_000, "ceiling_flops_per_s": 1e11,
               "least_bytes": 1000, "ceiling_bytes_per_s": 1e9}),
@@ -132,6 +132,6 @@ ROWS: dict[str, Record] = {
         optimizer_rounds_s=rounds(50 * US, 0.5 * US),
         scaler_rounds_s=rounds(10 * US, 0.1 * US),
         parts_latency_rounds_s=(400 * US,) * 12,
-        **(MACHINE | _paired(300, 0.9) | {f"{name}_note": f"note on {name}" for name in NOTES}),
+        **(MACHINE | paired(300, 0.9) | {f"{name}_note": f"note on {name}" for name in NOTES}),
     ),
 }  # fmt: skip
