@@ -114,6 +114,7 @@ def test_without_a_compilation_nothing_is_recorded() -> None:
 
 @pytest.fixture
 def forgets() -> Iterator[None]:
+    torch.compiler.reset()  # code of an earlier test would give a reason, too
     yield
     torch.compiler.reset()
 
