@@ -19,7 +19,7 @@ from modescope.analysis.metrics import replicates
 from modescope.analysis.rows.select import trusted
 from modescope.bench.stats.intervals import of_clock
 
-_FOOT = "left is faster; marker: median with its interval; vertical tick: 95th percentile of calls"
+_FOOT = "left is faster; marker: latency with its interval; vertical tick: 95th percentile of calls"
 _COLUMNS = (
     Column("latency [95 %]", cells.latency),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), optional=True),
