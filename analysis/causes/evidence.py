@@ -16,6 +16,8 @@ from modescope.analysis.rows.flags import CONTENDED
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ONE, difference, of_columns, product, quotient
 
+FASTER_DEVICE = "Only less work, or a faster device, helps."
+
 SAME_PACE = 0.01  # paces of the machine that differ by less are not named
 
 UNRELIABLE = {
@@ -49,7 +51,8 @@ class Kernel:
     @property
     def is_product(self) -> bool:
         """Whether it computes matrix products: a CPU's operator or a GPU's kernel."""
-        return _PRODUCT.search(self.name) is not None
+        is_fused = self.is_generated and not self.name.startswith("triton_tem_")
+        return not is_fused and _PRODUCT.search(self.name) is not None
 
 
 def texts(row: Row, column: str) -> list[str]:

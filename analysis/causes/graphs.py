@@ -88,9 +88,15 @@ def device_is_the_limit(case: Case) -> Evidence | None:
     saved = "" if not before else f"{before:,.0f} launches of eager became {cells.launches(row)}, "
     figures = {
         "saved": f"{saved}but " if saved else "", "share": cells.share(row, "device_share"),
-        "lower": "a lower precision, or " if row["dtype"] == "fp32" else "",
+        "remedy": _cheaper(row),
     }  # fmt: skip
     return Evidence(min(1.0, row["device_share"]), figures)
+
+
+def _cheaper(row: Row) -> str:
+    ways = ["a lower precision"] if row["dtype"] in ("fp32", "tf32") else []
+    ways += [] if str(row["compile_mode"]).startswith("max-autotune") else ["mode=max-autotune"]
+    return f"Make the kernels cheaper: {', or '.join(ways)}." if ways else evidence.FASTER_DEVICE
 
 
 def _captures(row: Row) -> bool:
@@ -144,7 +150,7 @@ CAUSES = (
     Cause(
         "device_is_the_limit", PART, device_is_the_limit,
         "{saved}the device works for {share} of a call.",
-        "Make the kernels cheaper: {lower}mode=max-autotune.",
+        "{remedy}",
         "little gain with a CUDA graph, and bound_by is work",
     ),
 )  # fmt: skip

@@ -23,7 +23,6 @@ from modescope.bench.records.instruction_sets import BF16
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
-FASTER_DEVICE = "Only less work, or a faster device, helps."
 MOST = 3  # places of subnormal numbers that are named
 SLOWER = 1.1  # generated kernels ÷ those they replace, by the profile
 
@@ -105,7 +104,7 @@ def near_floor(case: Case) -> Evidence | None:
         return None
     fraction = min(1.0, row["roofline_fraction"])
     return Evidence(
-        row["floor_s"] / row["latency_s"],
+        row["floor_s"] / row["latency_paired_s"],
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
          "remedy": _less_work(case)},
     )  # fmt: skip
@@ -121,7 +120,7 @@ def _longest_work_s(row: Row) -> float | None:
     """The upper end of the interval of the time that the kernels work."""
     if phrases.on_cuda(row):
         return row["device_ci_high_s"]  # type: ignore[no-any-return]
-    latency_s, dispatch = row["latency_ci_high_s"], row["dispatch_share_ci_low"]
+    latency_s, dispatch = row["latency_paired_ci_high_s"], row["dispatch_share_ci_low"]
     known = latency_s is not None and dispatch is not None and dispatch < 1
     return float(latency_s * (1 - dispatch)) if known else None
 
@@ -154,7 +153,7 @@ def _less_work(case: Case) -> str:
     """What makes the kernels themselves cheaper on this device."""
     row = case.row
     if row["dtype"] != "fp32":
-        return FASTER_DEVICE
+        return evidence.FASTER_DEVICE
     lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
     best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
     if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
@@ -164,7 +163,7 @@ def _less_work(case: Case) -> str:
     if is_native and best is None:
         return "Try a lower precision (dtype=bf16)."
     if phrases.on_cuda(row):
-        return FASTER_DEVICE
+        return evidence.FASTER_DEVICE
     return "Only less work, more threads or a faster device help."
 
 

@@ -229,7 +229,7 @@ CAUSES = (
     ),
     Cause(
         "more_overhead", LOSS, more_overhead,
-        "{what} add {added} to a call, beside its kernels.",
+        "{what} add {added} to a call beside its kernels, net of eager's own overhead.",
         "{remedy}",
         "a loss by more dispatch than in plain eager of the same grad axis",
     ),

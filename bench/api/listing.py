@@ -12,7 +12,7 @@ from modescope.analysis.format.phrases import Row
 COLUMNS = (
     SPEEDUP,
     VERDICT,
-    Column("latency [95 %]", cells.latency, key="latency_s"),
+    Column("latency [95 %]", cells.latency, key="latency_paired_s"),
     PEAK,
     Column("remarks", cells.remarks, optional=True),
 )

@@ -117,7 +117,7 @@ class TrainingCheck(Check):
     """A batch for each step, and the losses, gradients and updates of float64."""
 
     inputs: tuple[Inputs, ...]
-    references: References  # on the host, as all that is compared, to leave the GPU's memory alone
+    references: References  # kept on the host, and compared one at a time on the device
     seed: int
     unfit: str | None
     seen: Seen

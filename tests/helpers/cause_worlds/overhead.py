@@ -65,8 +65,8 @@ WORLDS = {
     ),
     "more_overhead": World(
         [_half_dispatch(), record("compile", 800e-6, 0.5, **cpu_clocks(800e-6, 600e-6))],
-        "cache lookup (guards), Python around the compiled code and launches add 400 µs to a call, "
-        "beside its kernels.",
+        "cache lookup (guards), Python around the compiled code and launches add 400 µs to a call "
+        "beside its kernels, net of eager's own overhead.",
         silent={
             "not slower by the interval": last(speedup_ci_high=1.01),
             "as much as in eager, by its lower end": last(dispatch_share_ci_low=0.25),
