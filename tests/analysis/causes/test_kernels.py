@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.causes import kernels
+from modescope.analysis.causes import evidence, kernels
 from modescope.analysis.causes.types import Case
 from tests.helpers.causes import codes, of_last, profiled, rows_of
 from tests.helpers.studies import cpu_clocks, record
@@ -68,7 +68,7 @@ def test_threads_are_no_remedy_on_a_gpu(tmp_path: Path) -> None:
     last = record("compile", speedup=1.0, **profiled(100e-6, ADDMM))
     rows = rows_of([record("amp", speedup=0.6), last], tmp_path)
     on_gpu = [{**row, "device": "cuda", "device_share": 0.9} for row in rows]
-    assert kernels._less_work(Case(on_gpu[1], siblings=(on_gpu[0],))) == kernels.FASTER_DEVICE
+    assert kernels._less_work(Case(on_gpu[1], siblings=(on_gpu[0],))) == evidence.FASTER_DEVICE
 
 
 @pytest.mark.parametrize(
