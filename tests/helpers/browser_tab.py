@@ -9,6 +9,7 @@ from typing import Any
 
 from selenium.webdriver import Chrome
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 DESKTOPS, PHONE = (1300, 1400), 390  # widths in CSS pixels
 
@@ -28,8 +29,10 @@ class Tab:
         self.console()
 
     def open(self, page: Path) -> None:
-        """Loads a file."""
+        """Loads a file; `get` alone may return while the page before it is still the tab's."""
         self.driver.get(page.resolve().as_uri())
+        is_there = "return document.URL === arguments[0] && document.readyState === 'complete'"
+        WebDriverWait(self.driver, 30).until(lambda _: self.js(is_there, page.resolve().as_uri()))
 
     def resize(self, width: int) -> None:
         """Sets the width in CSS pixels; narrow widths emulate a phone."""
