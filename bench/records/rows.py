@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpacked
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
@@ -116,9 +116,9 @@ def exists(study: Path, run_id: str) -> bool:
 def scanner(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, rows: int = 2**17
 ) -> ds.Scanner:
-    """Reads these files in the columns of the schema, `rows` at most at once."""
+    """Reads these files in columns of STORED, `rows` at most at once."""
     fragments = [_FORMAT.make_fragment(path, filesystem=system) for path in paths]
-    dataset = ds.FileSystemDataset(fragments, SCHEMA, _FORMAT, filesystem=system)
+    dataset = ds.FileSystemDataset(fragments, STORED, _FORMAT, filesystem=system)
     names = [*columns, FILE]
     return dataset.scanner(names, use_threads=False, cache_metadata=False, batch_size=rows)
 
@@ -128,8 +128,9 @@ def tables(
 ) -> Iterator[pa.Table]:
     """The rows of these files; those that cannot be read are found by halves and left out."""
     try:
-        yield valid(scanner(paths, columns, system).to_table(), left_out)
-    except (OSError, pa.ArrowException) as error:
+        stored = scanner(paths, stored_columns(columns), system).to_table()
+        yield unpacked(valid(stored, left_out), [*columns, FILE])
+    except (OSError, ValueError, pa.ArrowException) as error:
         if len(paths) > 1:
             half = len(paths) // 2
             yield from tables(paths[:half], columns, system, left_out)
