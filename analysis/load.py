@@ -91,12 +91,6 @@ class Runs:
         """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
         return in_order(_decoded(self.stored))
 
-    @cached_property
-    def files(self) -> dict[str, str]:
-        """The name of the file that holds each run."""
-        paths = (PurePosixPath(path).name for path in self.stored[rows.FILE].to_pylist())
-        return dict(zip(self.stored["run_id"].to_pylist(), paths, strict=True))
-
 
 def read(study_folder: str | Folder) -> Runs:
     """Every row of a study with its summary.

@@ -56,7 +56,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         unread=runs.left_out,
         causes=causes,
         nodes=of_study(runs, study),
-        files=runs.files if isinstance(study, Path) else {},
+        is_local=isinstance(study, Path),
     )
     context = _context(study, shown) | {"where": condition}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])

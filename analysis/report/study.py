@@ -32,7 +32,7 @@ class Study:
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
     nodes: Sequence[Group] = ()
-    files: Mapping[str, str] = field(default_factory=dict)  # run_id -> its file beside the report
+    is_local: bool = False  # whether its traces lie beside the report
 
     @cached_property
     def has_letters(self) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
@@ -121,18 +120,11 @@ def test_each_figure_has_a_text_and_its_numbers_beside_it(tmp_path: Path, record
     assert markdown.count("<summary>Numbers</summary>") == len(files)
 
 
-def test_every_link_to_raw_data_leads_there(main: Path, page: Page) -> None:
-    links = [link for link in page.links if not link.startswith("#")]
-    assert len(links) == 15
-    assert all((main / "report" / unquote(link)).is_file() for link in links)
-
-
-def test_every_process_of_a_case_is_linked(tmp_path: Path) -> None:
-    index = report.write(save(replicates(3), tmp_path))
-    links = [link for link in Page(index.read_text()).links if "/rows/" in link]
-    assert len(links) == 3
-    assert all((index.parent / link).is_file() for link in links)
-    assert "process 3" in Page(index.read_text()).text
+def test_a_row_names_its_processes_and_links_its_trace(tmp_path: Path) -> None:
+    records = [*replicates(3), record("amp", trace="amp.json.gz")]
+    page = Page(report.write(save(records, tmp_path)).read_text())
+    assert all(one.attempt.run_id in page.text for one in records)
+    assert [link for link in page.links if "traces" in link] == ["../traces/amp.json.gz"]
 
 
 def test_a_script_in_a_name_is_text(html_text: str, page: Page, markdown: str) -> None:
