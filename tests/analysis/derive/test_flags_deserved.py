@@ -14,6 +14,8 @@ from modescope.analysis.derive.flags import FLAGS, Figure
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from tests.helpers.simulated_rows import DISTURBED, UNDISTURBED, SimulatedRow, rows
 
+pytestmark = pytest.mark.full
+
 COUNT = 150  # rows of each kind
 ENOUGH = 20  # rows with a flag, to say how often they miss the truth
 ABOUT_THE_SPEEDUP = [flag for flag in DIAGNOSTICS if FLAGS[flag].touches is Figure.SPEEDUP]

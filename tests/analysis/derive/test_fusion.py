@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import Record
-from tests.helpers.studies import cpu_clocks, cuda_clocks, record, save
+from tests.helpers.derivations import studies_of
+from tests.helpers.studies import cpu_clocks, cuda_clocks, record
 
 EAGER = 100e-6  # the baseline's latency
 
@@ -26,9 +27,15 @@ GAINS = (
 REFERENCE = _cpu("inference_mode", 90e-6, 30e-6)  # 60 us of work
 
 
-def _compiled(folder: Path, *records: Record) -> dict[str, Any]:
-    row = derived(save(records, folder)).set_index("mode").loc["compile"]
-    return {str(name): value for name, value in row.items()}
+def _compiled(folder: Path, *records: Record) -> Row:
+    (row,) = _compiled_of(folder, [records])
+    return row
+
+
+def _compiled_of(folder: Path, pairs: Iterable[Iterable[Record]]) -> list[Row]:
+    """The compiled row of each study."""
+    rows = (row for study in studies_of(folder, pairs) for row in study)
+    return [row for row in rows if row["mode"] == "compile"]
 
 
 def test_work_on_a_cpu_is_latency_less_dispatch(tmp_path: Path) -> None:
@@ -49,8 +56,7 @@ def test_fusion_speedup_is_small_where_dispatch_is_the_bottleneck(tmp_path: Path
 
 
 def test_the_interval_of_the_gain_is_the_worst_case_of_both_rows(tmp_path: Path) -> None:
-    rows = derived(save([REFERENCE, _cpu("compile", 50e-6, 10e-6)], tmp_path)).set_index("mode")
-    reference, row = rows.loc["inference_mode"], rows.loc["compile"]
+    ((reference, row),) = studies_of(tmp_path, [[REFERENCE, _cpu("compile", 50e-6, 10e-6)]])
 
     def share(one: Any, dispatch: str) -> float:
         return float(1 - one[f"dispatch_share_ci_{dispatch}"])
@@ -76,18 +82,18 @@ def test_on_cuda_the_gain_goes_through_the_baseline_of_each_row(tmp_path: Path) 
     assert row["fusion_gain"] == pytest.approx(1.6)
 
 
-@pytest.mark.parametrize("spoiled", ["inference_mode", "compile"])
-def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(
-    tmp_path: Path, spoiled: str
-) -> None:
+def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(tmp_path: Path) -> None:
     planted = {"inference_mode": (100e-6, 40e-6), "compile": (60e-6, 25e-6)}
-    records = [
-        record(mode, 112e-6, 1.2, **cuda_clocks(*times)
-               | ({"baseline_device_rounds_s": None} if mode == spoiled else {}))
-        for mode, times in planted.items()
-    ]  # fmt: skip
-    row = _compiled(tmp_path, *records)
-    assert [name for name in GAINS if not math.isnan(row[name])] == []
+    pairs = (
+        [
+            record(mode, 112e-6, 1.2, **cuda_clocks(*times)
+                   | ({"baseline_device_rounds_s": None} if mode == spoiled else {}))
+            for mode, times in planted.items()
+        ]
+        for spoiled in planted
+    )  # fmt: skip
+    for row in _compiled_of(tmp_path, pairs):
+        assert [row[name] for name in GAINS] == [None] * 5
 
 
 def test_a_process_slower_in_every_clock_leaves_the_gain(tmp_path: Path) -> None:
@@ -111,49 +117,35 @@ def test_work_on_cuda_is_device_time(tmp_path: Path) -> None:
     assert row["launch_gain"] == pytest.approx(1.8 / 1.2 / (112 / 104), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("synchronize_s", "latency_s", "expected"),
-    [
-        (0.0, 112e-6, 112 / 100),
-        (None, 112e-6, 112 / 100),
-        (4e-6, 112e-6, 112 / 104),
-        (14e-6, 112e-6, 1.0),  # no longer than the call that was measured
-    ],
-)
-def test_expected_latency_includes_the_cost_of_a_synchronise(
-    tmp_path: Path, synchronize_s: float | None, latency_s: float, expected: float
-) -> None:
-    clocks = cuda_clocks(100e-6, 60e-6) | {"synchronize_s": synchronize_s}
-    row = _compiled(
-        tmp_path,
-        record("inference_mode", latency_s, 1.2, **clocks),
-        record("compile", 72e-6, 1.8, **cuda_clocks(60e-6, 25e-6)),
-    )
-    assert row["fusion_speedup"] == pytest.approx(expected, rel=1e-3)
+def test_expected_latency_includes_the_cost_of_a_synchronise(tmp_path: Path) -> None:
+    planted = [
+        (0.0, 112 / 100),
+        (None, 112 / 100),
+        (4e-6, 112 / 104),
+        (14e-6, 1.0),  # no longer than the call that was measured
+    ]
+    fused = record("compile", 72e-6, 1.8, **cuda_clocks(60e-6, 25e-6))
+    eager = (cuda_clocks(100e-6, 60e-6) | {"synchronize_s": wait_s} for wait_s, _ in planted)
+    pairs = ([record("inference_mode", 112e-6, 1.2, **clocks), fused] for clocks in eager)
+    found = [row["fusion_speedup"] for row in _compiled_of(tmp_path, pairs)]
+    assert found == pytest.approx([expected for _, expected in planted], rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("host_s", "latency_s", "expected"),
-    [
+def test_added_device_work_counts_where_it_exceeds_host_time(tmp_path: Path) -> None:
+    planted = [
         (100e-6, 112e-6, 1.0),  # 80 us of device work fit within 100 us of the host
         (70e-6, 82e-6, 82 / 92),  # 10 us exceed the host time
-        (
-            20e-6,
-            44e-6,
-            44 / 84,
-        ),  # 40 us more than before, when the device was the bottleneck already
-    ],
-)
-def test_added_device_work_counts_where_it_exceeds_host_time(
-    tmp_path: Path, host_s: float, latency_s: float, expected: float
-) -> None:
-    row = _compiled(
-        tmp_path,
-        record("inference_mode", latency_s, 1.2, **cuda_clocks(host_s, 40e-6)),
-        record("compile", 90e-6, 1.0, **cuda_clocks(60e-6, 80e-6)),
+        (20e-6, 44e-6, 44 / 84),  # 40 us more, where the device was the bottleneck already
+    ]
+    slower = record("compile", 90e-6, 1.0, **cuda_clocks(60e-6, 80e-6))
+    pairs = (
+        [record("inference_mode", latency_s, 1.2, **cuda_clocks(host_s, 40e-6)), slower]
+        for host_s, latency_s, _ in planted
     )
-    assert row["fusion_gain"] == pytest.approx(0.5)
-    assert row["fusion_speedup"] == pytest.approx(expected, rel=1e-3)
+    rows = _compiled_of(tmp_path, pairs)
+    assert [row["fusion_gain"] for row in rows] == pytest.approx([0.5] * 3)
+    expected = [speedup for *_, speedup in planted]
+    assert [row["fusion_speedup"] for row in rows] == pytest.approx(expected, rel=1e-3)
 
 
 def test_fusion_speedup_is_the_full_gain_where_the_device_is_the_bottleneck(tmp_path: Path) -> None:
@@ -166,57 +158,40 @@ def test_fusion_speedup_is_the_full_gain_where_the_device_is_the_bottleneck(tmp_
     assert row["launch_gain"] == pytest.approx(2.4 / 1.2 / (202 / 102), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "differs",
-    [
-        {"grad": "no_grad"},
-        {"dtype": "bf16"},
-        {"shape": '{"batch":5}'},
-        {"phase": "train"},
-        {"optimizer": "adamw"},
-        {"training": '{"checkpoint":"model"}'},
-        {"threads": 2},
-        {"device": "cuda"},
-        {"baseline_mode": "no_grad"},
-        {"in_effect": False},
-        {"budget": "smoke"},
-        {"status": "wrong_result", "reason": "why"},
-        {"rounds": 5},
+def test_the_gains_are_null_without_a_trusted_reference_and_both_clocks(tmp_path: Path) -> None:
+    """What differs does so in either of the two rows; a row of another kind is no reference."""
+    differing: list[dict[str, Any]] = [
+        {"grad": "no_grad"}, {"dtype": "bf16"}, {"shape": '{"batch":5}'}, {"phase": "train"},
+        {"optimizer": "adamw"}, {"training": '{"checkpoint":"model"}'}, {"threads": 2},
+        {"device": "cuda"}, {"baseline_mode": "no_grad"}, {"in_effect": False},
+        {"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, {"rounds": 5},
         {"dispatch_rounds_s": None},
-    ],
-    ids=lambda differs: str(next(iter(differs.items()))),
-)
-def test_the_gains_are_null_without_their_clocks(tmp_path: Path, differs: dict[str, Any]) -> None:
-    """In either of the two rows; a row of another kind is not a reference."""
-    spoiled = _compiled(
-        tmp_path / "reference",
-        _cpu("inference_mode", 90e-6, 30e-6, **differs),
-        _cpu("compile", 50e-6, 10e-6),
-    )
-    own = _compiled(tmp_path / "own", REFERENCE, _cpu("compile", 50e-6, 10e-6, **differs))
-    for row in (spoiled, own):
-        for name in GAINS:
-            assert math.isnan(row[name]), name
-
-
-@pytest.mark.parametrize(("of_reference", "own"), [(90.2e-6, 10e-6), (30e-6, 50.2e-6)])
-def test_the_gains_are_null_where_the_interval_of_work_reaches_zero(
-    tmp_path: Path, of_reference: float, own: float
-) -> None:
-    row = _compiled(
-        tmp_path, _cpu("inference_mode", 90e-6, of_reference), _cpu("compile", 50e-6, own)
-    )
-    assert [name for name in GAINS if not math.isnan(row[name])] == []
+    ]  # fmt: skip
+    compiled = _cpu("compile", 50e-6, 10e-6)
+    pairs = [
+        pair
+        for differs in differing
+        for pair in (
+            [_cpu("inference_mode", 90e-6, 30e-6, **differs), compiled],
+            [REFERENCE, _cpu("compile", 50e-6, 10e-6, **differs)],
+        )
+    ]
+    work_reaches_zero = [
+        [_cpu("inference_mode", 90e-6, 90.2e-6), compiled],
+        [REFERENCE, _cpu("compile", 50e-6, 50.2e-6)],
+    ]
+    rows = _compiled_of(tmp_path, [*pairs, *work_reaches_zero])
+    assert len(rows) == 30
+    assert {row[name] for row in rows for name in GAINS} == {None}
 
 
 def test_plain_eager_has_no_fusion_gain(tmp_path: Path) -> None:
-    rows = derived(save([_cpu("eager", 100e-6, 40e-6), REFERENCE], tmp_path))
-    assert rows["fusion_gain"].isna().all()
+    (rows,) = studies_of(tmp_path, [[_cpu("eager", 100e-6, 40e-6), REFERENCE]])
+    assert [row["fusion_gain"] for row in rows] == [None, None]
 
 
 def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) -> None:
     autocast = record("amp-compile", 60e-6, 2.2, **cuda_clocks(50e-6, 20e-6))
     same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
-    rows = derived(save([autocast, same], tmp_path)).set_index("mode")
-    assert rows["fusion_gain"]["amp-compile"] == pytest.approx(1.5)
-    assert math.isnan(rows["launch_gain"]["amp-compile"])
+    ((row, _),) = studies_of(tmp_path, [[autocast, same]])
+    assert (row["fusion_gain"], row["launch_gain"]) == (pytest.approx(1.5), None)
