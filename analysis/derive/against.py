@@ -50,7 +50,7 @@ NEEDED = (
     "run_id", "mode", "dtype", "baseline_mode", "baseline_dtype", "budget_rank", "speedup",
     "speedup_ci_low", "speedup_ci_high", "speedup_process_spread", "speedup_processes",
 )  # fmt: skip
-"""The columns that are read here."""
+"""The columns that `ratio` reads."""
 
 COLUMNS = {
     "against_mode": "the mode that this row is compared with: that of a row with the same work, "

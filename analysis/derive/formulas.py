@@ -59,23 +59,20 @@ def mde(rows: pd.DataFrame) -> pd.Series:
 def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     """The number of calls after which the longer first call has paid off.
 
-    The excess of the first call is `extra_s`, because both first calls were measured
-    only once. Null for the baseline itself, and for a mode that is not in effect.
+    The excess of the first call is `extra_s`, because both first calls were measured only once.
+    Null for the baseline itself, and for a mode that is not in effect.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
               "baseline_mode", "baseline_dtype", "in_effect"]  # fmt: skip
     cases = phrases.as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, row["baseline_first_call_s"]) for row in cases))
-    replaces = per_row(rows, map(_replaces_the_baseline, cases), "bool")
+    same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
+    replaces = ~per_row(rows, same, "bool")
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
     judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
     gains = rows["speedup_ci_low"] > 1
     calls = (more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
     return calls.where(judged & replaces).astype("float64")
-
-
-def _replaces_the_baseline(row: Row) -> bool:
-    return not (phrases.is_control(row) or phrases.not_in_effect(row))
 
 
 def builds(row: Row) -> bool:

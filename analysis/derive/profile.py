@@ -127,9 +127,10 @@ def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
     """A line of cells (`Kind.titles`) per entry, the heaviest of each mode first."""
     for row in sorted((row for row in rows if row[kind.column]), key=style.order):
         for one in json.loads(row[kind.column])[:MOST]:
+            name = one["name"]
             yield (
                 phrases.variant(row),
-                _cut(one["name"]),
+                name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
                 f"{one['count']:.3g}",
                 numbers.duration(one["seconds"]),
                 _share(one["seconds"], row[kind.whole]),
@@ -141,7 +142,3 @@ def _share(part_s: float, whole_s: float | None) -> str:
     if not whole_s or round(part_s / whole_s, 2) > 1:
         return numbers.UNKNOWN
     return numbers.share(part_s, whole_s)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -130,13 +130,8 @@ METRICS = (
            "beyond it"),
     Metric("baseline_latency_s", Part("_baseline_latency", "value"), "s", "neither",
            "median of the baseline's latency over the same rounds"),
-    Metric("speedup", Part("_speedup", "value"), "1", "higher",
-           "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
-    Metric("speedup_ci_low", Part("_speedup", "low"), "1", "higher",
-           "lower end of the 95 % interval of speedup, or of the range of two processes (see "
-           "replicates); null below 12 rounds"),
-    Metric("speedup_ci_high", Part("_speedup", "high"), "1", "higher",
-           "upper end of that interval or range"),
+    *_paired("speedup", "higher",
+             "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
     Metric("latency_paired_s", formulas.latency_paired_s(""), "s", "lower",
            "median of baseline_latency_s over the rows of the same work, machine, baseline and "
            "budget ÷ speedup: the latency that tables and figures show, as latencies of separate "

@@ -12,7 +12,7 @@ from itertools import compress, pairwise
 import pandas as pd
 
 from modescope.analysis.derive import pace, split
-from modescope.analysis.derive.select import FAMILY, GROUP, OF_THREADS, parts, trusted
+from modescope.analysis.derive.select import GROUP, OF_THREADS, parts, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
@@ -91,11 +91,6 @@ def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
     """The lines with a known slope, the flattest first."""
     known = [(line, line.slope) for line in chain.lines if line.slope is not None]
     return sorted(known, key=lambda pair: pair[1].value)
-
-
-def families(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """`rows` split by work and machine, with all sizes of a work together."""
-    return list(parts(rows, FAMILY))
 
 
 def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:

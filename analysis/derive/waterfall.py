@@ -74,8 +74,9 @@ def _waterfall(rows: Sequence[Row]) -> Waterfall | None:
     chosen = [next((by_mode[mode] for mode in modes if mode in by_mode), None) for modes in STEPS]
     steps: list[Stage] = []
     baseline_s = median(row["baseline_latency_s"] for row in rows)
+    baseline = Estimate(baseline_s, baseline_s, baseline_s)
     for row in (row for row in chosen if row is not None):
-        level = _level(baseline_s, row)
+        level = intervals.quotient(baseline, intervals.of_columns(row, "speedup"))
         off = intervals.difference(steps[-1].level, level) if steps and level else None
         steps += [Stage(row, level, off)] if level else []
     if len(steps) < 2:
@@ -91,11 +92,6 @@ def _is_beaten(rows: Sequence[Row], steps: Sequence[Stage]) -> bool:
     """Whether the work of any mode takes less than the floor, or a step is below it."""
     flagged = any(BEATEN in phrases.flags(row) for row in rows)
     return flagged or any(step.level.value < (step.row["floor_s"] or 0.0) for step in steps)
-
-
-def _level(baseline_s: float, row: Row) -> Estimate | None:
-    baseline = Estimate(baseline_s, baseline_s, baseline_s)
-    return intervals.quotient(baseline, intervals.of_columns(row, "speedup"))
 
 
 def floor_s(rows: pd.DataFrame) -> pd.Series:

@@ -8,8 +8,8 @@ from itertools import count, islice
 
 import pandas as pd
 
-from modescope.analysis.derive.select import SECTION, parts
-from modescope.analysis.derive.series import families, grids, series, thread_series
+from modescope.analysis.derive.select import FAMILY, SECTION, parts
+from modescope.analysis.derive.series import grids, series, thread_series
 from modescope.analysis.figures import details
 from modescope.analysis.figures.figure import Picture, pictures
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, OF_THREADS
@@ -71,7 +71,7 @@ def drawn(chapters: Iterable[Chapter]) -> Iterator[Picture]:
 
 
 def _plans(study: Study) -> Iterator[_Plan]:
-    every = families(study.rows)
+    every = list(parts(study.rows, FAMILY))
     for number, family in enumerate(every, start=1):
         yield from _over_sizes(study, family, f"{number}")
     yield from _over_threads(study)
