@@ -254,9 +254,6 @@ METRICS = (
                f"latency_paired_s × {clock}_share: what tables and figures show as {clock}")
         for clock in ("host", "device", "pipelined", "dispatch", *STEP_PARTS)
     ),
-    Metric("parts_residual_s", split.parts_residual_s, "s", "neither",
-           "latency_paired_s × (1 - parts_ratio): the whole step minus the sum of its parts; "
-           "negative if the parts take longer"),
     Metric("launch_s", split.launch_s, "s", "lower",
            "latency_paired_s × (host_share - dispatch_share), at least 0: the host's time for a "
            "call besides dispatch; null on a CPU"),

@@ -109,11 +109,6 @@ def bound_by(rows: pd.DataFrame) -> pd.Series:
     return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
 
 
-def parts_residual_s(rows: pd.DataFrame) -> pd.Series:
-    """A training step minus the sum of its parts; negative if they take longer."""
-    return rows["latency_paired_s"] * (1 - rows["parts_ratio"])
-
-
 def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
     """A share of the call in its time, at least 0: the parts of a call then add up to it."""
     return rows["latency_paired_s"] * share.clip(lower=0)

@@ -49,7 +49,7 @@ _NO_WAY_IS_BETTER = {
     "device_idle_fraction", "residual_s", "floor_s", "floor_bound", "flags", "flags_touch", "cause",
     "cause_text",
     "parts_ratio",
-    "parts_residual_s", "parts_ratio_ci_low", "parts_ratio_ci_high", "pace",
+    "parts_ratio_ci_low", "parts_ratio_ci_high", "pace",
     "pace_slowest",
     *(f"{name}{end}" for end in ("", "_ci_low", "_ci_high") for name in (
         "host_share", "device_share", "pipelined_share", "dispatch_share", "host_per_device",

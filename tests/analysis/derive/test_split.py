@@ -214,16 +214,15 @@ def test_parts_are_medians_with_their_intervals(tmp_path: Path) -> None:
         assert row[f"{name}_ci_high_s"] == pytest.approx(seconds * (1 + 0.01 * END))
 
 
-def test_the_residual_of_the_parts_is_a_column(tmp_path: Path) -> None:
+def test_the_ratio_of_the_parts_is_that_of_their_sum(tmp_path: Path) -> None:
     planted = [
-        ((400, 600, 200), 1.2, -200),
-        ((400, 300, 100), 0.8, 200),
-        ((400, 600, 200, 50), 1.25, -250),  # a GradScaler's part is one of them
+        ((400, 600, 200), 1.2),
+        ((400, 300, 100), 0.8),
+        ((400, 600, 200, 50), 1.25),  # a GradScaler's part is one of them
     ]
-    records = (training("eager", 1000 * US, 1.0, _us(*parts)) for parts, *_ in planted)
-    rows = rows_of_each(tmp_path, records)
-    found = [(row["parts_ratio"], row["parts_residual_s"] / US) for row in rows]
-    assert found == [pytest.approx(expected, rel=1e-3) for _, *expected in planted]
+    records = (training("eager", 1000 * US, 1.0, _us(*parts)) for parts, _ in planted)
+    found = values_of_each(tmp_path, "parts_ratio", records)
+    assert found == pytest.approx([ratio for _, ratio in planted], rel=1e-4)
 
 
 def test_a_scaler_of_unknown_scale_has_its_part(tmp_path: Path) -> None:
@@ -243,7 +242,7 @@ def test_incomplete_parts_are_not_added_up(tmp_path: Path) -> None:
     ]
     records = [*(training("eager", **columns) for columns in spoiled), record()]
     rows = rows_of_each(tmp_path, records)
-    assert {row[name] for row in rows for name in ("parts_ratio", "parts_residual_s")} == {None}
+    assert {row["parts_ratio"] for row in rows} == {None}
     assert {rows[-1][f"{name}_s"] for name in STEP_PARTS} == {None}
 
 
@@ -254,4 +253,3 @@ def test_parts_are_compared_with_the_step_of_their_own_process(tmp_path: Path) -
     assert row["replicates"] == 2
     assert row["parts_ratio"] == pytest.approx(1.2, rel=1e-4)
     assert row["forward_s"] == pytest.approx(math.sqrt(400 * 800) * US)
-    assert row["parts_residual_s"] == pytest.approx(-0.2 * math.sqrt(1000 * 2000) * US, rel=1e-3)
