@@ -72,15 +72,10 @@ COLUMNS = {
 }
 """The columns that `against` adds."""
 
-_NEEDED = tuple(
-    dict.fromkeys(
-        (
-            *NEEDED, *SAME_BASELINE, "apart", "compile_cache", "status", "reason",
-            "in_effect", "in_effect_note", "budget", "first_call_s", "baseline_first_call_s",
-        )
-    )
-)  # fmt: skip
-
+_NEEDED = {
+    *NEEDED, *SAME_BASELINE, "apart", "compile_cache", "status", "reason", "in_effect",
+    "in_effect_note", "budget", "first_call_s", "baseline_first_call_s",
+}  # fmt: skip
 _OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
 _TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
 

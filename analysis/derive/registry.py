@@ -8,7 +8,9 @@ of `bench.summary`, and here a line with `Part("_name", "value")`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
@@ -98,28 +100,29 @@ def _parts(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, index=table.index, dtype="float64")
 
 
-def _clock(name: str, doc: str) -> tuple[Metric, ...]:
-    """A clock's median and the ends of its interval."""
+def _triple(
+    name: str,
+    better: str,
+    doc: str,
+    of: str = "rounds",
+    formula: Callable[[str], Formula] | None = None,
+) -> tuple[Metric, ...]:
+    """An estimate and the ends of its interval over `of`; by default that of the row's summary."""
+    stem, unit = name.removesuffix("_s"), "s" if name.endswith("_s") else "1"
+    ending = name.removeprefix(stem)
+    part = formula or partial(Part, f"_{stem}")
     return (
-        Metric(f"{name}_s", Part(f"_{name}", "value"), "s", "lower", doc),
-        Metric(f"{name}_ci_low_s", Part(f"_{name}", "low"), "s", "lower",
-               f"lower end of the 95 % interval of {name}_s, or of the range of two processes (see "
-               "replicates); null below 12 values"),
-        Metric(f"{name}_ci_high_s", Part(f"_{name}", "high"), "s", "lower",
-               "upper end of that interval or range"),
-    )  # fmt: skip
-
-
-def _paired(name: str, better: str, doc: str) -> tuple[Metric, ...]:
-    """A ratio within rounds, and the ends of its interval."""
-    return (
-        Metric(name, Part(f"_{name}", "value"), "1", better, doc),
-        Metric(f"{name}_ci_low", Part(f"_{name}", "low"), "1", better,
+        Metric(name, part("value"), unit, better, doc),
+        Metric(f"{stem}_ci_low{ending}", part("low"), unit, better,
                f"lower end of the 95 % interval of {name}, or of the range of two processes (see "
-               "replicates); null below 12 rounds"),
-        Metric(f"{name}_ci_high", Part(f"_{name}", "high"), "1", better,
+               f"replicates); null below 12 {of}"),
+        Metric(f"{stem}_ci_high{ending}", part("high"), unit, better,
                "upper end of that interval or range"),
     )  # fmt: skip
+
+
+def _clock(name: str, doc: str) -> tuple[Metric, ...]:
+    return _triple(f"{name}_s", "lower", doc, "values")
 
 
 # Computed in this order: an entry may use the columns of those above it.
@@ -130,7 +133,7 @@ METRICS = (
            "beyond it"),
     Metric("baseline_latency_s", Part("_baseline_latency", "value"), "s", "neither",
            "median of the baseline's latency over the same rounds"),
-    *_paired("speedup", "higher",
+    *_triple("speedup", "higher",
              "median over rounds of baseline ÷ case, both timed in a round; above 1 is faster"),
     Metric("latency_paired_s", formulas.latency_paired_s(""), "s", "lower",
            "median of baseline_latency_s over the rows of the same work, machine, baseline and "
@@ -184,21 +187,21 @@ METRICS = (
             "other without waiting"),
     *_clock("dispatch", "median over rounds of the same call on an empty batch, which does no "
             "work: Python, dispatcher, autograd, guards, allocation"),
-    *_paired("host_share", "neither",
+    *_triple("host_share", "neither",
              "median over rounds of host ÷ latency of the same round of the clocks; about 1 on a "
              "CPU, where nothing is queued"),
-    *_paired("device_share", "neither", "the same for the device time; null on a CPU"),
-    *_paired("pipelined_share", "neither",
+    *_triple("device_share", "neither", "the same for the device time; null on a CPU"),
+    *_triple("pipelined_share", "neither",
              "the same for the pipelined time; on CUDA the larger of host_share and device_share, "
              "on a CPU about 1"),
-    *_paired("dispatch_share", "neither", "the same for dispatch"),
-    *_paired("host_per_device", "neither",
+    *_triple("dispatch_share", "neither", "the same for dispatch"),
+    *_triple("host_per_device", "neither",
              "median over rounds of host ÷ device time of the same round; above 1 the host is busy "
              "for longer; null on a CPU"),
-    *_paired("device_gain", "higher",
+    *_triple("device_gain", "higher",
              "median over rounds of the baseline's device time ÷ this row's, in the same round; "
              "above 1 is less work of the device; null on a CPU, and where either is unknown"),
-    *_paired("dispatch_ratio", "higher",
+    *_triple("dispatch_ratio", "higher",
              "median over rounds of the baseline's dispatch ÷ this row's, in the same round; above "
              "1 is less dispatch; compiled code has only guards and wrapper (see dispatch_note)"),
     Metric("pace", pace.pace, "1", "neither",
@@ -210,18 +213,14 @@ METRICS = (
            "speed of the machine in the slowest rounds of the speedup ÷ speed in the fastest: 5th "
            "÷ 95th percentile of the time of a fixed piece of Python code; null where it was not "
            "measured. Ratios within rounds do not depend on it, times in seconds do"),
-    Metric("latency_at_full_pace_s", pace.latency_at_full_pace_s("value"), "s", "lower",
-           "median over rounds of latency ÷ time of the fixed Python code in the same round, × the "
-           "shortest time of that code (5th percentile) in any row of the same environment_id in "
-           "the study: latencies as if every round had run at that pace. It assumes that the call "
-           "slows down as this code does, which code that waits for memory or for a GPU does not; "
-           "null where no pace was measured"),
-    Metric("latency_at_full_pace_ci_low_s", pace.latency_at_full_pace_s("low"), "s", "lower",
-           "lower end of the 95 % interval of latency_at_full_pace_s, or of the range of two "
-           "processes (see replicates); null below 12 rounds"),
-    Metric("latency_at_full_pace_ci_high_s", pace.latency_at_full_pace_s("high"), "s", "lower",
-           "upper end of that interval or range"),
-    *_paired("threads_gain", "higher",
+    *_triple("latency_at_full_pace_s", "lower",
+             "median over rounds of latency ÷ time of the fixed Python code in the same round, × "
+             "the shortest time of that code (5th percentile) in any row of the same "
+             "environment_id in the study: latencies as if every round had run at that pace. It "
+             "assumes that the call slows down as this code does, which code that waits for "
+             "memory or for a GPU does not; null where no pace was measured",
+             formula=pace.latency_at_full_pace_s),
+    *_triple("threads_gain", "higher",
              "latency of the same case with the fewest threads in the study ÷ this row's; above 1 "
              "the further threads make it faster. Both are at full pace where that is known. The "
              "two are separate processes, so the interval is the worst case of both intervals, and "
@@ -234,21 +233,17 @@ METRICS = (
     *_clock("backward", "the same for the backward of the loss"),
     *_clock("optimizer", "the same for the optimizer's step and dropping the gradients"),
     *_clock("scaler", "the same for the operations of a GradScaler; null without one"),
-    *_paired("forward_share", "neither",
+    *_triple("forward_share", "neither",
              "median over blocks of forward and loss ÷ the whole step, both of the same block"),
-    *_paired("backward_share", "neither", "the same for the backward of the loss"),
-    *_paired("optimizer_share", "neither",
+    *_triple("backward_share", "neither", "the same for the backward of the loss"),
+    *_triple("optimizer_share", "neither",
              "the same for the optimizer's step and dropping the gradients"),
-    *_paired("scaler_share", "neither", "the same for the operations of a GradScaler"),
-    Metric("parts_ratio", Part("_parts_ratio", "value"), "1", "neither",
-           "median over blocks of the sum of the parts (forward, backward, optimizer, and scaler "
-           "if there is one) ÷ the whole step, all of the same block. It rises above 1 because "
-           "each part is waited for. Null where the time of a part is unknown"),
-    Metric("parts_ratio_ci_low", Part("_parts_ratio", "low"), "1", "neither",
-           "lower end of the 95 % interval of parts_ratio, or of the range of two processes (see "
-           "replicates); null below 12 blocks"),
-    Metric("parts_ratio_ci_high", Part("_parts_ratio", "high"), "1", "neither",
-           "upper end of that interval or range"),
+    *_triple("scaler_share", "neither", "the same for the operations of a GradScaler"),
+    *_triple("parts_ratio", "neither",
+             "median over blocks of the sum of the parts (forward, backward, optimizer, and "
+             "scaler if there is one) ÷ the whole step, all of the same block. It rises above 1 "
+             "because each part is waited for. Null where the time of a part is unknown",
+             "blocks"),
     *(
         Metric(f"{clock}_paired_s", split.clock_paired_s(clock), "s", "lower",
                f"latency_paired_s × {clock}_share: what tables and figures show as {clock}")
