@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from modescope.analysis.rows.select import per_row
+from modescope.analysis.derive.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SAMPLES, SCHEMA

@@ -24,10 +24,10 @@ from modescope.analysis.causes.types import (
     Finding,
 )
 from modescope.analysis.causes.verdicts import comparison, is_gain, is_loser, is_no_gain, lead
+from modescope.analysis.derive import pace
+from modescope.analysis.derive.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import equal_pace
-from modescope.analysis.rows.select import SAME_BASELINE, THREADED, is_plain, per_row, values_of
 
 LEAST_OF_A_LOSS = 0.75
 """Parts of a call explain why it takes longer than the baseline's if together they are at least
@@ -100,7 +100,7 @@ def _of_row(
 
 
 def _has_other_threads(one: Row, row: Row) -> bool:
-    return one["threads"] != row["threads"] and equal_pace.is_comparable(one, row)
+    return one["threads"] != row["threads"] and pace.is_comparable(one, row)
 
 
 def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...]:

@@ -13,9 +13,9 @@ from modescope.analysis.causes.verdicts import (
     is_same_precision,
     is_slower,
 )
+from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import compiled_call
 from modescope.bench.stats.intervals import of_columns
 
 LEAST = 0.03
@@ -88,7 +88,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
 
 def guards(case: Case) -> Evidence | None:
     """Cache lookup and the Python around compiled code take a visible part of the profiled call."""
-    row, call = case.row, compiled_call.of(case.row)
+    row, call = case.row, profile.compiled_call(case.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
     figures = {
@@ -137,7 +137,7 @@ def grad_left_on(case: Case) -> Evidence | None:
 
 def _parts(row: Row) -> str:
     """The parts of a compiled call's overhead, with their times where the profile has them."""
-    call = compiled_call.of(row)
+    call = profile.compiled_call(row)
     if call is None:
         return "cache lookup (guards), Python around the compiled code and launches"
     return (

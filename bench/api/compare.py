@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.confirm import unconfirmed
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.api import arguments, composing, saving

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.derive.registry import CONTRACT, derived
 from modescope.analysis.format.paragraphs import WIDTH
 from modescope.analysis.load import samples as load
-from modescope.analysis.metrics.registry import CONTRACT, derived
 from modescope.analysis.report import report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.pass_columns import cuda_passes

@@ -175,8 +175,8 @@ def copy(tmp_path: Path) -> Path:
         ),
         (
             "analysis/table.py",
-            "def late():\n    from analysis.rows import flags",
-            "analysis.table imports analysis.rows.flags, which is modescope.analysis.rows.flags",
+            "def late():\n    from analysis.causes import types",
+            "analysis.table imports analysis.causes.types, which is modescope.analysis.causes",
         ),
     ],
     ids=[

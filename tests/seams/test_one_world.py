@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.metrics import registry
-from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.derive import registry
+from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
 from modescope.bench.records.summary_columns import SUMMARY

@@ -573,7 +573,6 @@ DERIVED: Values = {
         | ratio(f"{part}_share", {"trained": rising(first / 400, step / 400)})
     ).items()},
     **ratio("parts_ratio", {"trained": PARTS_RATIO, "graph": NONE}),
-    "parts_residual_s": {"trained": TRAINED_S * (1 - PARTS_RATIO[0]), "graph": None},
     "launch_s": {
         "plain": (waited_s(120, 1.25) - waited_s(15, 1.25)) * PLAIN_PACE, "graph": None, CPU: None,
     },

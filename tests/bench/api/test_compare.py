@@ -20,7 +20,7 @@ from hydra.core.global_hydra import GlobalHydra
 from torch import nn
 
 import modescope
-from modescope.analysis.metrics.registry import METRICS
+from modescope.analysis.derive.registry import METRICS
 from modescope.bench.api import compare as api
 from modescope.bench.records.errors import UsageError
 from modescope.bench.sweep import executors

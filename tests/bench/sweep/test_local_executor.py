@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.report import report
 from modescope.bench.resolve import resolve
 from modescope.bench.sweep import jobs
