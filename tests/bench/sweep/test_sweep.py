@@ -15,11 +15,8 @@ from pyarrow import parquet
 
 from modescope.analysis.metrics.registry import derived
 from modescope.analysis.report import report
-from modescope.bench.resolve import resolve
-from modescope.bench.sweep import jobs
-from modescope.bench.sweep.process import isolation
-from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
-from tests.helpers.made_up_records import CPU
+from modescope.bench.sweep import isolation, prepare
+from tests.helpers.commands import PROGRESS, Cli, last_of_each, rows
 from tests.helpers.worlds import World
 
 pytestmark = pytest.mark.full
@@ -45,8 +42,7 @@ def command(cli: Cli, world: World) -> Iterator[Command]:
     """Runs a command without memory of earlier ones; returns its lines about reuse."""
 
     def call(*arguments: str) -> list[str]:
-        for remembered in (jobs.host, jobs._model_source):
-            remembered.cache_clear()
+        prepare._hosts.clear()
         world.measured.clear()
         answer = cli(*last_of_each(*arguments))
         assert all(PROGRESS.fullmatch(line) for line in answer.err.splitlines()), answer.err
@@ -54,8 +50,7 @@ def command(cli: Cli, world: World) -> Iterator[Command]:
         return MEASURING.findall(answer.out)
 
     yield call
-    for remembered in (jobs.host, jobs._model_source):
-        remembered.cache_clear()
+    prepare._hosts.clear()
 
 
 # Stopping early, confirming, progress
@@ -170,10 +165,10 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
 def test_the_compiler_is_imported_only_where_something_compiles(
     words: list[str], left_out: bool, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
-    monkeypatch.setattr(isolation, "leave_out_compiler", lambda: seen.append(True))
+    seen: set[bool] = set()
+    monkeypatch.setattr(isolation, "start", lambda compiler: seen.add(not compiler))
     command("-m", "budget=smoke", "model=pointwise", "shape=small", *words)
-    assert bool(seen) == left_out
+    assert seen == {left_out}
 
 
 def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
@@ -342,21 +337,6 @@ def test_reused_rows_count_for_the_exit_status(cli: Cli, world: World) -> None:
     assert [cli(*SWEEP, "retry=false").status for _ in range(2)] == [1, 1]
 
 
-# shape.scale
-
-
-@pytest.mark.parametrize(
-    ("model", "size"), [("pointwise", "ops"), ("mlp", "batch"), ("transformer", "batch")]
-)
-def test_scale_sets_the_size_named_by_the_model(ask: Ask, model: str, size: str) -> None:
-    usual, scaled, named = (
-        resolve(ask(f"model={model}", *words)[0], lambda device: CPU)[0]
-        for words in ([], ["shape.scale=3"], [f"shape.{size}=3"])
-    )
-    assert scaled == named
-    assert scaled.shape == {**usual.shape, size: 3}
-
-
 def test_one_sweep_may_scale_several_models(command: Command, world: World) -> None:
     command("-m", "budget=smoke", "model=pointwise,mlp", "mode=eager", "shape.scale=1,5")
     sizes = {
@@ -380,7 +360,7 @@ def test_one_sweep_may_scale_several_models(command: Command, world: World) -> N
 def test_an_invalid_scale_is_refused(
     cli: Cli, results: Path, arguments: list[str], culprit: str
 ) -> None:
-    answer: Answer = cli("budget=smoke", "mode=eager", *arguments)
+    answer = cli("budget=smoke", "mode=eager", *arguments)
     assert answer.status == 2
     assert answer.err.startswith(culprit)
     assert not rows(results)
@@ -401,16 +381,6 @@ def test_only_variables_that_change_torch_are_recorded(
     assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
 
 
-def test_the_assembler_counts_unless_torch_has_chosen_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Inductor sets the variable in a notebook that compiles for a GPU (compile_tasks.py)."""
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/v/lib/python3.12/site-packages/torch/bin/ptxas")
-    assert not jobs.changes_torch("TRITON_PTXAS_PATH")
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas")
-    assert jobs.changes_torch("TRITON_PTXAS_PATH")
-
-
 # Which torch
 
 
@@ -419,7 +389,7 @@ def test_an_untested_torch_is_named_before_anything_is_measured(
     cli: Cli, command: Command, world: World, version: str, warned: list[int]
 ) -> None:
     command(*SWEEP)
-    jobs.host.cache_clear()
+    prepare._hosts.clear()
     world.torch_version = version
     lines = cli(*SWEEP).out.splitlines()
     assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned

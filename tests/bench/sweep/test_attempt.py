@@ -15,10 +15,9 @@ import pytest
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.records.scheduling import Scheduling
-from modescope.bench.sweep import jobs, record_attempt
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep import attempt, isolation
+from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.prepare import Job, prepare
 from tests.helpers.commands import Ask
 
 MEASURED = Outcome("returned", Result("failed", "measured", Findings()))
@@ -34,7 +33,7 @@ def attempted(
 ) -> Attempt:
     """Attempts a job whose trial ends as given; the result and the functions that were called."""
 
-    def attempt(job: Job, trial: Outcome) -> tuple[Result, list[str]]:
+    def attempted(job: Job, trial: Outcome) -> tuple[Result, list[str]]:
         called: list[str] = []
 
         def call(function: str, *arguments: Any, **options: Any) -> Outcome:
@@ -42,9 +41,9 @@ def attempted(
             return trial if called[-1] == TRIAL else MEASURED
 
         monkeypatch.setattr(isolation, "call", call)
-        return record_attempt._result(job, "20260302", lambda phase: None), called
+        return attempt._result(job, "20260302", lambda phase: None), called
 
-    return attempt
+    return attempted
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_what_has_nothing_to_tune_is_not_measured(
     status: str,
     expected: list[str],
 ) -> None:
-    (job,) = jobs.prepare(ask("mode=max-autotune-no-cudagraphs", f"results_dir={tmp_path}"))
+    (job,) = prepare(ask("mode=max-autotune-no-cudagraphs", f"results_dir={tmp_path}"))
     result, called = attempted(replace(job, plan=replace(job.plan, untuned=untuned)), trial)
     assert (result.status, called) == (status, expected)
 
@@ -94,7 +93,7 @@ def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
     filling: list[bool],
 ) -> None:
     """Another process fills an empty cache and is not measured."""
-    (job,) = jobs.prepare(ask("mode=compile", f"compile_cache={cache}", f"results_dir={tmp_path}"))
+    (job,) = prepare(ask("mode=compile", f"compile_cache={cache}", f"results_dir={tmp_path}"))
     left, plans = list(outcomes), []
 
     def call(function: str, case: Case, plan: Plan, run_id: str, **options: Any) -> Outcome:
@@ -102,7 +101,7 @@ def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
         return left.pop(0)
 
     monkeypatch.setattr(isolation, "call", call)
-    result = record_attempt._result(job, "20260302", lambda phase: None)
+    result = attempt._result(job, "20260302", lambda phase: None)
     assert [plan.fills_cache for plan in plans] == filling
     assert result.status == (outcomes[-1].value.status if outcomes[-1].value else "crashed")
     assert left == []
@@ -124,12 +123,14 @@ def test_a_row_names_its_node_and_job(
     folder: str,
     expected: Scheduling,
 ) -> None:
-    (job,) = jobs.prepare(ask("mode=eager", f"results_dir={tmp_path}"))
+    (job,) = prepare(ask("mode=eager", f"results_dir={tmp_path}"))
     for name in [name for name in os.environ if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(isolation, "call", lambda *arguments, **options: MEASURED)
-    run_id = record_attempt.measure(job, lambda phase: None, scheduling=given, folder=folder)
-    path = job.plan.study_folder / folder / f"{run_id}.parquet"
+    held = attempt.attempt(job, where=given, folder=folder)
+    path = job.plan.study_folder / folder / f"{held['run_id']}.parquet"
     (row,) = pq.ParquetFile(path).read().to_pylist()
+    assert row.keys() == held.keys()
+    assert all(row[name] == value for name, value in held.items() if not isinstance(value, tuple))
     assert {name: row[name] for name in asdict(expected)} == asdict(expected)
     assert row["gpu_uuid"] is None  # of a CPU
