@@ -162,7 +162,8 @@ def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:
         outcome = isolation.call(
             "modescope.bench.sweep.host:try_model", *model, [*of_model], timeout_s=limit_s
         )
-        source, mistakes = outcome.value or (None, {})
+        answer: tuple[str | None, dict[int, str]] = outcome.value or (None, {})
+        source, mistakes = answer
         for number, each in enumerate(of_model):
             mistake = mistakes.get(number)
             sources[*model, *each] = UsageError(mistake) if mistake else source

@@ -23,19 +23,19 @@ def asked() -> Asked:
 
 
 @pytest.fixture(autouse=True)
-def world(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[World]:
-    made = World()
+def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outcome]]:
+    """The last of them answers questions about models; the host answers for itself."""
+    found, world = [Outcome("returned", ("source", {}))], World()
 
     def call(function: str, *arguments: Any, **options: Any) -> Outcome:
         if not function.endswith("host:try_model"):
-            return made.call(function, *arguments, **options)
+            return world.call(function, *arguments, **options)
         asked.append(arguments)
-        return made.answer
+        return found[-1]
 
-    made.answer = Outcome("returned", ("source", {}))  # type: ignore[attr-defined]
     monkeypatch.setattr(isolation, "call", call)
     prepare._hosts.clear()
-    yield made
+    yield found
     prepare._hosts.clear()
 
 
@@ -46,9 +46,9 @@ def test_each_model_has_one_child_for_all_its_shapes(ask_quickly: Ask, asked: As
     assert {job.environment.model_source_id for job in jobs} == {"source"}
 
 
-def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, world: World) -> None:
+def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, answers: list[Outcome]) -> None:
     requests = ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2")
-    world.answer = Outcome("returned", ("source", {1: "batch=2: too many"}))
+    answers.append(Outcome("returned", ("source", {1: "batch=2: too many"})))
     first, second = prepare.prepare_each(requests)
     assert not isinstance(first, UsageError)
     assert str(second) == "batch=2: too many"
@@ -57,16 +57,14 @@ def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, world: World) -> None:
 
 
 def test_a_model_that_cannot_be_built_is_left_to_its_own_run(
-    ask_quickly: Ask, world: World
+    ask_quickly: Ask, answers: list[Outcome]
 ) -> None:
-    world.answer = Outcome("crashed", None, "the process ended by SIGSEGV")
+    answers.append(Outcome("crashed", None, "the process ended by SIGSEGV"))
     (job,) = prepare.prepare(ask_quickly("model=mlp", "mode=eager"))
     assert (job.refusal, job.environment.model_source_id) == (None, None)
 
 
-def test_the_host_is_read_once(
-    ask_quickly: Ask, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_host_is_read_once(ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     usual = isolation.call
 
