@@ -31,7 +31,7 @@ ROOMS = {
     "bench.resolve": "records settings",
     "bench.command_line": "records settings resolve",
     "bench.case": "records stats devices timing steps",
-    "bench.sweep": "records stats summary devices steps settings refusals resolve command_line",
+    "bench.sweep": "records summary devices steps settings refusals resolve command_line",
     "bench.cluster": "records settings summary resolve sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (

@@ -36,10 +36,7 @@ WITHOUT_TORCH = {
 """Rooms of the process that the user starts, like all of analysis/; only children import torch."""
 
 IN_CHILDREN = {
-    "bench.sweep.host.environment",
-    "bench.sweep.process.forkserver_compiler",
-    "bench.sweep.process.forkserver_first",
-    "bench.sweep.process.forkserver_last",
+    "bench.sweep.host",
     "bench.versus.origin",
     "bench.cluster.submitted",
 }

@@ -7,17 +7,15 @@ is in no table; `analysis.nodes` compares the nodes by it.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from modescope.bench.records import leftovers
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.results import Attempt
 from modescope.bench.records.scheduling import SENTINELS, Scheduling
 from modescope.bench.resolve import Request
 from modescope.bench.settings import BaselineSettings, BudgetSettings, ModeSettings, preset
-from modescope.bench.sweep import jobs
-from modescope.bench.sweep.record_attempt import OnPhase, attempted
+from modescope.bench.sweep.attempt import Row, attempt
+from modescope.bench.sweep.prepare import prepare
 
 MODE, BUDGET = "eager", "quick"
 
@@ -45,7 +43,7 @@ REPLACED = {
 """Settings and groups of the first case that the sentinel does not take over."""
 
 
-def request_of(first: Request) -> Request:
+def sentinel(first: Request) -> Request:
     """The request of the sentinel, from the first request of a sweep."""
     settings = first.settings
     # weights of a mode with autocast are fp32
@@ -68,19 +66,18 @@ def request_of(first: Request) -> Request:
     )
 
 
-def run(first: Request, scheduling: Scheduling, on_phase: OnPhase) -> Attempt | None:
+def measure_sentinel(first: Request, where: Scheduling) -> Row | None:
     """Measures the sentinel; None where this machine cannot prepare the case.
 
     To be called once the worker has prepared its own cases: the first preparation decides what
     all processes import at their start.
     """
     try:
-        (job,) = jobs.prepare([request_of(first)])
+        (job,) = prepare([sentinel(first)])
     except UsageError:
         return None
-    folder: Path = job.plan.study_folder / SENTINELS
-    leftovers.clear(folder)
-    return attempted(job, on_phase, scheduling=scheduling, folder=SENTINELS).attempt
+    leftovers.clear(job.plan.study_folder / SENTINELS)
+    return attempt(job, where=where, folder=SENTINELS)
 
 
 def _stays(override: str) -> bool:

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.records.child_processes import deaf_to_interrupts
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Outcome
 from tests.helpers import child_functions
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, marker, soon
@@ -31,10 +30,6 @@ def call(name: str, *arguments: Any, timeout_s: float = 30, **options: Any) -> O
 def forkserver() -> None:
     """Started, and done with its imports."""
     assert call("adds", 1, 2, timeout_s=120) == Outcome("returned", 3)
-
-
-def test_a_child_returns_its_value() -> None:
-    assert call("adds", 40, 2) == Outcome("returned", 42)
 
 
 def test_every_call_has_its_own_process() -> None:
@@ -71,27 +66,11 @@ def test_a_crash_names_the_signal(number: int, name: str) -> None:
     assert call("dies_of", int(number)).reason == f"the process ended by {name}"
 
 
-def test_a_crash_names_its_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert call("aborts", log=log).reason == f"the process ended by SIGABRT; its output is in {log}"
-
-
 def test_a_failure_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     call("fails", log=log)
-    assert "Traceback" in log.read_text()
     assert "in fails" in log.read_text()
-
-
-def test_a_usage_error_leaves_no_traceback(tmp_path: Path) -> None:
-    call("misuses", log=tmp_path / "log")
-    assert (tmp_path / "log").read_text() == ""
-
-
-def test_an_unknown_function_is_a_failure() -> None:
-    outcome = call("nothing_of_this_name")
-    assert outcome.kind == "failed"
-    assert "nothing_of_this_name" in outcome.reason
+    assert str(log) in call("aborts", log=log).reason
 
 
 def test_a_child_is_stopped_at_its_limit() -> None:
@@ -103,13 +82,6 @@ def test_a_child_is_stopped_at_its_limit() -> None:
 
 def test_a_wait_may_exceed_the_limit_of_the_system_call() -> None:
     assert call("adds", 1, 2, timeout_s=1e9).value == 3
-
-
-def test_a_long_wait_in_pieces_keeps_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation, "LONGEST_WAIT_S", 0.1)
-    start = time.monotonic()
-    assert call("sleeps", timeout_s=0.6).kind == "timeout"
-    assert 0.6 <= time.monotonic() - start < 2.6
 
 
 def test_a_child_that_closes_its_pipe_is_stopped() -> None:
@@ -155,7 +127,7 @@ def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
 
 PARENT = """
 import sys
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 isolation.PRELOAD.clear()
 print(isolation.call(
     "tests.helpers.child_functions:with_grandchild", sys.argv[1], "timeout", timeout_s=60,
@@ -180,14 +152,9 @@ def test_nothing_survives_a_killed_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
-IMPORTS = """
-from modescope.bench.sweep.process import isolation
-isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
-"""
-
 IMPORTS_FOR_LONG = """
-from modescope.bench.sweep.process import isolation
-isolation.PRELOAD[1:1] = ["takes_long"]
+from modescope.bench.sweep import isolation
+isolation.PRELOAD[:0] = ["takes_long"]
 isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
 """
 
@@ -214,24 +181,10 @@ def test_a_forkserver_ends_with_its_parent_while_importing(tmp_path: Path) -> No
     assert soon(lambda: not alive(sign), within_s=1.0)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
-def test_a_forkserver_ends_with_its_parent_while_starting() -> None:
-    """Its imports take longer than the limit of this test."""
-    sign = marker()
-    parent = subprocess.Popen(
-        [sys.executable, "-c", IMPORTS], cwd=ROOT, env={**os.environ, "MODESCOPE_TEST": sign}
-    )
-    with parent:
-        assert soon(lambda: len(alive(sign)) >= 3, within_s=20)  # tracker of resources, too
-        parent.kill()
-    assert soon(lambda: not alive(sign), within_s=1.0)
-
-
 IDLE = """
 import time
-from modescope.bench.sweep.process import isolation
-first, *_, last = isolation.PRELOAD
-isolation.PRELOAD[:] = [first, "takes_long_to_end", last]
+from modescope.bench.sweep import isolation
+isolation.PRELOAD[:] = ["takes_long_to_end"]
 print(isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60).value, flush=True)
 time.sleep(60)
 """
@@ -267,9 +220,8 @@ def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
 STARTED_BY_A_THREAD = """
 import os, threading
 from multiprocessing import forkserver
-from modescope.bench.sweep.process import isolation
-first, *_, last = isolation.PRELOAD
-isolation.PRELOAD[:] = [first, last]
+from modescope.bench.sweep import isolation
+isolation.PRELOAD.clear()
 adds = lambda: isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
 thread = threading.Thread(target=adds)
 thread.start()
@@ -289,9 +241,9 @@ def test_children_have_the_environment_of_their_parent() -> None:
 CHANGED_VARIABLES = """
 import os
 from multiprocessing import forkserver
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 
-isolation.PRELOAD[:] = [isolation.PRELOAD[0], isolation.PRELOAD[-1]]
+isolation.PRELOAD.clear()
 server = lambda: forkserver._forkserver._forkserver_pid
 sees = lambda name: isolation.call("tests.helpers.child_functions:sees", name, timeout_s=60).value
 matters = lambda name: name.startswith("OMP_")
@@ -322,9 +274,9 @@ def test_children_have_variables_that_were_changed_and_a_new_forkserver_where_th
 ENDS_WHILE_IT_ASKS = """
 import os, signal, socket, sys
 from multiprocessing import forkserver, reduction
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 
-isolation.PRELOAD[:] = isolation.PRELOAD[-1:]
+isolation.PRELOAD.clear()
 asks = forkserver.connect_to_new_process
 
 def killed():
@@ -374,29 +326,13 @@ def test_a_parent_killed_while_starting_a_child_leaves_no_traceback(how: str) ->
     assert soon(lambda: not alive(sign))
 
 
-def test_any_other_error_at_the_start_of_a_child_is_shown() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import modescope.bench.sweep.process.forkserver_last; raise OSError('too many files')",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert "Traceback" in done.stderr
-    assert done.stderr.endswith("OSError: too many files\n")
-
-
 IMPORTS_BESIDE_GPUS = """
-import importlib, os, torch
+import os, torch
 from modescope.bench.steps import compiler
-from modescope.bench.sweep.process import isolation
 asked = []
 torch._C._cuda_getDeviceCount = lambda: asked.append(os.getpid()) or 3  # starts CUDA
 compiler.import_it = lambda: print(torch.cuda.is_available(), torch._C._cuda_getDeviceCount())
-importlib.import_module(isolation.COMPILER[0])
+compiler.import_without_cuda()
 print(asked)
 print(torch.cuda.is_available(), asked == [os.getpid()])
 """
@@ -413,45 +349,28 @@ def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
 
 NO_GUARD = """
 import sys
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 print("main", flush=True)
 isolation.PRELOAD.clear()
 adds = "tests.helpers.child_functions:adds"
-print(isolation.call(adds, 1, 2, timeout_s=60, method=sys.argv[1]).value)
+print(isolation.call(adds, 1, 2, timeout_s=60).value)
 """
 
 
-@pytest.mark.parametrize("method", ["forkserver", "spawn"])
-def test_the_main_program_is_not_run_again(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("folder", ["short", "long" * 20])
+def test_the_main_program_is_not_run_again_whatever_the_temporary_folder(
+    tmp_path: Path, folder: str
+) -> None:
     (tmp_path / "script.py").write_text(NO_GUARD)
+    (tmp_path / folder).mkdir()
     done = subprocess.run(
-        [sys.executable, "script.py", method],
+        [sys.executable, "script.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / folder)},
         capture_output=True,
         text=True,
     )
     assert (done.stdout, done.stderr) == ("main\n3\n", "")
-
-
-def test_a_temporary_folder_may_have_a_long_path(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(NO_GUARD)
-    temporary = tmp_path / ("long" * 20)
-    temporary.mkdir()
-    done = subprocess.run(
-        [sys.executable, "script.py", "forkserver"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.stdout, done.stderr) == ("main\n3\n", "")
-
-
-def test_the_main_module_is_unchanged_after_a_call() -> None:
-    before = sys.modules["__main__"]
-    assert call("adds", 1, 2).value == 3
-    assert sys.modules["__main__"] is before
 
 
 def test_variables_are_set_before_the_function_is_imported() -> None:
@@ -471,11 +390,6 @@ def test_output_goes_to_the_log_only(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_a_log_output_is_discarded(capfd: pytest.CaptureFixture[str]) -> None:
-    call("talks")
-    assert capfd.readouterr() == ("", "")
-
-
 def test_the_parent_waits_without_using_cpu_time() -> None:
     before = time.process_time()
     call("sleeps", 1.0)
@@ -486,13 +400,6 @@ def test_a_child_starts_fast() -> None:
     start = time.monotonic()
     call("adds", 1, 2)
     assert time.monotonic() - start < 1.0
-
-
-def test_ctrl_c_reaches_the_parent_and_no_helper_process() -> None:
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with deaf_to_interrupts():
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_calls_may_come_from_another_thread() -> None:
@@ -512,7 +419,3 @@ def test_calls_may_come_from_another_thread() -> None:
 )
 def test_partial_results_survive_the_child(name: str, kind: str, reason: str) -> None:
     assert call(name, timeout_s=1 if kind == "timeout" else 30) == Outcome(kind, [1, 2], reason)
-
-
-def test_without_partial_results_the_value_is_none() -> None:
-    assert call("aborts").value is None

@@ -8,21 +8,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
-from modescope.analysis.report import report
-from modescope.bench.resolve import resolve
-from modescope.bench.sweep import jobs
-from modescope.bench.sweep.process import isolation
+from modescope.bench.api import composing
+from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request, resolve
+from modescope.bench.sweep import isolation, main, prepare
 from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
 from tests.helpers.stored_rows import rows_in
 from tests.helpers.worlds import World
-
-pytestmark = pytest.mark.full
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
 THEIRS = ["-m", "budget=smoke", "model=custom", "mode=eager", "model.target=net:build"]
@@ -33,29 +34,51 @@ MEASURING = re.compile("(?:reusing|measuring) .*")
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(isolation, "call", made.call)
-    monkeypatch.setattr(report, "write", lambda study: study / "report" / "index.html")
     return made
 
 
 Command = Callable[..., list[str]]
 
 
-@pytest.fixture
-def command(cli: Cli, world: World) -> Iterator[Command]:
-    """Runs a command without memory of earlier ones; returns its lines about reuse."""
+@cache
+def _composed(words: tuple[str, ...]) -> list[Request]:
+    """Which takes longer than the rest of a command; those of this file are few."""
+    return composing.requests(words)
 
-    def call(*arguments: str) -> list[str]:
-        for remembered in (jobs.host, jobs._model_source):
-            remembered.cache_clear()
-        world.measured.clear()
-        answer = cli(*last_of_each(*arguments))
-        assert all(PROGRESS.fullmatch(line) for line in answer.err.splitlines()), answer.err
-        assert answer.status == (0 if world.status == "ok" else 1), answer.out
-        return MEASURING.findall(answer.out)
+
+@pytest.fixture
+def run(world: World, results: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """A command without memory of earlier ones, composed in 10 ms; its table is left out."""
+
+    def call(*arguments: str) -> Answer:
+        prepare._hosts.clear()
+        requests = [
+            replace(
+                each,
+                settings=replace(each.settings, results_dir=str(results)),
+                sweep="-m" in arguments,
+            )
+            for each in _composed(tuple(word for word in arguments if word != "-m"))
+        ]
+        confirms = requests[0].settings.budget.name != "smoke"
+        to_confirm = unconfirmed if confirms else lambda study, run_ids: ()
+        return Answer(main.measure(requests, lambda *_: 0, to_confirm), *capsys.readouterr())
 
     yield call
-    for remembered in (jobs.host, jobs._model_source):
-        remembered.cache_clear()
+    prepare._hosts.clear()
+
+
+@pytest.fixture
+def command(run: Cli, world: World) -> Command:
+    """Runs a command; returns its lines about reuse."""
+
+    def call(*arguments: str) -> list[str]:
+        world.measured.clear()
+        answer = run(*last_of_each(*arguments))
+        assert all(PROGRESS.fullmatch(line) for line in answer.err.splitlines()), answer.err
+        return MEASURING.findall(answer.out)
+
+    return call
 
 
 # Stopping early, confirming, progress
@@ -120,15 +143,15 @@ def test_nothing_else_is_measured_once_more(
     assert len(world.measured) == len(rows(results))
 
 
-def test_without_a_terminal_each_finished_case_is_a_line(cli: Cli, world: World) -> None:
+def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World) -> None:
     world.slower = {"compile": 1.5, "no_grad": 0.9}
-    lines = cli(*MODES, "order=given").err.splitlines()
+    lines = run(*MODES, "order=given").err.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["1/3", "2/3", "3/3"]
     assert [line.split()[-3:] for line in lines] == [
         ["equivalent,", "0", "s"], ["faster,", "0", "s"], ["slower,", "0", "s"]
     ]  # fmt: skip
     assert ["no_grad" in line for line in lines] == [False, True, False]
-    assert cli(*ALONE).err == ""
+    assert run(*ALONE).err == ""
 
 
 # Order
@@ -170,10 +193,10 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
 def test_the_compiler_is_imported_only_where_something_compiles(
     words: list[str], left_out: bool, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[bool] = []
-    monkeypatch.setattr(isolation, "leave_out_compiler", lambda: seen.append(True))
+    seen: set[bool] = set()
+    monkeypatch.setattr(isolation, "start", lambda compiler: seen.add(not compiler))
     command("-m", "budget=smoke", "model=pointwise", "shape=small", *words)
-    assert bool(seen) == left_out
+    assert seen == {left_out}
 
 
 def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
@@ -225,13 +248,6 @@ def test_replicates_are_processes_of_one_case(
     assert sorted(plan.replicate for _, plan in world.measured) == [0, 1, 2]
     (row,) = derived(results / "main").to_dict("records")
     assert (row["replicates"], row["replicates_not_ok"]) == (3, 0)
-
-
-def test_the_table_counts_replicates_as_one_case(cli: Cli, world: World) -> None:
-    sweep = [*SWEEP, "replicates=3"]
-    shown = [line.split() for line in cli(*sweep).out.splitlines()]
-    modes = [words[0] for words in shown if words and words[0] in ("eager", "no_grad")]
-    assert sorted(modes) == ["eager", "no_grad"]
 
 
 def test_missing_replicates_are_added(command: Command, results: Path) -> None:
@@ -297,6 +313,7 @@ def test_a_row_without_a_requested_pass_is_not_reused(
     assert command(*SWEEP) == command(*SWEEP, f"{name}=false") == reused
 
 
+@pytest.mark.full
 def test_reasons_for_measuring_again_are_counted(command: Command) -> None:
     eager, no_grad, new = ([*SWEEP[:-1], f"mode={name}"] for name in ("eager", "no_grad", "amp"))
     command(*eager, "shape.ops=1,2")
@@ -337,26 +354,6 @@ def test_failed_cases_are_tried_again_by_default(
     assert len(rows(results)) == 4
 
 
-def test_reused_rows_count_for_the_exit_status(cli: Cli, world: World) -> None:
-    world.status, world.reason = "failed", "not today"
-    assert [cli(*SWEEP, "retry=false").status for _ in range(2)] == [1, 1]
-
-
-# shape.scale
-
-
-@pytest.mark.parametrize(
-    ("model", "size"), [("pointwise", "ops"), ("mlp", "batch"), ("transformer", "batch")]
-)
-def test_scale_sets_the_size_named_by_the_model(ask: Ask, model: str, size: str) -> None:
-    usual, scaled, named = (
-        resolve(ask(f"model={model}", *words)[0], lambda device: CPU)[0]
-        for words in ([], ["shape.scale=3"], [f"shape.{size}=3"])
-    )
-    assert scaled == named
-    assert scaled.shape == {**usual.shape, size: 3}
-
-
 def test_one_sweep_may_scale_several_models(command: Command, world: World) -> None:
     command("-m", "budget=smoke", "model=pointwise,mlp", "mode=eager", "shape.scale=1,5")
     sizes = {
@@ -370,45 +367,30 @@ def test_one_sweep_may_scale_several_models(command: Command, world: World) -> N
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
-        (["model=pointwise", "shape.scale=2", "shape.ops=3"],
-         "error: shape.scale and shape.ops "),
-        (["model=mlp", "shape.scale=2", "shape.batch=2"],
-         "error: shape.scale and shape.batch "),
-        (["model=mlp", "shape.scale=0"], "error: shape.batch=0: "),
+        (["model=pointwise", "shape.scale=2", "shape.ops=3"], "shape.scale and shape.ops "),
+        (["model=mlp", "shape.scale=2", "shape.batch=2"], "shape.scale and shape.batch "),
+        (["model=mlp", "shape.scale=0"], "shape.batch=0: "),
     ],
-)  # fmt: skip
-def test_an_invalid_scale_is_refused(
-    cli: Cli, results: Path, arguments: list[str], culprit: str
-) -> None:
-    answer: Answer = cli("budget=smoke", "mode=eager", *arguments)
-    assert answer.status == 2
-    assert answer.err.startswith(culprit)
-    assert not rows(results)
+)
+def test_an_invalid_scale_is_refused(ask_quickly: Ask, arguments: list[str], culprit: str) -> None:
+    (request,) = ask_quickly(*arguments)
+    with pytest.raises(UsageError, match=f"^{re.escape(culprit)}"):
+        resolve(request, lambda device: CPU)
 
 
 def test_only_variables_that_change_torch_are_recorded(
-    world: World, cli: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
+    run: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (
         *("TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"),
         *("CUDA_VISIBLE_DEVICES", "TORCH_HOME", "MY_SECRET"),
     ):
         monkeypatch.setenv(name, "1")
-    cli(*SWEEP[1:-1], "mode=eager")
+    run(*SWEEP[1:-1], "mode=eager")
     (row,) = rows(results)
     kept = json.loads(row["variables"])
     assert {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"} <= set(kept)
     assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
-
-
-def test_the_assembler_counts_unless_torch_has_chosen_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Inductor sets the variable in a notebook that compiles for a GPU (compile_tasks.py)."""
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/v/lib/python3.12/site-packages/torch/bin/ptxas")
-    assert not jobs.changes_torch("TRITON_PTXAS_PATH")
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas")
-    assert jobs.changes_torch("TRITON_PTXAS_PATH")
 
 
 # Which torch
@@ -416,11 +398,9 @@ def test_the_assembler_counts_unless_torch_has_chosen_its_own(
 
 @pytest.mark.parametrize(("version", "warned"), [("2.15.0+cpu", []), ("2.16.0+cpu", [0])])
 def test_an_untested_torch_is_named_before_anything_is_measured(
-    cli: Cli, command: Command, world: World, version: str, warned: list[int]
+    run: Cli, world: World, version: str, warned: list[int]
 ) -> None:
-    command(*SWEEP)
-    jobs.host.cache_clear()
     world.torch_version = version
-    lines = cli(*SWEEP).out.splitlines()
+    lines = run(*SWEEP).out.splitlines()
     assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned
     assert f"torch {version}" in lines[len(warned)]

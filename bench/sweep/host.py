@@ -1,7 +1,11 @@
-"""Facts of the machine and its software, read once per command in a child process with torch."""
+"""Questions about the host that a child process answers, with torch: the machine, and the model.
+
+The machine is read once per command, and each model of it is built once.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import platform
@@ -9,20 +13,27 @@ import re
 import socket
 import subprocess
 import sys
+import traceback
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 
 from modescope.bench.devices import processor
 from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Model, PhaseOptions
 from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.ids import short_hash
+from modescope.bench.records.installed import is_installed
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps.building import build, with_extreme_inputs
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.plain_call import try_described_inputs, try_sizes
-from modescope.bench.sweep.host.fingerprint import model_id, source_id
+from modescope.bench.sweep.fingerprint import source_id
 
 
 def read(progress: Progress, device_name: str) -> Host:
@@ -58,28 +69,65 @@ def read(progress: Progress, device_name: str) -> Host:
 
 
 def try_model(
-    progress: Progress, model: Model, shape_json: str, options: PhaseOptions, device: str
-) -> str:
-    """Builds the model once, so that a mistake shows before anything is measured.
+    progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
+) -> tuple[str | None, dict[int, str]]:
+    """Builds the model for each shape and phase, so that a mistake shows before anything is timed.
 
-    `options` choose the phase that the model has to fit. Described inputs are tried on the device,
-    because a forward may need it, with the largest and least whole numbers. So are the sizes of a
-    library's architecture, which its own limits may not fit. Returns the hash of the source of the
-    model and of the user's loss; raises UsageError.
+    Returns the hash of the source of the model and of the user's loss, None if it was never built;
+    and the mistakes of the user by their place in `tried`. What else goes wrong does so again in
+    the case's own run, which records it.
     """
     before = set(sys.modules)
-    shape = json.loads(shape_json)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
+    source: str | None = None
+    mistakes: dict[int, str] = {}
+    for number, (shape_json, options) in enumerate(tried):
+        progress("building the model", (source, mistakes))
+        try:
+            _build(model, json.loads(shape_json), options, hardware)
+        except UsageError as error:
+            mistakes[number] = str(error)
+        except Exception:
+            traceback.print_exc()
+        else:
+            source = source or model_id(model.target, before)
+    return source, mistakes
+
+
+def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
+    """Builds the model for the phase that `options` choose; raises UsageError if it does not fit.
+
+    Described inputs are tried on the device, because a forward may need it, with the largest and
+    least whole numbers. So are the sizes of a library's architecture, which has its own limits.
+    """
     subject = build(model, shape)
     phase = phase_of(options)
     phase.check_model(subject.module)
     if model.inputs_json is not None:
-        described = with_extreme_inputs(subject, model, shape)
-        try_described_inputs(described, hardware)
+        try_described_inputs(with_extreme_inputs(subject, model, shape), hardware)
     elif model.architecture is not None:
         subject.module.train(phase.trains)
         try_sizes(subject, hardware, model, shape)
-    return model_id(model.target, before)
+
+
+def model_id(target: str, modules_before: Collection[str]) -> str:
+    """Hash of the file of `target` ("module:function") and of all that was imported with it.
+
+    That is, of the modules imported since `modules_before`, without installed packages; of the
+    target's own package, where that is installed, the version counts.
+    """
+    own = target.partition(":")[0]
+    names = {own, *(set(sys.modules) - set(modules_before))}
+    files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
+    theirs = [
+        file
+        for file in files
+        if file.endswith(".py") and (file == sys.modules[own].__file__ or not is_installed(file))
+    ]
+    hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
+    installed = is_installed(str(getattr(sys.modules[own], "__file__", None)))
+    version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
+    return short_hash([*hashes, str(version)] if installed and version else hashes)
 
 
 def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
@@ -87,17 +135,13 @@ def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
 
     It does not know a part of a GPU (MIG) by this id, but all GPUs have one driver.
     """
-    text = _of_gpus("driver_version,power.limit", "-i", nvidia_id)
+    query = ("--query-gpu=driver_version,power.limit", "--format=csv,noheader,nounits")
+    text = _output("nvidia-smi", "-i", nvidia_id, *query)
     if text is None or "," not in text:
-        version = re.match(r"[\d.]+", _of_gpus("driver_version") or "")
+        version = re.match(r"[\d.]+", _output("nvidia-smi", *query) or "")
         return version[0] if version else None, None
     driver, limit = (part.strip() for part in text.splitlines()[0].split(",", 1))
     return driver, float(limit) if limit.replace(".", "", 1).isdigit() else None
-
-
-def _of_gpus(fields: str, *which: str) -> str | None:
-    query = f"--query-gpu={fields}"
-    return _output("nvidia-smi", *which, query, "--format=csv,noheader,nounits")
 
 
 def _git(*arguments: str) -> str | None:

@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from modescope.bench.records.scheduling import Scheduling
-from modescope.bench.sweep.host.scheduler import read
+from modescope.bench.records.scheduling import Scheduling, scheduling
 
 HOST = socket.gethostname()
 JOB = {"SLURM_JOB_ID": "1239", "SLURMD_NODENAME": "n1"}
@@ -26,14 +25,14 @@ TASK = {**JOB, "SLURM_ARRAY_JOB_ID": "1234", "SLURM_ARRAY_TASK_ID": "5"}
     ids=["none", "job", "task of an array", "restarted", "no node"],
 )
 def test_slurm_names_node_and_job(variables: dict[str, str], expected: Scheduling) -> None:
-    assert read(variables=variables) == expected
+    assert scheduling(variables=variables) == expected
 
 
 def test_another_scheduler_within_a_job_of_slurm_names_its_own_job() -> None:
-    assert read("ray", job="task-3", variables=TASK) == Scheduling("n1", "ray", "task-3")
-    assert read("local", variables=TASK) == Scheduling("n1", "local")
+    assert scheduling("ray", job="task-3", variables=TASK) == Scheduling("n1", "ray", "task-3")
+    assert scheduling("local", variables=TASK) == Scheduling("n1", "local")
 
 
 def test_the_worker_says_how_long_it_waited_and_its_name() -> None:
-    found = read(queue_wait_s=12.5, worker="w3", variables=JOB)
+    found = scheduling(queue_wait_s=12.5, worker="w3", variables=JOB)
     assert (found.queue_wait_s, found.worker, found.scheduler_job) == (12.5, "w3", "1239")

@@ -1,9 +1,8 @@
 """Calls a function in a fresh process and reports how it ended. Imports no torch.
 
-Children come from a forkserver that has imported torch, and its compiler if anything compiles, so
-that a fresh process costs milliseconds. Each child leads its own process group, compilers and
-workers included, which is killed as a whole when the child ends, runs out of time, or loses its
-parent.
+Children come from a forkserver that has imported torch, so that each costs milliseconds. Each child
+leads its own process group, compilers and workers included, which is killed as a whole when the
+child ends, runs out of time, or loses its parent.
 """
 
 from __future__ import annotations
@@ -19,47 +18,41 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import connection, forkserver, get_context
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import modescope
+from modescope.bench.records import leftovers
 from modescope.bench.records.child_processes import deaf_to_interrupts, without_main
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.progress import one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
-"""Environment variable of the forkserver, JSON: the process that started it, and the values of the
-variables that were changed for it. `forkserver_first` reads and removes it."""
+"""Environment variable of the forkserver, JSON: the process that started it, the values of the
+variables that were changed for it, and what it imports. `bench.sweep.forkserver` removes it."""
 
 COMPILER = (
-    "modescope.bench.sweep.process.forkserver_compiler",
+    "modescope.bench.steps.compiler:import_without_cuda",
     "modescope.bench.steps.evidence.generated_code",
     "modescope.bench.steps.evidence.graph_break_watch",
 )
 """torch's compiler and what watches it, which take seconds to import."""
 
-PRELOAD = [
-    "modescope.bench.sweep.process.forkserver_first",  # first: ends the imports with the parent
-    *("torch", "numpy", "hydra", "pyarrow"),
-    *COMPILER,
-    "modescope.bench.case.runner",  # saves each child 0.07 s
-    "modescope.bench.sweep.process.forkserver_last",  # last, so that errors of imports are shown
-]
-"""Imported once in the forkserver. None of these leaves a thread, a process or CUDA behind."""
+PRELOAD = ["torch", "numpy", *COMPILER, "modescope.bench.case.runner"]
+"""Imported, or called, once in the forkserver: none leaves a thread, a process or CUDA behind."""
 
 EXIT_TIMEOUT_S = 5.0
 
 SOCKET_PATH_MAX = 103
 """Bytes in the path of a Unix socket on macOS; on Linux there are 107, see unix(7)."""
 
-LONGEST_WAIT_S = 3600.0
-"""poll(2) counts milliseconds in an int: longer waits are made of several."""
+LONGEST_S = 2e6
+"""A child's longest time: poll(2) counts milliseconds in an int."""
 
 
 @dataclass(frozen=True)
@@ -78,25 +71,23 @@ def call(
     log: Path | None = None,
     variables: dict[str, str] | None = None,
     on_phase: Callable[[str], None] = lambda phase: None,
-    method: str = "forkserver",
 ) -> Outcome:
     """Calls `function` ("module:name") with `arguments` in a fresh process and waits for it.
 
     The function's first parameter is a `Progress` through which it may report phases. What the
     child prints goes to `log`. `variables` are set in its environment before anything else runs.
     """
-    context = _context(method)
+    _start(PRELOAD)
+    context = get_context("forkserver")
     ours, theirs = context.Pipe()
     environment = {**_changed_variables(), **(variables or {})}
-    child = context.Process(  # type: ignore[attr-defined]
-        target=_child, args=(theirs, function, arguments, log, environment)
-    )
+    child = context.Process(target=_child, args=(theirs, function, arguments, log, environment))
     kills_before = _oom_kills()
     with without_main():
         child.start()
     theirs.close()
     try:
-        outcome, last = _wait(ours, child, time.monotonic() + timeout_s, on_phase)
+        outcome, last = _wait(ours, child, time.monotonic() + min(timeout_s, LONGEST_S), on_phase)
         if outcome.kind == "timeout":
             reason = f"still running after timeout_s={timeout_s:g}"
             return Outcome("timeout", last.kept, f"{reason}{last.where}")
@@ -109,10 +100,35 @@ def call(
         ours.close()
 
 
-def leave_out_compiler() -> None:
-    """Imports no compiler in the forkserver, unless that runs already; children may still do so."""
-    if _server_id() is None:
-        PRELOAD[:] = [name for name in PRELOAD if name not in COMPILER]
+def start(compiler: bool) -> None:
+    """Starts the forkserver, unless it runs; it imports torch while this process goes on.
+
+    Without `compiler` it does not import that, and each child that compiles does.
+    """
+    _start([name for name in PRELOAD if compiler or name not in COMPILER])
+
+
+def _start(imports: Sequence[str]) -> None:
+    environment, before = dict(os.environ), _server_id()
+    forkserver.set_forkserver_preload(["modescope.bench.sweep.forkserver"])
+    with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
+        forkserver.ensure_running()
+    if _server_id() != before:
+        _environments.clear()
+        _environments[_server_id()] = environment
+
+
+@contextlib.contextmanager
+def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
+    """Variables of a child: `cold` names empty caches, which are removed afterwards."""
+    if temperature == "warm":
+        yield {}
+        return
+    with leftovers.scratch() as folder:
+        yield {
+            "TORCHINDUCTOR_CACHE_DIR": str(folder),
+            "TRITON_CACHE_DIR": str(folder / "triton"),
+        }
 
 
 def renew(matters: Callable[[str], bool]) -> bool:
@@ -125,20 +141,6 @@ def renew(matters: Callable[[str], bool]) -> bool:
     if outdated:
         _forkserver()._stop()
     return outdated
-
-
-def _context(method: str) -> BaseContext:
-    """The context of a start method; starts the forkserver unless it is running."""
-    context = get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(PRELOAD)
-        environment, before = dict(os.environ), _server_id()
-        with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first():
-            forkserver.ensure_running()
-        if _server_id() != before:
-            _environments.clear()
-            _environments[_server_id()] = environment
-    return context
 
 
 _environments: dict[int | None, dict[str, str]] = {}
@@ -186,7 +188,7 @@ def _room_for_a_socket() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _own_sources_first() -> Iterator[None]:
+def _own_sources_first(imports: Sequence[str]) -> Iterator[None]:
     """Makes a forkserver that is started within import the same modescope as this process.
 
     Otherwise its path would begin with the current folder and end with the installed packages: a
@@ -196,7 +198,8 @@ def _own_sources_first() -> Iterator[None]:
     ours = str(Path(modescope.__file__).absolute().parents[1])  # versus has a link to it alone
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
     os.environ["PYTHONSAFEPATH"] = "1"
-    os.environ[STARTED] = json.dumps({"parent": os.getpid(), "variables": before})
+    started = {"parent": os.getpid(), "variables": before, "imports": imports}
+    os.environ[STARTED] = json.dumps(started)
     try:
         yield
     finally:
@@ -232,10 +235,8 @@ def _wait(
     """Blocks until the child has reported its end, died, or run out of time."""
     last = _Last()
     while True:
-        left_s = deadline - time.monotonic()
-        ready = connection.wait([pipe, child.sentinel], max(0.0, min(left_s, LONGEST_WAIT_S)))
-        if not ready and left_s > LONGEST_WAIT_S:
-            continue
+        left_s = max(0.0, deadline - time.monotonic())
+        ready = connection.wait([pipe, child.sentinel], left_s)
         if not ready:
             return Outcome("timeout"), last
         if pipe not in ready:
@@ -260,10 +261,12 @@ def _cause_of_death(
         reason = f"the kernel's out-of-memory killer ended the process{last.where}"
         return Outcome("oom", last.kept, reason)
     where = f"; its output is in {log}" if log else ""
-    return Outcome("crashed", last.kept, f"the process ended {_how(code)}{last.where}{where}")
+    how = how_it_ended(code)
+    return Outcome("crashed", last.kept, f"the process ended {how}{last.where}{where}")
 
 
-def _how(code: int) -> str:
+def how_it_ended(code: int) -> str:
+    """An exit code of Python's in words: `by SIGKILL`, `with exit status 1`."""
     if code >= 0:
         return f"with exit status {code}"
     names = {int(known): known.name for known in signal.Signals}  # not all real-time signals

@@ -10,19 +10,20 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from modescope.bench.records import parquet, results, rows
 from modescope.bench.records.results import Findings, Record, Result
-from modescope.bench.records.scheduling import Scheduling
-from modescope.bench.stats import estimates
+from modescope.bench.records.scheduling import Scheduling, scheduling
 from modescope.bench.steps import backends
 from modescope.bench.summary import summary
-from modescope.bench.sweep.host import scheduler
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.process import compiler_cache, isolation
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.prepare import Job
 
 OnPhase = Callable[[str], None]
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,68 +42,54 @@ ALONE = Place()
 """Of a single case."""
 
 
+def attempt(
+    job: Job,
+    on_phase: OnPhase = lambda phase: None,
+    place: Place = ALONE,
+    where: Scheduling | None = None,
+    folder: str = rows.ROWS,
+    run_id: str | None = None,
+) -> Row:
+    """Runs one job in its own process; writes and returns its row, whatever its status.
+
+    `where` None: as the environment variables tell. The row goes to `folder` of the study.
+    `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
+    """
+    begin = monotonic()
+    start = record_at_start(job, run_id or new_run_id(), place, where)
+    load = os.getloadavg()[0]
+    result = _result(job, start.attempt.run_id, on_phase)
+    record = replace(
+        start,
+        attempt=replace(
+            start.attempt,
+            status=result.status,
+            reason=result.reason,
+            duration_s=monotonic() - begin,
+        ),
+        environment=replace(start.environment, load_1min=load),
+        findings=result.findings,
+    )
+    if run_id and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
+        raise FileExistsError(run_id)
+    row = results.row(record)
+    numbers = summary(row)
+    parquet.write(record, job.plan.study_folder / folder, numbers)
+    return {**row, **numbers}
+
+
+def in_short(row: Row) -> str:
+    """How an attempt ended and how long it took: `faster, 12 s`."""
+    return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
+
+
 def new_run_id() -> str:
     """A unique name for an attempt that starts now; names sort by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
 
 
-def measure(
-    job: Job,
-    on_phase: OnPhase,
-    place: Place = ALONE,
-    scheduling: Scheduling | None = None,
-    folder: str = rows.ROWS,
-    run_id: str | None = None,
-) -> str:
-    """As `attempted`; returns the run id."""
-    return attempted(job, on_phase, place, scheduling, folder, run_id).attempt.run_id
-
-
-def attempted(
-    job: Job,
-    on_phase: OnPhase,
-    place: Place = ALONE,
-    scheduling: Scheduling | None = None,
-    folder: str = rows.ROWS,
-    run_id: str | None = None,
-) -> Record:
-    """Runs one job in its own process; writes and returns its row, whatever its status.
-
-    `scheduling` None: as the environment variables tell. The row goes to `folder` of the study.
-    `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
-    """
-    begin = monotonic()
-    is_reserved = run_id is not None
-    run_id = run_id or new_run_id()
-    record = unfinished(job, run_id, place, scheduling)
-    load = os.getloadavg()[0]
-    result = _result(job, run_id, on_phase)
-    attempt = replace(
-        record.attempt,
-        status=result.status,
-        reason=result.reason,
-        duration_s=monotonic() - begin,
-    )
-    environment = replace(record.environment, load_1min=load)
-    record = replace(record, attempt=attempt, environment=environment, findings=result.findings)
-    if is_reserved and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
-        raise FileExistsError(run_id)
-    parquet.write(record, job.plan.study_folder / folder, summary(results.row(record)))
-    return record
-
-
-def in_short(record: Record) -> str:
-    """How an attempt ended and how long it took: `faster, 12 s`."""
-    found, status = record.findings, record.attempt.status
-    speedup = estimates.speedup(
-        found.latency_rounds_s, found.baseline_latency_rounds_s, found.case_ran_first
-    )
-    ended = (estimates.verdict(speedup) if status == "ok" else None) or status
-    return f"{ended}, {record.attempt.duration_s:.0f} s"
-
-
-def unfinished(
-    job: Job, run_id: str, place: Place = ALONE, scheduling: Scheduling | None = None
+def record_at_start(
+    job: Job, run_id: str, place: Place = ALONE, where: Scheduling | None = None
 ) -> Record:
     """The row of an attempt that starts now, as it would be if it never ended."""
     plan = job.plan
@@ -129,14 +116,32 @@ def unfinished(
         ),
         results.work_of(job.case, plan),
         job.environment,
-        scheduling or scheduler.read(),
+        where or scheduling(),
         Findings(),
     )
 
 
+def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
+    if job.refusal:
+        return Result("skipped", job.refusal, Findings())
+    log = job.plan.study_folder / "logs" / f"{run_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
+        return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
+    outcome = _outcome(job, run_id, log, on_phase)
+    result: Result | None = outcome.value
+    if result is None:
+        status = "failed" if outcome.kind == "usage" else outcome.kind
+        return Result(status, outcome.reason, Findings())
+    if outcome.kind == "returned":
+        return result
+    # The process died in a pass after timing: the timing is kept.
+    return replace(result, findings=results.noted(result.findings, result.lost, outcome.reason))
+
+
 def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
     """Whether a trial finds nothing to tune; False where it fails, as then the case is measured."""
-    with compiler_cache.of("cold") as variables:
+    with isolation.compiler_caches("cold") as variables:
         outcome = isolation.call(
             "modescope.bench.case.tuning_trial:nothing_to_tune",
             job.case,
@@ -149,14 +154,14 @@ def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
     return outcome.value is True
 
 
-def _measured(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
+def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
     """Measures the case in a process of its own.
 
     With compile_cache=warm, a process whose first call had to fill the cache ends there, and
     another one finds it filled. What is never cached is missing there, too: then it is measured as
     it is, and `compiler_cache_misses` says so.
     """
-    with compiler_cache.of(job.plan.compile_cache) as variables:
+    with isolation.compiler_caches(job.plan.compile_cache) as variables:
         run = partial(
             isolation.call,
             "modescope.bench.case.runner:run",
@@ -170,22 +175,3 @@ def _measured(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
             if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
                 return outcome
         return run(job.case, job.plan, run_id)
-
-
-def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
-    if job.refusal:
-        return Result("skipped", job.refusal, Findings())
-    logs = job.plan.study_folder / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
-    log = logs / f"{run_id}.log"
-    if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
-        return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
-    outcome = _measured(job, run_id, log, on_phase)
-    result: Result | None = outcome.value
-    if result is None:
-        status = "failed" if outcome.kind == "usage" else outcome.kind
-        return Result(status, outcome.reason, Findings())
-    if outcome.kind == "returned":
-        return result
-    # The process died in a pass after timing: the timing is kept.
-    return replace(result, findings=results.noted(result.findings, result.lost, outcome.reason))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from modescope.bench.cluster import sentinel
 from modescope.bench.records.cases import Training
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.resolve import resolve
-from modescope.bench.sweep import jobs, sentinel
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation, prepare
 from tests.helpers.commands import TINY, Ask
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.stored_rows import rows_in
@@ -52,7 +52,7 @@ def test_the_sentinel_is_plain_eager_of_the_first_case(
 
     (first,) = ask(*arguments, "shape.batch=3", "+model.kwargs.bias=false")
     of_first, _ = resolve(first, describe)
-    case, plan = resolve(sentinel.request_of(first), describe)
+    case, plan = resolve(sentinel.sentinel(first), describe)
     assert (case.variant.mode.name, case.variant.dtype, case.baseline) == ("eager", dtype, None)
     assert (case.model, case.shape_json, case.device) == (
         of_first.model, of_first.shape_json, of_first.device,
@@ -63,7 +63,7 @@ def test_the_sentinel_is_plain_eager_of_the_first_case(
             of_first.options, capture="step", capturable=None, activation_memory_budget=None,
             scaler=None,
         )  # fmt: skip
-    (again,) = ask(*sentinel.request_of(first).overrides)
+    (again,) = ask(*sentinel.sentinel(first).overrides)
     assert resolve(again, describe)[0].case_id == case.case_id
 
 
@@ -71,19 +71,17 @@ def test_the_sentinel_is_plain_eager_of_the_first_case(
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World()
     monkeypatch.setattr(isolation, "call", made.call)
-    for remembered in (jobs.host, jobs._model_source):
-        remembered.cache_clear()
+    prepare._hosts.clear()
     yield made
-    for remembered in (jobs.host, jobs._model_source):
-        remembered.cache_clear()
+    prepare._hosts.clear()
 
 
 def test_its_row_names_the_node_and_is_no_result(ask: Ask, world: World, tmp_path: Path) -> None:
     first, *_ = ask(*TINY, "-m", "mode=compile,eager", f"results_dir={tmp_path}")
-    attempt = sentinel.run(first, ON_N1, lambda phase: None)
-    assert attempt is not None
+    written = sentinel.measure_sentinel(first, ON_N1)
+    assert written is not None
     (path,) = tmp_path.rglob("*.parquet")
-    assert path == tmp_path / "main" / "sentinels" / f"{attempt.run_id}.parquet"
+    assert path == tmp_path / "main" / "sentinels" / f"{written['run_id']}.parquet"
     (row,) = rows_in(path)
     assert (row["node"], row["worker"], row["mode"], row["budget"]) == (
         "n1", "w3", "eager", "quick",
@@ -97,7 +95,7 @@ def test_a_case_that_cannot_be_prepared_has_no_sentinel(
     def refuse(*requests: object) -> None:
         raise UsageError("threads=64: this process may use 2 cores")
 
-    monkeypatch.setattr(jobs, "prepare", refuse)
+    monkeypatch.setattr(sentinel, "prepare", refuse)
     (first,) = ask(*TINY, "threads=64", f"results_dir={tmp_path}")
-    assert sentinel.run(first, ON_N1, lambda phase: None) is None
+    assert sentinel.measure_sentinel(first, ON_N1) is None
     assert not list(tmp_path.rglob("*.parquet"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,33 @@ import pytest
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
 from modescope.bench.records.scheduling import Scheduling
-from modescope.bench.sweep import jobs, record_attempt
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep import attempt, isolation, prepare
+from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.prepare import Job
 from tests.helpers.commands import Ask
 from tests.helpers.stored_rows import rows_in
+from tests.helpers.worlds import World
 
 MEASURED = Outcome("returned", Result("failed", "measured", Findings()))
 TRIAL, RUN = "tuning_trial:nothing_to_tune", "runner:run"
+
+
+Prepare = Callable[..., Job]
+
+
+@pytest.fixture
+def job(ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Prepare]:
+    """The job of one case, on a made-up host."""
+
+    def prepared(*words: str) -> Job:
+        with monkeypatch.context() as patch:
+            patch.setattr(isolation, "call", World().call)
+            (one,) = prepare.prepare(ask_quickly(*words, f"results_dir={tmp_path}"))
+        return one
+
+    prepare._hosts.clear()
+    yield prepared
+    prepare._hosts.clear()
 
 
 Attempt = Callable[[Job, Outcome], tuple[Result, list[str]]]
@@ -34,7 +52,7 @@ def attempted(
 ) -> Attempt:
     """Attempts a job whose trial ends as given; the result and the functions that were called."""
 
-    def attempt(job: Job, trial: Outcome) -> tuple[Result, list[str]]:
+    def attempted(job: Job, trial: Outcome) -> tuple[Result, list[str]]:
         called: list[str] = []
 
         def call(function: str, *arguments: Any, **options: Any) -> Outcome:
@@ -42,9 +60,9 @@ def attempted(
             return trial if called[-1] == TRIAL else MEASURED
 
         monkeypatch.setattr(isolation, "call", call)
-        return record_attempt._result(job, "20260302", lambda phase: None), called
+        return attempt._result(job, "20260302", lambda phase: None), called
 
-    return attempt
+    return attempted
 
 
 @pytest.mark.parametrize(
@@ -58,16 +76,15 @@ def attempted(
     ],
 )
 def test_what_has_nothing_to_tune_is_not_measured(
-    ask: Ask,
+    job: Prepare,
     attempted: Attempt,
-    tmp_path: Path,
     untuned: str | None,
     trial: Outcome,
     status: str,
     expected: list[str],
 ) -> None:
-    (job,) = jobs.prepare(ask("mode=max-autotune-no-cudagraphs", f"results_dir={tmp_path}"))
-    result, called = attempted(replace(job, plan=replace(job.plan, untuned=untuned)), trial)
+    one = job("mode=max-autotune-no-cudagraphs")
+    result, called = attempted(replace(one, plan=replace(one.plan, untuned=untuned)), trial)
     assert (result.status, called) == (status, expected)
 
 
@@ -86,15 +103,14 @@ FILLED = Outcome(
     ],
 )
 def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
-    ask: Ask,
+    job: Prepare,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
     cache: str,
     outcomes: list[Outcome],
     filling: list[bool],
 ) -> None:
     """Another process fills an empty cache and is not measured."""
-    (job,) = jobs.prepare(ask("mode=compile", f"compile_cache={cache}", f"results_dir={tmp_path}"))
+    one = job("mode=compile", f"compile_cache={cache}")
     left, plans = list(outcomes), []
 
     def call(function: str, case: Case, plan: Plan, run_id: str, **options: Any) -> Outcome:
@@ -102,7 +118,7 @@ def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
         return left.pop(0)
 
     monkeypatch.setattr(isolation, "call", call)
-    result = record_attempt._result(job, "20260302", lambda phase: None)
+    result = attempt._result(one, "20260302", lambda phase: None)
     assert [plan.fills_cache for plan in plans] == filling
     assert result.status == (outcomes[-1].value.status if outcomes[-1].value else "crashed")
     assert left == []
@@ -117,19 +133,19 @@ ON_N1 = Scheduling("n1", "slurm", "1234_5", 1, 12.5, "w3")
     ids=["here", "a worker"],
 )
 def test_a_row_names_its_node_and_job(
-    ask: Ask,
+    job: Prepare,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
     given: Scheduling | None,
     folder: str,
     expected: Scheduling,
 ) -> None:
-    (job,) = jobs.prepare(ask("mode=eager", f"results_dir={tmp_path}"))
+    one = job("mode=eager")
     for name in [name for name in os.environ if name.startswith("SLURM")]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(isolation, "call", lambda *arguments, **options: MEASURED)
-    run_id = record_attempt.measure(job, lambda phase: None, scheduling=given, folder=folder)
-    path = job.plan.study_folder / folder / f"{run_id}.parquet"
+    held = attempt.attempt(one, where=given, folder=folder)
+    path = one.plan.study_folder / folder / f"{held['run_id']}.parquet"
     (row,) = rows_in(path)
+    assert row.keys() == held.keys()
+    assert all(row[name] == value for name, value in held.items() if not isinstance(value, tuple))
     assert {name: row[name] for name in asdict(expected)} == asdict(expected)
-    assert row["gpu_uuid"] is None  # of a CPU
