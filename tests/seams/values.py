@@ -117,7 +117,7 @@ def traced_s(us: float) -> float:
 
 STORED: Values = {
     # Which run
-    "schema_version": {"graph": 4},
+    "schema_version": {"graph": 5},
     "run_id": {"graph": "graph"},
     "case_id": {"graph": Text("^[0-9a-f]{16}$")},
     "study": {"graph": "seams"},
