@@ -101,7 +101,15 @@ def count(op: str, mode: str) -> CallRow:
     """
     timer = Timer(OPERATORS[op], SETUP.format(mode=MODES[mode]))
     with ThreadPoolExecutor(1) as thread:
-        return row(op, mode, thread.submit(lambda: timer.collect_callgrind(CALLS)).result())
+        return row(
+            op,
+            mode,
+            thread.submit(
+                lambda: timer.collect_callgrind(
+                    number=CALLS, repeats=None, collect_baseline=True, retain_out_file=False
+                )
+            ).result(),
+        )
 
 
 @command

@@ -87,7 +87,7 @@ def _chosen(folder: Path) -> tuple[list[str], list[str]]:
     """The files to join, and the other joined ones."""
     paths = rows.files(folder) or []
     chosen, others = [path for path in paths if not rows.is_joined(path)], []
-    total = len(chosen)
+    total: float = len(chosen)
     for count, path in sorted(map(_counted, filter(rows.is_joined, paths))):
         if count <= GROWTH * total:
             chosen.append(path)
