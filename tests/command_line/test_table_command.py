@@ -120,7 +120,7 @@ def test_csv_has_every_column_of_the_derived_table(tmp_path: Path) -> None:
     assert set(read.columns) == set(rows.columns)
     assert tuple(read.columns[: len(CONTRACT)]) == CONTRACT
     assert {"fullgraph", "graph_breaks", "dispatch_note", "host", "error_limit"} <= set(read)
-    assert not SAMPLES & set(read)
+    assert not {*SAMPLES} & set(read)
     assert read["throttle_reasons"][0] == "hw_thermal;hw_slowdown"
 
 
