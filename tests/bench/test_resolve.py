@@ -528,6 +528,7 @@ def test_a_copied_command_has_the_described_inputs(ask: Ask, inputs: str, sweep:
         assert_command_measures(job, ask)
 
 
+@pytest.mark.full
 def test_a_copied_command_names_the_users_configuration(ask: Ask, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     (folder / "mode").mkdir(parents=True)
