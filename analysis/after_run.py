@@ -10,7 +10,7 @@ from modescope.bench.records.paths import program
 
 def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
     """Those of these runs that have to be confirmed before the study's report recommends one."""
-    from modescope.analysis.metrics import registry
+    from modescope.analysis.derive import registry
     from modescope.analysis.recommend import confirm, decide
 
     return confirm.unconfirmed(decide.recommend(registry.derived(study)), run_ids)
@@ -23,10 +23,9 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     row; those of them that went wrong are listed below the table.
     """
     from modescope.analysis import table
+    from modescope.analysis.derive import registry, select
     from modescope.analysis.load import read
-    from modescope.analysis.metrics import registry
     from modescope.analysis.nodes import groups
-    from modescope.analysis.rows import select
     from modescope.bench.records.rows import ROWS
 
     runs = read(study).table

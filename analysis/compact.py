@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def rewrite(
-    parser: argparse.ArgumentParser,
+    parser: cli.Parser,
     arguments: Sequence[str] | None,
     change: joining.Change | None = None,
     done_to_rows: str = "joined",

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 
 from modescope.analysis.causes.table import CAUSES
-from modescope.analysis.metrics import against
-from modescope.analysis.metrics.registry import METRICS
-from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.derive import against
+from modescope.analysis.derive.registry import METRICS
+from modescope.analysis.derive.replicates import ADDED
 from modescope.bench.records.parquet import CORE, SAMPLES, SCHEMA
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
@@ -47,7 +47,7 @@ runs[["model", "mode", "dtype", "speedup", "speedup_ci_low", "speedup_ci_high", 
 runs["details"].map(json.loads).str["warmup_s"]
 runs["samples"].map(dict).str["latency_rounds_s"]
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 
 rows = derived("results/main")  # one row per case, derived columns instead of samples
 compiled = rows[rows["mode"] == "compile"]
@@ -91,17 +91,17 @@ it. Derived columns of the same names combine the processes of a case.
 
 _WHICH = """\
 One row per case, environment, device and compile_cache, from the newest run of each replicate.
-Added by `analysis.rows.select.latest` and `analysis.metrics.replicates.combined`.
+Added by `analysis.derive.select.latest` and `analysis.derive.replicates.combined`.
 """
 
 _DERIVED = """\
-Computed by `analysis.metrics.registry` from the stored columns and summaries of all rows; null \
+Computed by `analysis.derive.registry` from the stored columns and summaries of all rows; null \
 unless the status is `ok`. Unit 1 is a ratio. "Better" is the direction of an improvement.
 """
 
 _AGAINST = """\
 Added by `python -m analysis.table STUDY --csv --against MODE`, and in Python by
-`modescope.analysis.metrics.against.against(rows, "inference_mode")`.
+`modescope.analysis.derive.against.against(rows, "inference_mode")`.
 """
 
 _CAUSES = """\

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from modescope.analysis.rows.select import per_row
+from modescope.analysis.derive.select import per_row
 from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SAMPLES, SCHEMA
@@ -90,12 +90,6 @@ class Runs:
     def table(self) -> pd.DataFrame:
         """The rows in order of their start; an estimate of the summary is one value: `_latency`."""
         return in_order(_decoded(self.stored))
-
-    @cached_property
-    def files(self) -> dict[str, str]:
-        """The name of the file that holds each run."""
-        paths = (PurePosixPath(path).name for path in self.stored[rows.FILE].to_pylist())
-        return dict(zip(self.stored["run_id"].to_pylist(), paths, strict=True))
 
 
 def read(study_folder: str | Folder) -> Runs:
@@ -185,7 +179,7 @@ def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -
     paths = pc.unique(table.filter(pc.invert(current))[rows.FILE])
     kept = table.filter(pc.invert(pc.is_in(table[rows.FILE], paths)))
     whole = rows.tables(paths.to_pylist(), SCHEMA.names, system, left_out)
-    return pa.concat_tables([kept, *(with_summary(one).select(kept.column_names) for one in whole)])
+    return pa.concat_tables([kept, with_summary(whole).select(kept.column_names)])
 
 
 def with_summary(table: pa.Table) -> pa.Table:

@@ -12,20 +12,24 @@ import pandas as pd
 from modescope.analysis import cli, terminal, where
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
+from modescope.analysis.derive.against import (
+    BETWEEN_PROCESSES,
+    COLUMNS,
+    against,
+    in_place_of_the_baseline,
+)
+from modescope.analysis.derive.registry import CONTRACT, METRICS, of_runs
+from modescope.analysis.derive.replicates import ADDED
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.load import Folder, read
-from modescope.analysis.metrics.against import COLUMNS, against, in_place_of_the_baseline
-from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
-from modescope.analysis.metrics.registry import CONTRACT, METRICS, of_runs
-from modescope.analysis.metrics.replicates import ADDED
 from modescope.analysis.nodes.groups import Group, of_study
 from modescope.analysis.nodes.sentences import warnings
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
-from modescope.analysis.rows.select import ordered
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program

@@ -18,7 +18,7 @@ from modescope.bench.records.parquet import SCHEMA
 EXAMPLE = "--where \"mode = 'compile' and speedup > 1.1\""
 _TEXT = re.compile(r"'(?:[^']|'')*'|\"((?:[^\"]|\"\")*)\"")
 _POSITION = "_position"
-_CONFINED = {
+_CONFINED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",

@@ -291,4 +291,4 @@ RULES: dict[str, Callable[[Row, Found], bool]] = {
     "above_ceiling": _beats_the_floor,
 }
 """Flags that a row's columns and estimates raise; unknown values raise none. A new one is a
-function and a line, and a line of `analysis.rows.flags.FLAGS`."""
+function and a line, and a line of `analysis.derive.flags.FLAGS`."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 from tests.helpers.commands import Answer, Ask, Cli
 from tests.helpers.paths import ROOT
 
@@ -85,7 +85,7 @@ def one_compiler_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 def _compiler_in_the_forkserver() -> Iterator[None]:
     """All tests of a worker share one forkserver: without the compiler each child imports it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(isolation, "leave_out_compiler", lambda: None)
+        patch.setattr(isolation, "start", lambda compiler: None)
         yield
 
 

@@ -26,7 +26,7 @@ from scipy.stats import binomtest
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = (
     *("bench/timing", "bench/stats", "bench/steps", "bench/case"),
-    *("analysis/metrics", "analysis/causes", "analysis/recommend", "analysis/compare"),
+    *("analysis/derive", "analysis/causes", "analysis/recommend", "analysis/compare"),
 )
 WIDER = ("tests/seams", "tests/golden")
 LIMIT_S = 600.0  # of one run of tests; a fault that makes them hang counts as a survivor

@@ -7,8 +7,8 @@ import json
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import HINT, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.derive import profile
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.rows import compiled_call
 
 LEAST_FALLBACKS = 0.1  # of a call: operators that Inductor leaves to eager are named above it
 
@@ -60,7 +60,7 @@ def _share_of_breaks(case: Case, in_eager: bool) -> float | None:
     run while the host works, so their times cannot be added.
     """
     row = case.row
-    call = compiled_call.of(row)
+    call = profile.compiled_call(row)
     around = None if call is None else call.overhead_share
     if not in_eager or phrases.on_cuda(row):
         return around

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.flags import CONTENDED
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ONE, difference, of_columns, product, quotient
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from modescope.analysis.causes.types import COST, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import long_first_call
+from modescope.analysis.derive.profile import phases_of
 from modescope.analysis.format import numbers
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows.compile_phases import phases_of
 
 _MOST_PHASES = 3
 

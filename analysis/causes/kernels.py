@@ -16,9 +16,9 @@ from modescope.analysis.causes.verdicts import (
     is_same_precision,
     is_slower,
 )
+from modescope.analysis.derive import flags
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import roofline
 from modescope.bench.records.instruction_sets import BF16
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
@@ -97,7 +97,7 @@ def slower_kernels(case: Case) -> Evidence | None:
 def near_floor(case: Case) -> Evidence | None:
     """The row gains little, and its work takes little longer than its floor, by the interval."""
     row = case.row
-    if not is_no_gain(row) or roofline.BEATEN in phrases.flags(row) or not row["floor_s"]:
+    if not is_no_gain(row) or flags.BEATEN in phrases.flags(row) or not row["floor_s"]:
         return None
     longest_s = _longest_work_s(row)
     if longest_s is None or row["floor_s"] < NEAR * longest_s or row["bound_by"] != "work":

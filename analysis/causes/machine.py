@@ -5,8 +5,8 @@ from __future__ import annotations
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import HINT, SETTING, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
+from modescope.analysis.derive import pace
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.rows import equal_pace
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ends
 
@@ -20,7 +20,7 @@ def threads(case: Case) -> Evidence | None:
     more than two processes of the same code differ by.
     """
     row = case.row
-    compared = ((one, equal_pace.latencies(row, one)) for one in case.threads)
+    compared = ((one, pace.latencies(row, one)) for one in case.threads)
     faster = [(one, both) for one, both in compared if both and _surely_faster(*both)]
     if not faster:
         return None
@@ -30,7 +30,7 @@ def threads(case: Case) -> Evidence | None:
         "mine": numbers.estimate(mine),
         "there": numbers.counted(best["threads"], "thread", "threads"),
         "theirs": numbers.estimate(theirs),
-        "pace": " (both at the machine's full pace)" if equal_pace.has_pace(row, best) else "",
+        "pace": " (both at the machine's full pace)" if pace.has_pace(row, best) else "",
         "threads": str(best["threads"]),
     }
     return Evidence(1 - theirs.value / mine.value, figures)

@@ -8,6 +8,8 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.profile import REST_OF_CALL, phases_of, with_rest
+from modescope.analysis.derive.select import THREADED, values_of
 from modescope.analysis.figures.draw.bars import Look, bars, length_axis
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, Entry, and_more
 from modescope.analysis.figures.figure import FigureKind
@@ -16,8 +18,6 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import CACHE, NAMING, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
-from modescope.analysis.rows.compile_phases import REST_OF_CALL, phases_of, with_rest
-from modescope.analysis.rows.select import THREADED, values_of
 
 _FOOT = (
     "bar: the first call by phase; cold: with an empty cache of the compiler, warm: with a filled "

@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterator
 
 import pandas as pd
 
+from modescope.analysis.derive import profile
+from modescope.analysis.derive.profile import CompiledCall
+from modescope.analysis.derive.series import Series, by_slope
 from modescope.analysis.figures.scaling import bound, ordered
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.columns import COUNTED, NAMING, Column, distinguishing, wanted
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
-from modescope.analysis.metrics import heaviest
-from modescope.analysis.metrics.size_series import Series, by_slope
-from modescope.analysis.rows import compiled_call
-from modescope.analysis.rows.compiled_call import CompiledCall
 
 
 def _part(title: str, seconds: Callable[[CompiledCall], float]) -> Column:
     """`12.0 µs (5 %)`: a part of the profiled call, and its share."""
 
     def cell(row: Row) -> str:
-        call = compiled_call.of(row)
+        call = profile.compiled_call(row)
         if call is None:
             return numbers.UNKNOWN
         part_s = seconds(call)
@@ -48,12 +47,12 @@ def of_section(section: pd.DataFrame) -> Iterator[Table]:
     naming = (*NAMING, *distinguishing(rows))
     if wanted(COUNTED, ok):
         yield of_columns("Operators, generated code and allocations", ok, naming, COUNTED)
-    if compiled := [row for row in ok if compiled_call.of(row) is not None]:
+    if compiled := [row for row in ok if profile.compiled_call(row) is not None]:
         title = "Calls of compiled code, by the profiler"
         yield of_columns(title, compiled, naming, _OF_COMPILED_CALL)
-    for kind in heaviest.KINDS:
-        if lines := tuple(heaviest.table(ok, kind)):
-            yield Table(kind.title, kind.titles, heaviest.NAMED, lines)
+    for kind in profile.KINDS:
+        if lines := tuple(profile.heaviest(ok, kind)):
+            yield Table(kind.title, kind.titles, profile.NAMED, lines)
 
 
 def of_series(series: Series) -> Table:

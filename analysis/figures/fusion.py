@@ -7,14 +7,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.fusion import Pair, references_of, work_of
+from modescope.analysis.derive.select import trusted
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, SMALL, Entry, Panel, and_more, stacked
 from modescope.analysis.figures.draw.dots import duration_axis
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import FUSION, KERNELS, NAMING
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.fusion import Pair, references_of, work_of
-from modescope.analysis.rows.select import trusted
 from modescope.bench.stats import estimates
 from modescope.bench.stats.intervals import of_columns
 

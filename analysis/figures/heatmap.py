@@ -11,12 +11,12 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from modescope.analysis.derive.series import Grid
 from modescope.analysis.figures.draw.canvas import Entry, Panel, and_more, stacked
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.speedup_grid import Grid
 
 MOST_PANELS, MOST_SIZES = 4, 8  # per figure; per panel, as more leave no room for numbers
 STRONGEST = 3.0  # times faster or slower at which the colour saturates

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import pandas as pd
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive import replicates
+from modescope.analysis.derive.select import trusted
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, and_more
 from modescope.analysis.figures.draw.dots import Dot, dots
 from modescope.analysis.figures.figure import FigureKind
@@ -15,8 +17,6 @@ from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.columns import AT_FULL_PACE, SLOWEST_PACE, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics import replicates
-from modescope.analysis.rows.select import trusted
 from modescope.bench.stats.intervals import of_clock
 
 _FOOT = "left is faster; marker: latency with its interval; vertical tick: 95th percentile of calls"

@@ -9,6 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive import memory
+from modescope.analysis.derive.memory import lanes, setup_bytes
 from modescope.analysis.figures.draw.bars import Look, bars, length_axis
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, Entry, and_more
 from modescope.analysis.figures.figure import FigureKind
@@ -17,8 +19,7 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import NAMING
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics import memory
-from modescope.analysis.metrics.memory import lanes, pool_free_bytes, setup_bytes
+from modescope.bench.summary import pool_free_bytes
 
 # Tensors that stay between calls are pale, what backward needs is strong, the rest is outlined.
 _LOOKS = {

@@ -9,6 +9,8 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive import profile
+from modescope.analysis.derive.select import trusted
 from modescope.analysis.figures.draw.bars import SKIPPED, Lane, Look, bars, length_axis
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, Entry, and_more
 from modescope.analysis.figures.figure import FigureKind
@@ -17,8 +19,6 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.rows import compiled_call, profiler_agreement
-from modescope.analysis.rows.select import trusted
 from modescope.bench.summary import MOST_DISPATCH, TOLERANCE
 
 # Overhead has a strong colour, work a pale one, waiting none.
@@ -137,7 +137,7 @@ def _numbers(row: Row) -> str:
         return f"{numbers.duration(row['latency_paired_s'])}, dispatch contradicts it"
     part = numbers.share(row["dispatch_share"], 1)
     dispatch = f"dispatch {numbers.duration(row['dispatch_paired_s'])}, {part}"
-    unchecked = row["residual_s"] is not None and not profiler_agreement.checked(row)
+    unchecked = row["residual_s"] is not None and not profile.is_checked(row)
     return f"{dispatch}, not checked by profile" if unchecked else dispatch
 
 
@@ -156,9 +156,9 @@ def caption(section: pd.DataFrame) -> str | None:
     if not sentences:
         return f"Where the time goes is unknown: {reasons}.{_around_compiled(rows)}"
     sentences += [f"Unknown: {reasons}"] if unknown else []
-    checked = [row for row in rows if profiler_agreement.checked(row)]
+    checked = [row for row in rows if profile.is_checked(row)]
     split = [row for row in rows if _bound_by(row) is not None]
-    unchecked = [row for row in split if not profiler_agreement.checked(row)]
+    unchecked = [row for row in split if not profile.is_checked(row)]
     profiled = _worst(checked) + _unchecked(unchecked, alone=not checked)
     return f"{'. '.join(sentences)}.{profiled}{_around_compiled(rows)}"
 
@@ -196,7 +196,7 @@ def _why_unchecked(row: Row) -> str:
 
 def _around_compiled(rows: Sequence[Row]) -> str:
     """Shares of the lookup and of the Python around it in a profiled call, by compiled mode."""
-    calls = [(row, compiled_call.of(row)) for row in rows]
+    calls = [(row, profile.compiled_call(row)) for row in rows]
     known = [
         f"{phrases.variant(row)} {numbers.share(call.lookup_s, call.span_s)} and "
         f"{numbers.share(call.wrapper_s, call.span_s)}"

@@ -7,12 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from modescope.analysis.derive.series import TOLERANCE, Saved, Series, saved
 from modescope.analysis.figures.draw.curves import curve, over, sheet
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.activations import TOLERANCE, Saved, saved
-from modescope.analysis.metrics.size_series import Series
 
 
 def draw(series: Series) -> Figure | None:

@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from modescope.analysis.derive.series import Line, Series
+from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures.draw.curves import curve, over, sheet
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.size_series import Line, Series
-from modescope.analysis.rows.bottleneck import Overhead
 
 
 def draw(series: Series) -> Figure:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from modescope.analysis.derive.select import trusted
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.columns import NAMING, Column, distinguishing
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
-from modescope.analysis.rows.select import trusted
 
 
 def charted(section: pd.DataFrame) -> list[Row]:

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.series import Line, Series, by_slope
 from modescope.analysis.figures.draw.dots import Dot, dots
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.size_series import Line, Series, by_slope
 from modescope.bench.stats.estimates import Estimate
 
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from modescope.analysis.derive.select import GROUP, parts, trusted
 from modescope.analysis.figures.draw.canvas import BAR, MOST_ROWS, Entry, Panel, and_more, stacked
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.figures.section import table_of
@@ -19,7 +20,6 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import AGAINST, SPEEDUP, VERDICT, Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.rows.select import GROUP, parts, trusted
 from modescope.bench.stats.estimates import MARGIN
 
 _LETTER, _GAP = 0.02, 0.03  # of a tick's label, and between two: as shares of the axis

@@ -10,6 +10,7 @@ import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.select import SAME_BASELINE, is_plain, values_of
 from modescope.analysis.figures.draw.bars import Lane, Look, bars, length_axis
 from modescope.analysis.figures.draw.canvas import MOST_ROWS, Entry, and_more
 from modescope.analysis.figures.figure import FigureKind
@@ -18,7 +19,6 @@ from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.rows.select import SAME_BASELINE, is_plain, values_of
 from modescope.bench.stats import estimates, intervals
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import STEP_PARTS, parts_of

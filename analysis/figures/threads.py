@@ -9,15 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from modescope.analysis.derive import pace
+from modescope.analysis.derive.series import Line, ThreadSeries
 from modescope.analysis.figures.draw.curves import curve, over, sheet
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.figures.scaling import seconds_axis
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.size_series import Line
-from modescope.analysis.metrics.thread_gain import ThreadSeries
-from modescope.analysis.rows import equal_pace
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ends, of_clock
 
@@ -42,7 +41,7 @@ def draw(series: ThreadSeries) -> Figure:
     """
     gained = {line.name: _points(series, line) for line in series.lines}
     names = [line.name for line in series.lines]
-    at = " at full pace" if series.clock == equal_pace.CLOCKS[0] else ""
+    at = " at full pace" if series.clock == pace.CLOCKS[0] else ""
     titles = [f"Latency{at} over threads"]
     if any(gained.values()):
         names.append(_ALIKE)
@@ -97,7 +96,7 @@ def _latency(row: Row, series: ThreadSeries) -> Estimate:
 def _remarks(series: ThreadSeries) -> list[str]:
     """What a reader must know of the gains."""
     rows = (row for line in series.lines for row in line.rows)
-    return [_BETWEEN] if equal_pace.is_comparable(*rows) else [_BETWEEN, _CONTENDED]
+    return [_BETWEEN] if pace.is_comparable(*rows) else [_BETWEEN, _CONTENDED]
 
 
 def caption(series: ThreadSeries) -> str:

@@ -7,12 +7,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.waterfall import Stage, Waterfall, waterfalls
 from modescope.analysis.figures.draw.bars import Look, as_drawn, length_axis
 from modescope.analysis.figures.draw.canvas import Entry, Panel, stacked
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.waterfall import Stage, Waterfall, waterfalls
 from modescope.bench.stats.intervals import ends
 
 _FOOT = (

@@ -169,7 +169,7 @@ def not_in_effect(row: Row) -> bool:
 def flags(row: Row, *touching: str) -> list[str]:
     """The flags that the row raised; with `touching`, those that make one of these doubtful.
 
-    `touching`: values of `analysis.rows.flags.Figure`, which are those of the column `flags_touch`.
+    `touching`: values of `derive.flags.Figure`, which are those of the column `flags_touch`.
     """
     if row["flags"] is None:
         return []

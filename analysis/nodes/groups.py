@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pandas as pd
 import pyarrow.compute as pc
 
+from modescope.analysis.derive.select import latest
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder, Runs, sentinels
 from modescope.analysis.nodes import against_others, readings
 from modescope.analysis.nodes.against_others import TOO_FEW, Difference
 from modescope.analysis.nodes.levels import Readings, levels
 from modescope.analysis.nodes.readings import stem_of
-from modescope.analysis.rows.select import latest
 
 PLACES = ("node", "gpu_uuid")
 """Columns by which several places are told apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.rows import select
+from modescope.analysis.derive import select
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.stats.estimates import Estimate
 

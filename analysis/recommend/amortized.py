@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from modescope.analysis.derive import formulas
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics import first_calls
 from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import Estimate
 
@@ -13,7 +13,7 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
 
     `calls` None: the speedup itself; first calls are ignored. The interval comes from the paired
     speedup alone, because first calls are single readings. A first call shorter than the baseline's
-    counts as equal, and so does a difference that one reading cannot show (`first_calls.extra_s`);
+    counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
     where that is undecided, the measured first call counts. None where a time is unknown.
     """
     speedup = intervals.of_columns(row, "speedup")
@@ -22,7 +22,7 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if first_s is None or call_s is None or baseline_first_s is None:
         return None
-    extra_s = first_calls.extra_s(row, baseline_first_s)
+    extra_s = formulas.extra_s(row, baseline_first_s)
     spent_s = first_s if extra_s is None else baseline_first_s + extra_s
 
     def over_calls(ratio: float) -> float:

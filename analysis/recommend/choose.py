@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modescope.analysis.derive.flags import Figure
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
@@ -14,7 +15,6 @@ from modescope.analysis.recommend.ends import high, hurdle, low
 from modescope.analysis.recommend.exclusions import fits_into, refusal
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import Choice, Question, Recommendation, Refusal, Tie
-from modescope.analysis.rows.flags import Figure
 from modescope.bench.stats import intervals
 from modescope.bench.stats.estimates import MARGIN, Estimate
 

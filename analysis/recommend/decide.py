@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import pandas as pd
 
+from modescope.analysis.derive.select import GROUP, SECTION, row_parts
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import choose, sentences
@@ -16,7 +17,6 @@ from modescope.analysis.recommend.confirm import confirmed
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.exclusions import refusal
 from modescope.analysis.recommend.types import Question, Recommendation, Refusal
-from modescope.analysis.rows.select import GROUP, SECTION, row_parts
 
 QUESTION = (*GROUP, "compile_cache")
 _COLUMNS = (

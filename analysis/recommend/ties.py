@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from modescope.analysis.derive import formulas
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics import first_calls
 
 # Peaks of equal work differ by the allocator's rounding.
 PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
@@ -96,7 +96,7 @@ def _as_good(row: Row, preferred: Row) -> str:
 _Reason = Callable[[Row, Row], str]
 _STAGES: tuple[tuple[Callable[[Sequence[Row]], list[Row]], _Reason], ...] = (
     (_checked, _checked_reason),
-    (_within("first_call_s", first_calls.FACTOR, first_calls.SECONDS), _first_call_reason),
+    (_within("first_call_s", formulas.FACTOR, formulas.SECONDS), _first_call_reason),
     (_within("peak_bytes", PEAK_FACTOR, PEAK_BYTES), _memory_reason),
     (_simplest, _simplicity_reason),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from modescope.analysis.derive import replicates
+from modescope.analysis.derive.select import SECTION, trusted, values_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics import replicates
 from modescope.analysis.recommend.types import MODE, Choice, Question, Recommendation
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import SECTION, trusted, values_of
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ends
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from modescope.analysis.derive import flags
 from modescope.analysis.format import phrases
 from modescope.analysis.report.names import NEEDED, named
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows import flags
 
 
 def diagnostics(study: Study) -> dict[str, list[dict[str, Any]]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from modescope.analysis.derive.select import STEP
 from modescope.analysis.format import numbers
-from modescope.analysis.rows.select import STEP
 from modescope.bench.records.environment import Environment
 
 MOST_VALUES = 8  # of a property within an environment, such as the host

@@ -8,16 +8,14 @@ from itertools import count, islice
 
 import pandas as pd
 
+from modescope.analysis.derive.select import FAMILY, SECTION, parts
+from modescope.analysis.derive.series import grids, series, thread_series
 from modescope.analysis.figures import details
 from modescope.analysis.figures.figure import Picture, pictures
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, OF_THREADS
 from modescope.analysis.format import phrases
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics import thread_gain
-from modescope.analysis.metrics.size_series import families, series
-from modescope.analysis.metrics.speedup_grid import grids
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import SECTION, parts
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
 # Drawing a figure takes about 0.1 s. The second limit is for reports that do not list all rows.
@@ -73,7 +71,7 @@ def drawn(chapters: Iterable[Chapter]) -> Iterator[Picture]:
 
 
 def _plans(study: Study) -> Iterator[_Plan]:
-    every = families(study.rows)
+    every = list(parts(study.rows, FAMILY))
     for number, family in enumerate(every, start=1):
         yield from _over_sizes(study, family, f"{number}")
     yield from _over_threads(study)
@@ -93,7 +91,7 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan
 
 
 def _over_threads(study: Study) -> Iterator[_Plan]:
-    for number, one in enumerate(thread_gain.series(study.rows), start=1):
+    for number, one in enumerate(thread_series(study.rows), start=1):
         row = one.lines[0].rows[0]
         place = phrases.place_of_any_threads(row, study.has_letters)
         shown = pictures(OF_THREADS, one, f"{number}")

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from modescope.analysis.derive import against
+from modescope.analysis.derive.against import BETWEEN_PROCESSES
+from modescope.analysis.derive.select import SAME_BASELINE, row_parts, trusted
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics import mode_ratios
-from modescope.analysis.metrics.mode_ratios import BETWEEN_PROCESSES
 from modescope.analysis.report import names
 from modescope.analysis.report.names import Name, name
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import SAME_BASELINE, row_parts, trusted
 from modescope.bench.stats.estimates import MARGIN, verdict
 
 MOST_MODES, MOST_WORKS = 12, 24  # per table: a wider one cannot be read; and per page
-_NEEDED = tuple(dict.fromkeys((*names.NEEDED, *mode_ratios.NEEDED, *SAME_BASELINE)))
+_NEEDED = tuple(dict.fromkeys((*names.NEEDED, *against.NEEDED, *SAME_BASELINE)))
 _DECIDED = ("faster", "slower")
 
 
@@ -67,7 +67,7 @@ def _has_two_modes(rows: Sequence[Row]) -> bool:
 def _widening(tables: Sequence[Sequence[Row]]) -> str:
     """`2.3 %`, if the interval of any ratio is widened by that; else empty."""
     pairs = (pair for rows in tables for pair in combinations(rows, 2))
-    widened = any(mode_ratios.is_widened(*pair) for pair in pairs)
+    widened = any(against.is_widened(*pair) for pair in pairs)
     return numbers.percent(BETWEEN_PROCESSES) if widened else ""
 
 
@@ -84,7 +84,7 @@ def _table(study: Study, rows: Sequence[Row]) -> Ratios:
 
 
 def _ratio(row: Row, other: Row) -> Ratio:
-    found = mode_ratios.ratio(row, other)
+    found = against.ratio(row, other)
     if found is None:
         return Ratio(numbers.UNKNOWN, False)
     return Ratio(numbers.ratio(found), verdict(found) in _DECIDED)

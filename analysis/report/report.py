@@ -10,10 +10,11 @@ from typing import Any
 
 from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
+from modescope.analysis.derive.registry import of_runs
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.figures.registry import FIGURES
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder, RemotePath, read
-from modescope.analysis.metrics.registry import of_runs
 from modescope.analysis.nodes.groups import of_study
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
@@ -21,7 +22,6 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import figures, render, sections
 from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import LARGE, Study, period, places
-from modescope.analysis.rows.select import ordered
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
@@ -56,7 +56,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         unread=runs.left_out,
         causes=causes,
         nodes=of_study(runs, study),
-        files=runs.files if isinstance(study, Path) else {},
+        is_local=isinstance(study, Path),
     )
     context = _context(study, shown) | {"where": condition}
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])

@@ -1,8 +1,8 @@
-"""The command that repeats each measurement, and the files with its raw data."""
+"""The command that repeats each measurement, its run ids and its traces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,15 @@ from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.report.names import Name, name
 from modescope.analysis.report.study import Study
-from modescope.bench.records.rows import ROWS
 
 
 @dataclass(frozen=True)
 class Run:
-    """A row's command, its files, and its causes as sentences."""
+    """A row's command, its processes, their files, and its causes as sentences."""
 
     name: Name
     command: str
+    ids: tuple[str, ...]  # run_id of each process
     files: tuple[tuple[str, str], ...]  # kind, path relative to the report
     causes: tuple[str, ...]
 
@@ -46,7 +46,9 @@ def _group(study: Study, rows: Sequence[Row]) -> Group:
 
 
 def _run(study: Study, row: Row) -> Run:
-    return Run(name(study, row), row["command"], tuple(_files(study, row)), _causes(study, row))
+    ids = tuple(str(row["process_run_ids"]).split(";"))
+    files = tuple(_files(row)) if study.is_local else ()
+    return Run(name(study, row), row["command"], ids, files, _causes(study, row))
 
 
 def _causes(study: Study, row: Row) -> tuple[str, ...]:
@@ -54,15 +56,7 @@ def _causes(study: Study, row: Row) -> tuple[str, ...]:
     return (*(one.text for one in found[:1]), *(finding.alone(one) for one in found[1:]))
 
 
-def _files(study: Study, row: Row) -> Sequence[tuple[str, str]]:
-    if not study.files:
-        return ()
-    processes = str(row["process_run_ids"]).split(";")
-    names = dict.fromkeys(study.files[run_id] for run_id in processes)
-    files = [
-        (f"process {number}" if len(names) > 1 else "raw data", f"../{ROWS}/{name}")
-        for number, name in enumerate(names, start=1)
-    ]
-    files += [("trace", f"../traces/{row['trace']}")] if row["trace"] else []
-    files += [("memory snapshot", f"../traces/{row['snapshot']}")] if row["snapshot"] else []
-    return files
+def _files(row: Row) -> Iterator[tuple[str, str]]:
+    for kind, file in (("trace", row["trace"]), ("memory snapshot", row["snapshot"])):
+        if file:
+            yield kind, f"../traces/{file}"

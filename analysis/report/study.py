@@ -10,11 +10,11 @@ from functools import cached_property
 import pandas as pd
 
 from modescope.analysis.causes.types import Finding
+from modescope.analysis.derive.select import SECTION, row_parts
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.nodes.groups import Group
 from modescope.analysis.recommend.types import Recommendation
-from modescope.analysis.rows.select import SECTION, row_parts
 
 LARGE = 200  # rows: a browser lays out a longer page as the reader scrolls
 MOST_PLACES = 3  # named on one line; more are counted
@@ -32,7 +32,7 @@ class Study:
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
     nodes: Sequence[Group] = ()
-    files: Mapping[str, str] = field(default_factory=dict)  # run_id -> its file beside the report
+    is_local: bool = False  # whether its traces lie beside the report
 
     @cached_property
     def has_letters(self) -> bool:

@@ -13,11 +13,11 @@ from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.causes.verdicts import UNDECIDED, lead
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import SECTION, ordered, row_parts
 from modescope.analysis.format import cells, phrases
 from modescope.analysis.format.paragraphs import beneath
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics.registry import derived
-from modescope.analysis.rows.select import SECTION, ordered, row_parts
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:

@@ -20,14 +20,14 @@ from typing import Any
 
 import torch
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.confirm import unconfirmed
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.api import arguments, composing, saving
 from modescope.bench.api.comparison import Comparison, comparison
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.pickled_models import PICKLE_FOLDER
-from modescope.bench.sweep import executors, jobs, progress_bar
+from modescope.bench.sweep import prepare, progress_bar, sweep
 
 
 def compare(
@@ -72,25 +72,25 @@ def compare(
     """
     named = arguments.checked_name(model, inputs, name)
     folder = arguments.study_folder(study, named)
-    jobs.as_new_command()
-    device_type = jobs.host(device).device.type
+    prepare.forget_changed_host()
+    device_type = prepare.host(device).device.type
     said = io.StringIO()
     run_ids: list[str] = []
-    with redirect_stdout(said), progress_bar.shown(progress):
+    with redirect_stdout(said), progress_bar.show(progress):
         with _removed_if_refused(folder):
             pickle = saving.save(model, inputs, named, folder)
             words = arguments.settings(
                 pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
                 device=device, threads=threads, overrides=overrides,
             )  # fmt: skip
-            submission = executors.submit(composing.requests(words))
+            submission = sweep.submit(composing.requests(words))
             if submission is None:
                 raise UsageError("dry_run=true: compare measures; leave it out")
         try:
             run_ids += submission.finished
             if submission.confirm is not None:
                 submission.confirm(unconfirmed(recommend(derived(folder)), run_ids))
-        except executors.Incomplete as rest:
+        except sweep.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:
             stop.add_note(

@@ -9,15 +9,15 @@ from pathlib import Path
 import pandas as pd
 
 from modescope.analysis.causes import finding
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import SECTION, latest, ordered, row_parts
 from modescope.analysis.format import phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import read
-from modescope.analysis.metrics.registry import derive
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import Advice, fold
 from modescope.analysis.recommend.types import Recommendation
-from modescope.analysis.rows.select import SECTION, latest, ordered, row_parts
 from modescope.analysis.why.command import paragraphs
 from modescope.bench.api.listing import listing
 from modescope.bench.text.tables import plain

@@ -11,11 +11,11 @@ from dataclasses import replace
 import pandas as pd
 from markupsafe import Markup
 
+from modescope.analysis.derive.select import SECTION, parts
 from modescope.analysis.figures import speedup
 from modescope.analysis.figures.figure import Picture, pictures
 from modescope.analysis.format import phrases
 from modescope.analysis.recommend.merge_sizes import Advice
-from modescope.analysis.rows.select import SECTION, parts
 from modescope.bench.api.listing import listing
 from modescope.bench.text.markup import html_engine
 

@@ -12,17 +12,17 @@ from modescope.bench.cluster import locks
 from modescope.bench.cluster.claims import Claim
 from modescope.bench.cluster.folder import Sweep
 from modescope.bench.cluster.members import Member
+from modescope.bench.cluster.sentinel import measure_sentinel
 from modescope.bench.records import leftovers, parquet, results, rows
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.records.scheduling import Scheduling, scheduling
 from modescope.bench.resolve import Request
 from modescope.bench.settings import SCHEMAS, ModeSettings, Settings
 from modescope.bench.summary import summary
-from modescope.bench.sweep import jobs, record_attempt, resume, sentinel
-from modescope.bench.sweep.host import scheduler
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.record_attempt import Place
+from modescope.bench.sweep import resume
+from modescope.bench.sweep.attempt import Place, attempt, new_run_id, record_at_start
+from modescope.bench.sweep.prepare import Job, prepare_each
 
 NAME = "modescope.bench.cluster.cases:Cases"
 
@@ -54,11 +54,11 @@ class Cases:
 
     def prepare(self, member: Member) -> None:
         """See `Work`."""
-        self._scheduling = scheduler.read(
+        self._scheduling = scheduling(
             member.scheduler, job=member.job, queue_wait_s=member.queue_wait_s, worker=member.name
         )
         requests = [from_json(each) for each in self._sweep.requests]
-        parts = jobs.prepare_each(requests)
+        parts = prepare_each(requests)
         for (number, replicate), task in zip(self._sweep.tasks, self._sweep.names, strict=True):
             part = parts[number]
             if isinstance(part, UsageError):
@@ -74,11 +74,11 @@ class Cases:
     def calibrate(self) -> bool:
         """See `Work`."""
         request = from_json(self._sweep.requests[0])
-        found = sentinel.run(request, self._scheduling, _say_nothing)
-        return found is not None and found.status == "ok"
+        row = measure_sentinel(request, self._scheduling)
+        return row is not None and row["status"] == "ok"
 
     def _find_earlier(self, requests: Sequence[Request]) -> None:
-        earlier = resume.found(list(self._jobs.values()), requests[0])
+        earlier = resume.find_earlier(list(self._jobs.values()), requests[0])
         for task, reuse in zip(self._jobs, earlier.reuses, strict=True):
             if reuse.run_id:
                 self.reusable[task] = reuse.run_id
@@ -95,22 +95,21 @@ class Cases:
 
     def new_run_id(self) -> str:
         """See `Work`."""
-        return record_attempt.new_run_id()
+        return new_run_id()
 
     def row(self, task: str, run_id: str, position: int) -> dict[str, Any]:
         """See `Work`."""
         job = self._jobs[task]
         place = self._place(position)
-        return asdict(record_attempt.unfinished(job, run_id, place, self._scheduling))
+        return asdict(record_at_start(job, run_id, place, self._scheduling))
 
     def measure(self, task: str, run_id: str, position: int) -> str:
         """See `Work`."""
         job = self._jobs[task]
         print(f"{run_id}  {job.label}", flush=True)
         place = self._place(position)
-        return record_attempt.attempted(
-            job, _say_nothing, place, self._scheduling, run_id=run_id
-        ).attempt.status
+        row = attempt(job, place=place, where=self._scheduling, run_id=run_id)
+        return str(row["status"])
 
     def exists(self, run_id: str) -> bool:
         """See `Work`."""
@@ -132,7 +131,3 @@ class Cases:
 
     def _place(self, position: int) -> Place:
         return Place(self._sweep.order, position)
-
-
-def _say_nothing(phase: str) -> None:
-    """Of the phases of a case: the log of a worker has a line for each case."""

@@ -18,8 +18,8 @@ from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Member, Stat
 from modescope.bench.cluster.submissions import Submissions
 from modescope.bench.cluster.work import Work, work_of
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.executors import Incomplete
 from modescope.bench.sweep.progress_bar import progress_bar
+from modescope.bench.sweep.sweep import Incomplete
 
 POLL_FIRST_S, POLL_LAST_S = 0.2, 5.0
 

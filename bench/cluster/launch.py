@@ -1,4 +1,4 @@
-"""The executors of several workers: see `bench.sweep.executors.Executor`."""
+"""The engines of several workers: see `bench.sweep.sweep.ENGINES`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from modescope.bench.cluster.slurm_engine import (
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.executors import Submission
+from modescope.bench.sweep.sweep import Submission
 
 WORKERS = 8
 """Workers that are submitted unless cluster.workers says how many."""

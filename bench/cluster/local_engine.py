@@ -22,6 +22,7 @@ from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, Process, State
 from modescope.bench.records.cores import physical_cores, which_cores
+from modescope.bench.sweep.isolation import how_it_ended
 
 END_S = 20.0
 """Time for a worker to end its case and itself."""
@@ -83,7 +84,7 @@ class Local:
     def _state(self, name: str, process: Any) -> State:
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
-            return State(GONE, f"its process ended {how(child.returncode)}")
+            return State(GONE, f"its process ended {how_it_ended(child.returncode)}")
         # without an entry it is the child of another driver, perhaps on another machine
         if found := Process(**process).state() if process else None:
             return found
@@ -150,12 +151,3 @@ def variables(spec: dict[str, Any]) -> dict[str, str]:
         members.SUBMITTED: str(time.time()),
         "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH")))),
     }
-
-
-def how(code: int) -> str:
-    """How a process ended."""
-    if code >= 0:
-        return f"with exit status {code}"
-    with suppress(ValueError):
-        return f"by {signal.Signals(-code).name}"
-    return f"by signal {-code}"

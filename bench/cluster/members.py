@@ -19,7 +19,7 @@ from modescope.bench.cluster.folder import Folder
 from modescope.bench.records import leftovers
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.progress import one_line
-from modescope.bench.sweep.host import scheduler
+from modescope.bench.records.scheduling import SLURM, scheduling
 
 VARIABLE = "MODESCOPE_WORKER"
 """Set by an engine for the workers that it starts, JSON: scheduler and job of `Member`."""
@@ -95,7 +95,7 @@ class Member:
 def this() -> Member:
     """This process as a worker."""
     name_of_scheduler, job, restart = _scheduled()
-    is_by_slurm = name_of_scheduler == scheduler.SLURM
+    is_by_slurm = name_of_scheduler == SLURM
     rank = int(os.environ.get("SLURM_PROCID", 0)) if is_by_slurm else 0
     name = f"{name_of_scheduler}-{job}" if job else f"{socket.gethostname()}-{secrets.token_hex(4)}"
     return Member(
@@ -124,7 +124,7 @@ def _scheduled() -> tuple[str | None, str | None, int]:
         return given["scheduler"], given["job"], given.get("restart", 0)
     if SUBMITTED not in os.environ:
         return None, None, 0
-    found = scheduler.read()
+    found = scheduling()
     return found.scheduler, found.scheduler_job, found.restart or 0
 
 

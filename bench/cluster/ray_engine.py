@@ -17,6 +17,7 @@ from modescope.bench.cluster.engine import Jobs
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Process, State
 from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep.isolation import how_it_ended
 
 NAMESPACE = "modescope"
 
@@ -93,7 +94,7 @@ class Ray:
             return self._end(ray, name, f"Ray: {str(error).strip().splitlines()[0]}")
         if status is None:
             return State(RUNNING)
-        return self._end(ray, name, f"its process ended {local_engine.how(status)}")
+        return self._end(ray, name, f"its process ended {how_it_ended(status)}")
 
     def _end(self, ray: Any, name: str, reason: str) -> State:
         """Gives the resources of a worker back."""

@@ -11,7 +11,7 @@ from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request, resolve
-from modescope.bench.sweep import jobs
+from modescope.bench.sweep.prepare import check_study
 
 GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
 """Options of an engine that ask for GPUs."""
@@ -75,7 +75,7 @@ def checked(requests: Sequence[Request], has_gpus: bool) -> tuple[list[Request],
         pinned = replace(request, settings=replace(request.settings, device=case.device))
         found.setdefault((case.case_id, case.device, plan), pinned)
     plans = [plan for _, _, plan in found]
-    jobs.check_study(plans)
+    check_study(plans)
     return list(found.values()), plans
 
 

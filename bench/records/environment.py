@@ -95,8 +95,8 @@ class Environment(Processor):
     git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
     variables: str | None = column("environment variables that change how torch runs, JSON")
     source_id: str | None = nullable(
-        "hash of modescope's source that runs while a case is measured, models not included; files "
-        "may move, and comments and docstrings change, without changing it"
+        "hash of the source files of modescope that run while a case is measured, models not "
+        "included"
     )
     model_source_id: str | None = nullable(
         "hash of the source of the model and of the user's own loss"

@@ -28,6 +28,7 @@ GROWTH = 2
 """A joined file is joined with smaller ones if it has at most so many times their rows: each row is
 then written again a few times in all, however often its study is compacted."""
 
+LOCAL = fs.LocalFileSystem()
 GROUP_ROWS = 2000  # in a row group: 20 to 100 MB of samples
 _LISTS = {"row_flags", "details", "samples"}
 _SCALARS = [name for name in STORED.names if name not in _LISTS]
@@ -86,7 +87,7 @@ def _chosen(folder: Path) -> tuple[list[str], list[str]]:
     """The files to join, and the other joined ones."""
     paths = rows.files(folder) or []
     chosen, others = [path for path in paths if not rows.is_joined(path)], []
-    total = len(chosen)
+    total: float = len(chosen)
     for count, path in sorted(map(_counted, filter(rows.is_joined, paths))):
         if count <= GROWTH * total:
             chosen.append(path)
@@ -155,18 +156,12 @@ def _tables(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
             if more := {*pq.read_schema(path).names} - {*STORED.names}:
                 left[path] = f"has unknown columns ({', '.join(sorted(more)[:3])})"
                 continue
-            for batch in _batches(path):
-                yield rows.valid(batch, left).select(STORED.names)
+            for group in rows.groups(path, STORED, LOCAL):
+                yield rows.valid(group, left).select(STORED.names)
         except FileNotFoundError:
             continue
         except (OSError, pa.ArrowException) as error:
             left[path] = rows.why_not(error)
-
-
-def _batches(path: str) -> Iterator[pa.Table]:
-    """The rows of a file with every column, some at once."""
-    scanner = rows.scanner([path], STORED.names, fs.LocalFileSystem(), GROUP_ROWS)
-    return (pa.Table.from_batches([batch]) for batch in scanner.to_batches())
 
 
 def _ids(path: str | Path) -> list[str]:
@@ -183,7 +178,7 @@ def _ids(path: str | Path) -> list[str]:
 def _is_whole(path: str) -> bool:
     """Whether every page of a joined file can be read."""
     try:
-        return sum(map(len, _batches(path))) > 0
+        return sum(map(len, rows.groups(path, STORED, LOCAL))) > 0
     except (OSError, pa.ArrowException):
         return False
 

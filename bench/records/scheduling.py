@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modescope.bench.records.columns import nullable
 
+SLURM = "slurm"
+
 SENTINELS = "sentinels"
-"""Folder of a study with the rows of its workers' sentinels; see `bench.sweep.sentinel`."""
+"""Folder of a study with the rows of its workers' sentinels; see `bench.cluster.sentinel`."""
 
 
 @dataclass(frozen=True)
@@ -33,3 +38,41 @@ class Scheduling:
         "after a restart"
     )
     worker: str | None = nullable("name of the worker within its sweep; null without workers")
+
+
+def scheduling(
+    scheduler: str | None = None,
+    *,
+    job: str | None = None,
+    queue_wait_s: float | None = None,
+    worker: str | None = None,
+    variables: Mapping[str, str] = os.environ,
+) -> Scheduling:
+    """The columns of this process's runs.
+
+    `scheduler` None: Slurm within a job of Slurm, else none. The job and its restarts are read from
+    Slurm's variables; of other schedulers, `job` names it. `queue_wait_s` and `worker` are the
+    worker's to know.
+    """
+    scheduler = scheduler or (SLURM if "SLURM_JOB_ID" in variables else None)
+    by_slurm = scheduler == SLURM
+    return Scheduling(
+        node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
+        scheduler=scheduler,
+        scheduler_job=job or (_slurm_job(variables) if by_slurm else None),
+        restart=_restarts(variables) if by_slurm else None,
+        queue_wait_s=queue_wait_s,
+        worker=worker,
+    )
+
+
+def _slurm_job(variables: Mapping[str, str]) -> str | None:
+    """`1234`, or `1234_5` for a task of a job array."""
+    array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
+    return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")
+
+
+def _restarts(variables: Mapping[str, str]) -> int:
+    """Slurm sets the variable only in a job that it has restarted."""
+    count = variables.get("SLURM_RESTART_COUNT", "")
+    return int(count) if count.isdecimal() else 0

@@ -64,4 +64,4 @@ DOCS = {
     "baseline_latency_ci_low_s": "lower end of the 95 % interval of baseline_latency_s",
     "baseline_latency_ci_high_s": "upper end of that interval",
 }
-"""Columns that are no derived columns, which `analysis.metrics.registry` describes."""
+"""Columns that are no derived columns, which `analysis.derive.registry` describes."""

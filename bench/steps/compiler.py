@@ -15,6 +15,17 @@ def import_it() -> None:
     import torch._inductor.compile_fx  # noqa: F401
 
 
+def import_without_cuda() -> None:
+    """The same in a process that is forked later, which must not start CUDA.
+
+    While imported, Inductor of torch 2.11 asks for a GPU (torch/_inductor/runtime/benchmarking.py).
+    """
+    from modescope.bench.devices.counted_apart import gpus_counted_apart
+
+    with gpus_counted_apart():
+        import_it()
+
+
 def is_imported() -> bool:
     """Whether anything has imported it, which a model that compiles itself does too."""
     return "torch._dynamo.utils" in sys.modules

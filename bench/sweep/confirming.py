@@ -16,10 +16,9 @@ from modescope.bench.records import leftovers
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.rows import CONFIRMATIONS
 from modescope.bench.settings import preset
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.progress_bar import advance, named, progress_bar
-from modescope.bench.sweep.record_attempt import Place, attempted, in_short
-from modescope.bench.sweep.sentinel import BUDGET
+from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.prepare import Job
+from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
 
 
 def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
@@ -34,15 +33,15 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
         for number, (run_id, job) in enumerate(todo.items(), 1):
             label = f"{job.label} once more"
             place = Place(confirms=run_id)
-            record = attempted(_again(job), named(bar, label), place, folder=CONFIRMATIONS)
-            advance(bar, number, f"{label}: {in_short(record)}")
+            row = attempt(_again(job), describe(bar, label), place, folder=CONFIRMATIONS)
+            advance(bar, number, f"{label}: {in_short(row)}")
 
 
 def _again(job: Job) -> Job:
     """The job for a second process: its weights and inputs, in another order of rounds."""
     plan = replace(
         job.plan,
-        budget=Budget(**preset("budget", "budget", BUDGET)),
+        budget=Budget(**preset("budget", "budget", "quick")),
         replicate=job.plan.replicate + 1,
         compile_cache="warm",
         profile=False,

@@ -1,4 +1,4 @@
-"""Runs a command: composes all its cases, then hands them to an executor; sets exit status."""
+"""Runs a command: composes all its cases, measures them, shows them; sets the exit status."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.progress import replace_unprintable
 from modescope.bench.resolve import Request
-from modescope.bench.sweep import executors
+from modescope.bench.sweep.prepare import start_torch
+
+if TYPE_CHECKING:
+    from modescope.bench.sweep.sweep import Submission
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 PIPE_CLOSED = 128 + signal.SIGPIPE
@@ -44,7 +48,7 @@ def main(show: Show, unconfirmed: Unconfirmed) -> int:
         return 1
     except KeyboardInterrupt as stop:
         print("stopped")
-        return stopped(stop)
+        return exit_status(stop)
 
 
 class Terminated(KeyboardInterrupt):
@@ -56,31 +60,20 @@ def terminate(signum: int, frame: object) -> None:
     raise Terminated
 
 
-def stopped(by: KeyboardInterrupt) -> int:
+def exit_status(by: KeyboardInterrupt) -> int:
     """Exit status after a signal: 128 and its number, as shells count."""
     return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
 
 
-def _confirm(
-    submission: executors.Submission, unconfirmed: Unconfirmed, run_ids: Sequence[str]
-) -> int:
-    """Measures once more what would be recommended; returns an exit status."""
-    try:
-        if submission.confirm is not None:
-            submission.confirm(unconfirmed(submission.study_folder, run_ids))
-    except OSError as error:
-        print(f"error: not confirmed: {os_error_text(error)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt as stop:
-        print("stopped before the answer was confirmed; run the sweep again to continue")
-        return stopped(stop)
-    return 0
-
-
 def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
     """Measures the cases without a reusable row, then shows the table and the files' places."""
+    if requests[0].settings.cluster["engine"] == "none":
+        start_torch(requests)
+    # The import takes a second, in which a process imports torch.
+    from modescope.bench.sweep import sweep
+
     is_sweep = requests[0].sweep
-    submission = executors.submit(requests)
+    submission = sweep.submit(requests)
     if submission is None:
         return 0
     run_ids: list[str] = []
@@ -89,7 +82,7 @@ def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -
             run_ids.append(run_id)
         confirmed = _confirm(submission, unconfirmed, run_ids)
         return max(confirmed, show(submission.study_folder, run_ids, is_sweep))
-    except executors.Incomplete as rest:
+    except sweep.Incomplete as rest:
         if run_ids:
             show(submission.study_folder, run_ids, is_sweep)
         sys.stdout.flush()
@@ -100,4 +93,18 @@ def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -
             show(submission.study_folder, run_ids, is_sweep)
         how = "detached" if submission.detaches else "stopped"
         print(f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue")
-        return stopped(stop)
+        return exit_status(stop)
+
+
+def _confirm(submission: Submission, unconfirmed: Unconfirmed, run_ids: Sequence[str]) -> int:
+    """Measures once more what would be recommended; returns an exit status."""
+    try:
+        if submission.confirm is not None:
+            submission.confirm(unconfirmed(submission.study_folder, run_ids))
+    except OSError as error:
+        print(f"error: not confirmed: {os_error_text(error)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stop:
+        print("stopped before the answer was confirmed; run the sweep again to continue")
+        return exit_status(stop)
+    return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -12,21 +12,19 @@ from typing import Any, NoReturn
 
 from tqdm import tqdm
 
-from modescope.bench.sweep.record_attempt import OnPhase
-
-_WANTED: ContextVar[bool | None] = ContextVar("wanted", default=None)
+_wanted: ContextVar[bool | None] = ContextVar("wanted", default=None)
 """Whether progress is shown, also in a notebook; None: not asked, so only on a terminal."""
 
 
 def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
     """A bar on stderr that is removed at its end; disabled where stderr is no terminal."""
-    wanted = _WANTED.get()
+    wanted = _wanted.get()
     make = _in_terminal_or_notebook() if wanted else partial(tqdm, disable=wanted is False or None)
     bar: tqdm[NoReturn] = make(total=total, unit=unit, leave=False)
     return bar
 
 
-def named(bar: tqdm[NoReturn], label: str) -> OnPhase:
+def describe(bar: tqdm[NoReturn], label: str) -> Callable[[str], None]:
     """Shows what is measured and the phase that it enters."""
     return lambda phase: bar.set_description(f"{label}: {phase}")
 
@@ -37,18 +35,18 @@ def advance(bar: tqdm[NoReturn], number: int, finished: str) -> None:
     `number`: of what has finished, from 1, as a disabled bar does not count.
     """
     bar.update()
-    if bar.disable and bar.total != 1 and _WANTED.get() is not False:
+    if bar.disable and bar.total != 1 and _wanted.get() is not False:
         print(f"{number}/{bar.total}  {finished}", file=sys.stderr, flush=True)
 
 
 @contextmanager
-def shown(wanted: bool) -> Iterator[None]:
+def show(wanted: bool) -> Iterator[None]:
     """Progress within is shown, also as a bar in a notebook; or, unless `wanted`, not at all."""
-    token = _WANTED.set(wanted)
+    token = _wanted.set(wanted)
     try:
         yield
     finally:
-        _WANTED.reset(token)
+        _wanted.reset(token)
 
 
 def _in_terminal_or_notebook() -> Any:

@@ -15,7 +15,7 @@ from modescope.bench.records.environment import Environment
 from modescope.bench.records.fingerprint_columns import FINGERPRINT
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.prepare import Job
 
 COMPARED = FINGERPRINT | {"model_source_id": "the model's source"}
 """Columns in which an earlier row must be equal, and their names in messages."""
@@ -26,12 +26,10 @@ FINAL = ("ok", "skipped")
 CHANGED = "["
 """Marks the name of a budget with overridden values, which matches only itself."""
 
-NEVER_NULL = ("run_id", "case_id", "status", "budget", "compile_cache", "budget_rank", "replicate")
-
 COLUMNS = (
-    *("schema_version", *NEVER_NULL, "environment_id", "budget_settings"),
-    *("profile", "memory", "max_error", "flags", "stopped_early"),
-    *("versus_block", "versus_state", *COMPARED),
+    *("schema_version", "run_id", "case_id", "status", "replicate", "environment_id"),
+    *("budget", "budget_rank", "budget_settings", "compile_cache", "stopped_early"),
+    *("profile", "memory", "max_error", "flags", "versus_block", "versus_state", *COMPARED),
 )
 
 EarlierRow = dict[str, Any]
@@ -45,6 +43,23 @@ class Reuse:
     why_not: str | None = None
     versus_block: int | None = None  # of the reusable row
     versus_state: str | None = None  # of the reusable row
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a study holds of the jobs of a command: a `Reuse` for each of them, in their order."""
+
+    reuses: tuple[Reuse, ...]
+    last_block: int | None = None  # of versus
+
+
+def find_earlier(jobs: Sequence[Job], request: Request) -> Found:
+    """The rows of the study that `jobs` can reuse, with resume and retry of `request`."""
+    earlier = Earlier(jobs[0].plan.study_folder / ROWS, {job.case.case_id for job in jobs})
+    if not request.resume:
+        return Found((Reuse(None),) * len(jobs), earlier.last_block)
+    retry = request.settings.retry
+    return Found(tuple(earlier.find(job, retry) for job in jobs), earlier.last_block)
 
 
 class Earlier:
@@ -61,7 +76,7 @@ class Earlier:
         self.last_block = pc.max(table["versus_block"]).as_py()
         if cases is not None:
             table = table.filter(pc.is_in(table["case_id"], pa.array([*cases], pa.string())))
-        for row in filter(_is_ours, table.to_pylist()):
+        for row in table.to_pylist():
             self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
     def find(self, job: Job, retry: bool) -> Reuse:
@@ -81,30 +96,9 @@ class Earlier:
         return Reuse(row["run_id"], None, row["versus_block"], row["versus_state"])
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a study holds of the jobs of a command: a `Reuse` for each of them, in their order."""
-
-    reuses: tuple[Reuse, ...]
-    last_block: int | None = None  # of versus
-
-
-def found(todo: Sequence[Job], request: Request) -> Found:
-    """The rows of the study that `todo` can reuse, with resume and retry of `request`."""
-    cases = {job.case.case_id for job in todo}
-    earlier = Earlier(todo[0].plan.study_folder / ROWS, cases)
-    if not request.resume:
-        return Found((Reuse(None),) * len(todo), earlier.last_block)
-    retry = request.settings.retry
-    reuses = tuple(earlier.find(job, retry) for job in todo)
-    return Found(reuses, earlier.last_block)
-
-
 def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | None:
     """How `row` was measured differently, in a few words, or None."""
     budget = plan.budget
-    if row["environment_id"] is None:
-        return "the environment of the earlier row is unknown"
     differing = [
         name for column, name in COMPARED.items() if row[column] != getattr(environment, column)
     ]
@@ -138,8 +132,3 @@ def _status_may_differ(row: EarlierRow, max_error: float | None) -> bool:
         return False
     was_wrong = row["status"] == "wrong_result" or "baseline_wrong" in (row["flags"] or ())
     return now < before or was_wrong
-
-
-def _is_ours(row: EarlierRow) -> bool:
-    """Whether the row has a value wherever every row has one."""
-    return all(row[name] is not None for name in NEVER_NULL)

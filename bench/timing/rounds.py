@@ -156,7 +156,7 @@ def quiet_gc() -> Iterator[None]:
     """Collects garbage first, then switches collection off within the block.
 
     Nothing is frozen, because unfreezing would undo the freeze with which a child starts
-    (`bench.sweep.process.isolation`), and every later collection would take 0.2 s longer.
+    (`bench.sweep.isolation`), and every later collection would take 0.2 s longer.
     """
     gc.collect()
     with uncollected():

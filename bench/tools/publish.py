@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from modescope.bench.records import files, parquet
 from modescope.bench.records.environment import Processor, place
-from modescope.bench.sweep.host import environment, releases
+from modescope.bench.sweep import host
+from modescope.bench.sweep.fingerprint import untested
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,12 @@ class RunContext(Processor):
 def run_context(device: str, threads: int, program: str, words: Sequence[str]) -> RunContext:
     """The context of this run; `device` may be auto. Raises UsageError for a missing device."""
     load_1min = os.getloadavg()[0]
-    host = environment.read(lambda phase, keep=None: None, device)
-    facts = host.environment
+    read = host.read(lambda phase, keep=None: None, device)
+    facts = read.environment
     return RunContext(
         **{field.name: getattr(facts, field.name) for field in fields(Processor)},
         started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        device=host.device.type if device == "auto" else device,
+        device=read.device.type if device == "auto" else device,
         device_name=facts.device_name,
         threads=threads,
         power_limit_w=facts.power_limit_w,
@@ -61,7 +62,7 @@ def heading(context: RunContext, *own: str) -> list[str]:
         where += f", power limit {context.power_limit_w:g} W"
     return [
         f"{where}, torch {context.torch_version}, Python {context.python_version}",
-        *filter(None, [releases.warning(context.torch_version)]),
+        *filter(None, [untested(context.torch_version)]),
         f"{context.started_at[:16]}Z, load average of the minute before: {context.load_1min:.2f}",
         *own,
         f"`{context.command}`",

@@ -27,8 +27,7 @@ from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import program
 from modescope.bench.records.progress import replace_unprintable
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.host.fingerprint import source_id
-from modescope.bench.sweep.main import stopped, terminate
+from modescope.bench.sweep.main import exit_status, terminate
 from modescope.bench.versus import arguments, measuring, sources
 from modescope.bench.versus.arguments import HELP, Arguments
 from modescope.bench.versus.processes import Process, started
@@ -52,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
     except KeyboardInterrupt as stop:
         print("stopped; the same command continues")
-        return stopped(stop)
+        return exit_status(stop)
     except OSError as error:
         print(f"error: {os_error_text(error)}; finished runs are kept", file=sys.stderr)
     except Exception:  # Python's own status for it would be 1, a regression
@@ -115,12 +114,11 @@ def _prepared(
     processes: Mapping[str, Process], requests: Sequence[Request], study: str
 ) -> dict[str, Prepared]:
     """What each side will measure; both find out at the same time, as nothing is timed yet."""
-    ours = source_id()
     theirs = {}
     for side, process in processes.items():
         mine = [of_side(request, study, side) for request in requests]
         theirs[side] = sources.of_user(requests) if process.state.source else []
-        process.ask("prepare", mine, ours, sources.distinct(theirs[side]))
+        process.ask("prepare", mine, sources.distinct(theirs[side]))
     prepared = {}
     for side, process in processes.items():
         answer: Prepared = process.answer()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from modescope.bench.records.environment import place as place_of
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.host import releases
-from modescope.bench.sweep.progress_bar import advance, named, progress_bar
-from modescope.bench.sweep.record_attempt import Place
+from modescope.bench.sweep.attempt import Place
+from modescope.bench.sweep.fingerprint import untested
+from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
 from modescope.bench.sweep.resume import Reuse
 from modescope.bench.versus.processes import Process
 from modescope.bench.versus.schedule import SIDES, Turn, turns
@@ -78,7 +78,7 @@ def measured(
             block = sitting.blocks[job.plan.replicate]
             place = Place(sitting.order, position, block, turn.side, process.state.name)
             process.ask("measure", turn.job, place)
-            yield process.answer(named(bar, f"{turn.side} {job.label}"))
+            yield process.answer(describe(bar, f"{turn.side} {job.label}"))
             advance(bar, number, f"{turn.side} {job.label}")
 
 
@@ -98,7 +98,7 @@ def heading(processes: Mapping[str, Process], prepared: Mapping[str, Prepared]) 
         f"in turns, on {' and '.join(dict.fromkeys(machines))}"
     )
     torch = {prepared[side].jobs[0].environment.torch_version for side in SIDES}
-    lines += filter(None, map(releases.warning, sorted(torch, key=str)))
+    lines += filter(None, map(untested, sorted(torch, key=str)))
     if _are_the_same(processes, prepared):
         lines.append(
             "the same state on both sides: what changes is what this machine calls a change"

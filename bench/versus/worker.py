@@ -22,12 +22,10 @@ from modescope.bench.records import leftovers
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
-from modescope.bench.sweep import jobs
-from modescope.bench.sweep.host.fingerprint import environment_id
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.record_attempt import OnPhase, Place, measure
-from modescope.bench.sweep.resume import Found, found
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.attempt import OnPhase, Place, attempt
+from modescope.bench.sweep.prepare import Job, prepare
+from modescope.bench.sweep.resume import Found, find_earlier
 
 TERMINATED = 128 + signal.SIGTERM
 
@@ -61,33 +59,23 @@ class Side:
         self,
         on_phase: OnPhase,
         requests: Sequence[Request],
-        source_id: str,
         targets: Sequence[tuple[str, str]],
     ) -> Prepared:
         """Validates the requests in this environment; UsageError for a mistake of the user.
 
-        `source_id` is the parent's: read by another Python the same source has another hash.
         `targets` are functions of the user's whose origin is asked for, each with its setting.
         """
         alone = [replace(each, sweep=False) for each in requests]  # so no mode is measured coarsely
-        self.jobs = tuple(_by(job, source_id) for job in jobs.prepare(alone))
+        self.jobs = tuple(prepare(alone))
         plan = self.jobs[0].plan
         folder = plan.study_folder
         leftovers.clear(folder / ROWS, folder / "traces", Path(plan.results_dir))
         origins = tuple(_origin(key, target, plan.timeout_s) for key, target in targets)
-        return Prepared(self.jobs, found(self.jobs, requests[0]), origins)
+        return Prepared(self.jobs, find_earlier(self.jobs, requests[0]), origins)
 
     def measure(self, on_phase: OnPhase, number: int, place: Place) -> str:
         """Measures a job by its number; returns the run id."""
-        return measure(self.jobs[number], on_phase, place)
-
-
-def _by(job: Job, source_id: str) -> Job:
-    """The job as measured by this source."""
-    environment = replace(job.environment, source_id=source_id)
-    return replace(
-        job, environment=replace(environment, environment_id=environment_id(environment))
-    )
+        return str(attempt(self.jobs[number], on_phase, place)["run_id"])
 
 
 def _origin(key: str, target: str, timeout_s: float) -> Origin:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from modescope.analysis import dictionary
-from modescope.analysis.metrics.registry import CONTRACT, METRICS
+from modescope.analysis.derive.registry import CONTRACT, METRICS
 from modescope.bench.records.parquet import SCHEMA
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import latest
 from modescope.analysis.load import read
-from modescope.analysis.metrics.registry import derive
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import report
-from modescope.analysis.rows.select import latest
 from modescope.bench.records.results import Record
-from modescope.bench.sweep.host.fingerprint import environment_id
+from modescope.bench.sweep.fingerprint import environment_id
 from tests.helpers.studies import record, save
 
 ZEN_3: dict[str, Any] = {"cpu_capability": "AVX2", "cpu_instructions": "avx avx2 fma"}

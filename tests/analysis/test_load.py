@@ -71,12 +71,11 @@ def test_the_table_is_the_same_after_a_compaction(
         return capsys.readouterr().out
 
     save(cpu_sweep(), tmp_path)
-    before, run_id = csv(), load.samples(tmp_path)["run_id"][0]
-    assert load.read(tmp_path).files[run_id] == f"{run_id}.parquet"
+    before = csv()
     assert compact.main([str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'rows'}: 11 rows joined, from 11 files\n"
     assert csv() == before
-    assert load.read(tmp_path).files[run_id].startswith("part-")
+    assert len([*(tmp_path / "rows").iterdir()]) == 1
 
 
 @pytest.mark.parametrize("study", ["nowhere", "s3://bucket/main"])

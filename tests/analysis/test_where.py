@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from modescope.analysis.metrics.registry import METRICS, derived
+from modescope.analysis.derive.registry import METRICS, derived
 from modescope.analysis.where import count, select
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA

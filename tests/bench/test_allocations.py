@@ -14,7 +14,7 @@ from modescope.bench.allocations import WatchedBlock, watch_allocations
 from modescope.bench.devices.allocators import Allocations, Watched
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child")
 

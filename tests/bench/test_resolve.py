@@ -16,7 +16,7 @@ from modescope.bench.records.cases import Case, CompileOptions, Mode, Model, Pla
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import OURS, Request, resolve
-from modescope.bench.sweep.jobs import prepare
+from modescope.bench.sweep.prepare import prepare
 from tests.helpers.commands import last_of_each
 from tests.helpers.made_up_records import CPU, H100
 from tests.helpers.paths import CONF

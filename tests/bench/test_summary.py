@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def stored(folder: Path, records: tuple[Record, ...] = RECORDS) -> Path:
 def test_the_speedup_knows_the_order_of_the_rounds() -> None:
     first = np.random.default_rng(0).permutation(np.arange(41) < 21)
     noise = np.random.default_rng(1).normal(0, 0.002, (2, 41))
-    rounds = {
+    rounds: dict[str, Any] = {
         "latency_rounds_s": tuple(np.exp(noise[0] + np.where(first, 0, 0.02)).tolist()),
         "baseline_latency_rounds_s": tuple(np.exp(noise[1] + np.where(first, 0.02, 0)).tolist()),
     }

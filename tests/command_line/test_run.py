@@ -363,9 +363,6 @@ def test_an_edited_model_is_measured_again(
     assert "reusing 1 of 1" in cli(*sweep).out
     with (tmp_path / "their folder" / "net.py").open("a") as file:
         file.write("\n# now different\n")
-    from modescope.bench.sweep import jobs
-
-    jobs._model_source.cache_clear()  # as in a new process
     assert "reusing" not in cli(*sweep).out
     assert len(rows(results)) == 2
 

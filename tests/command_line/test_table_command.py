@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from modescope.analysis import table
-from modescope.analysis.metrics.registry import CONTRACT, derived
+from modescope.analysis.derive.registry import CONTRACT, derived
 from modescope.analysis.report import report
 from modescope.bench.records.parquet import SAMPLES
 from tests.helpers.studies import (

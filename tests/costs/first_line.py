@@ -10,7 +10,7 @@ import time
 
 import modescope.analysis.after_run
 import modescope.bench.sweep.main  # noqa: F401
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 
 
 def main(children: int) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import latest
 from modescope.analysis.load import read
 from modescope.analysis.load import samples as load
-from modescope.analysis.metrics.registry import derive
 from modescope.analysis.report import report
-from modescope.analysis.rows.select import latest
 from modescope.bench.records import parquet
 from modescope.bench.records.results import Record
 from tests.helpers import studies

@@ -29,7 +29,7 @@ from modescope.bench.steps.correctness.output_check import prepare
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.inference import ONE_CALL
 from modescope.bench.steps.subject import Subject
-from modescope.bench.sweep.host import environment
+from modescope.bench.sweep import host
 from modescope.bench.timing import calibration, timers
 from modescope.bench.timing.timers import Timing
 from tests.helpers.child_runs import findings_in_child
@@ -116,7 +116,7 @@ def test_a_gpu_is_found_by_each_of_its_names(name: str) -> None:
 
 
 def test_nvidia_smi_reports_the_device() -> None:
-    found = environment.read(silent, "cuda").environment
+    found = host.read(silent, "cuda").environment
     assert found.driver_version
     major, minor = torch.cuda.get_device_capability(0)
     assert found.compute_capability == f"{major}.{minor}"

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 from tests.helpers.probe_models import preset, smoke
 from tests.helpers.processes import alive, marker, soon
 

@@ -22,7 +22,7 @@ from pytest_regressions.file_regression import FileRegressionFixture
 
 from modescope.analysis import load, table
 from modescope.analysis.compare import command as compare
-from modescope.analysis.metrics import registry
+from modescope.analysis.derive import registry
 from modescope.analysis.report import report
 from modescope.analysis.why import command as why
 from modescope.bench.records.results import Record

@@ -9,9 +9,9 @@ from typing import Any
 
 from modescope.analysis.causes.finding import findings
 from modescope.analysis.causes.types import Finding
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.metrics.registry import derived
 from modescope.bench.records.results import Record
 from tests.helpers.studies import PACE_S, ROUNDS_OF_CLOCKS, content, save
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 
 
 def findings_in_child(asked: Case, plan: Plan, caches: Path | None = None) -> Findings:

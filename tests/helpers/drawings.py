@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.series import Series, series
 from modescope.analysis.format.tables import Table
-from modescope.analysis.metrics.registry import derived
-from modescope.analysis.metrics.size_series import Series, series
 from modescope.bench.records.results import Record
 from tests.helpers.studies import content, save
 

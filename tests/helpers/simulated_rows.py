@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from unittest.mock import patch
 
-from modescope.analysis.rows.flags import touched
+from modescope.analysis.derive.flags import touched
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing.paired import paired
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, step

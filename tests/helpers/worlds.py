@@ -12,7 +12,7 @@ from typing import Any
 from modescope.bench.records.cases import Case, Model, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.results import Findings, Result
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep.isolation import Outcome
 from tests.helpers.made_up_records import CPU, part
 
 
@@ -33,8 +33,8 @@ class World:
     def call(self, function: str, *arguments: Any, **options: Any) -> Outcome:
         """Stands in for `isolation.call`."""
         answers: dict[str, Callable[..., object]] = {
-            "modescope.bench.sweep.host.environment:read": self._host,
-            "modescope.bench.sweep.host.environment:try_model": self._model_source,
+            "modescope.bench.sweep.host:read": self._host,
+            "modescope.bench.sweep.host:try_model": self._model_source,
             "modescope.bench.case.runner:run": self._measured,
             "modescope.bench.versus.origin:read": self._origin,
         }
@@ -54,9 +54,9 @@ class World:
         )
         return Host(CPU, environment)
 
-    def _model_source(self, model: Model, *others: Any) -> str:
+    def _model_source(self, model: Model, *others: Any) -> tuple[str, dict[int, str]]:
         content = self.model_file.read_bytes() if self.model_file else b""
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content).hexdigest(), {}
 
     def _origin(self, key: str, target: str) -> tuple[str | None, tuple[str, ...]]:
         return None if self.model_file is None else str(self.model_file), ()

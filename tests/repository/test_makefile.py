@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.sweep.host import releases
+from modescope.bench.sweep import fingerprint
 from tests.helpers import weigh
 from tests.helpers.paths import ROOT
 
-OLDEST = ".".join(map(str, releases.OLDEST))
+OLDEST = ".".join(map(str, fingerprint.OLDEST))
 PINNED = re.search("^torch==.*", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[0]
 LISTED = ("Makefile", "pyproject.toml", "constraints.txt")
 

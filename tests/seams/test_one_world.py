@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.metrics import registry
-from modescope.analysis.metrics.replicates import ADDED
+from modescope.analysis.derive import registry
+from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
 from modescope.bench.records.summary_columns import SUMMARY
-from modescope.bench.sweep import record_attempt
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.attempt import attempt
 from tests.helpers.stored_rows import rows_in
 from tests.seams import planted, values, world
 from tests.seams.machine import Machine
@@ -162,6 +162,6 @@ def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The kernel counts one kill more from the moment at which the process dies."""
     died = tmp_path / "died"
     monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
-    record_attempt.attempted(world.killed(died, tmp_path), lambda phase: None, run_id="killed")
+    attempt(world.killed(died, tmp_path), run_id="killed")
     (row,) = rows_in(tmp_path / world.STUDY / "rows" / "killed.parquet")
     assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))

@@ -19,11 +19,10 @@ from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Varia
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.scheduling import Scheduling
-from modescope.bench.sweep import record_attempt
-from modescope.bench.sweep.jobs import Job
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
-from modescope.bench.sweep.record_attempt import Place
+from modescope.bench.sweep import attempt, isolation
+from modescope.bench.sweep.attempt import Place
+from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.prepare import Job
 from modescope.bench.timing import contention, pace
 from tests.seams.machine import Kind, Launches, Machine, Process, metered
 
@@ -177,7 +176,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(pace.clock, "__defaults__", ("pace", machine.fixed_work))
         patch.setattr(capture, "_exported", machine.recording)
         patch.setattr(ceiling_cache, "measure", metered(ceilings.measure))
-        patch.setattr(record_attempt, "monotonic", lambda: machine.now_s)
+        patch.setattr(attempt, "monotonic", lambda: machine.now_s)
         patch.setattr(os, "getloadavg", lambda: (0.75, 0.5, 0.25))
         yield
 
@@ -186,7 +185,7 @@ def measured(name: str, results_dir: Path) -> Machine:
     """Measures one process of the world and writes its row; returns the machine afterwards."""
     machine = Machine(RUNS[name].process)
     with running(machine):
-        record_attempt.attempted(
+        attempt.attempt(
             job(RUNS[name], results_dir), lambda phase: None, PLACE, SCHEDULING, run_id=name
         )
     return machine

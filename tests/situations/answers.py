@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.where import select
 from modescope.analysis.why.command import text
 from modescope.bench.records.errors import UsageError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import phrases
-from modescope.analysis.metrics.registry import derived
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
 from tests.situations.answers import Answer

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from modescope.analysis.compare.rules.sides import MATCH, Side
+from modescope.analysis.derive import select
+from modescope.analysis.derive.select import SECTION, row_parts, values_of
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.rows import identity
-from modescope.analysis.rows.select import SECTION, row_parts, values_of
 from modescope.bench.records.errors import UsageError
 
 WORK = (*(name for name in SECTION if name != "environment"), "baseline_mode", "baseline_dtype")
@@ -75,9 +75,9 @@ def named(rows: Sequence[Row]) -> list[Row]:
 
     Environments are no part of a name here: they are what differs between the sides.
     """
-    columns = {*identity.OPTIONS, *MATCH, *WORK, "mode", "dtype"}
+    columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "dtype"}
     frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])
-    apart = identity.apart(frame.assign(environment=""))
+    apart = select.apart(frame.assign(environment=""))
     return [
         {**row, "environment": "", "apart": text} for row, text in zip(rows, apart, strict=True)
     ]

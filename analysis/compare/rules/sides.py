@@ -9,10 +9,10 @@ from itertools import combinations
 import pandas as pd
 
 from modescope.analysis import load, where
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import latest, values_of
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.load import Folder
-from modescope.analysis.metrics.registry import derive
-from modescope.analysis.rows.select import latest, values_of
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.records.results import REVISION

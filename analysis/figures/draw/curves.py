@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from modescope.analysis.derive.series import Line
 from modescope.analysis.figures.draw import canvas
 from modescope.analysis.figures.draw.canvas import SIDE, SMALL, WIDTH, text_width
 from modescope.analysis.format import style
-from modescope.analysis.metrics.size_series import Line
 
 _HIGH, _TITLE, _UNDER = 2.0, 0.32, 0.42  # inches: a panel's height, the room above and below it
 _LEFT, _RIGHT, _LINE, _HANDLE = 0.62, 0.12, 0.165, 0.5

@@ -20,7 +20,7 @@ import torch
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.progress import Progress
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.sweep.process import compiler_cache, isolation
+from modescope.bench.sweep import isolation
 from modescope.bench.tools.claims import (
     allocator,
     autocast,
@@ -204,7 +204,7 @@ def _call(function: str, claim: Claim, logs: Path, *more: str) -> isolation.Outc
     """In a process whose compiler caches are empty. Its log stays only if it fails."""
     log = logs / f"{claim.id}-{'-'.join([function, *more]).replace(':', '')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with compiler_cache.of("cold" if claim.compilers else "warm") as variables:
+    with isolation.compiler_caches("cold" if claim.compilers else "warm") as variables:
         outcome = isolation.call(
             f"{__name__}:{function}",
             *(claim.id, *more),

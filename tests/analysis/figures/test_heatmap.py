@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from modescope.analysis.derive.series import Grid, grids
 from modescope.analysis.figures import heatmap
 from modescope.analysis.figures.heatmap import MOST_PANELS, MOST_SIZES
-from modescope.analysis.metrics.speedup_grid import Grid, grids
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import foot, numbers, only_axes, rectangles, rows_of
 from tests.helpers.studies import at_size, batch_series

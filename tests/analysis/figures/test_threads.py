@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
+from modescope.analysis.derive.series import ThreadSeries, thread_series
 from modescope.analysis.figures import threads
-from modescope.analysis.metrics.thread_gain import ThreadSeries, series
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import points, rows_of
 from tests.helpers.studies import with_threads
@@ -21,7 +21,7 @@ def planted(tmp_path: Path) -> ThreadSeries:
         *(with_threads(n, 400e-6 / n, "compile") for n in (1, 2, 4)),
         *(with_threads(n, 300e-6, "eager") for n in (1, 2)),
     ]
-    (found,) = series(rows_of(tmp_path, *records))
+    (found,) = thread_series(rows_of(tmp_path, *records))
     return found
 
 
@@ -55,7 +55,7 @@ def test_the_table_has_latency_and_gain_of_each_mode(planted: ThreadSeries) -> N
 
 
 def _series(folder: Path, *records: Record) -> ThreadSeries:
-    (found,) = series(rows_of(folder, *records))
+    (found,) = thread_series(rows_of(folder, *records))
     return found
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from modescope.analysis.derive.flags import FLAGS, Figure, touched
 from modescope.analysis.format import cells, disturbed
-from modescope.analysis.rows.flags import FLAGS, Figure, touched
 
 
 def row(*flags: str, **columns: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from modescope.analysis import table
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.load import read
-from modescope.analysis.metrics.registry import derived
 from modescope.analysis.nodes import groups as of_nodes
 from modescope.analysis.nodes.groups import Group
 from modescope.analysis.report import report

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from modescope.analysis.after_run import unconfirmed
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
-from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.results import Record

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
 from modescope.bench.records.ids import canonical_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.report.ceilings import ceilings
 from modescope.analysis.report.study import MOST_PLACES, Study
 from modescope.bench.records.results import Record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.format.phrases import as_rows
-from modescope.analysis.metrics.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report.certainty import by_work, facts
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import ordered
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.report.environment import environments
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save, training

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.report import report
 from modescope.analysis.report.listing import ListedWork, listing
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import ordered
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.studies import at_size, cpu_sweep, record, save, training

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import ordered
 from modescope.analysis.report import ratios as part
 from modescope.analysis.report import report
 from modescope.analysis.report.ratios import Ratios, ratios
 from modescope.analysis.report.study import Study
-from modescope.analysis.rows.select import ordered
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save
 

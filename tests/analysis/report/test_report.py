@@ -5,7 +5,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.helpers.studies import (
     dispatch_series,
     not_measured,
     record,
+    replicates,
     save,
 )
 
@@ -93,10 +93,11 @@ def test_each_figure_has_a_text_and_its_numbers_beside_it(
     assert markdown.count("<summary>Numbers</summary>") == len(files)
 
 
-def test_every_link_to_raw_data_leads_there(main: Path, page: Page) -> None:
-    links = [link for link in page.links if not link.startswith("#")]
-    assert len(links) == 15
-    assert all((main / "report" / unquote(link)).is_file() for link in links)
+def test_a_row_names_its_processes_and_links_its_trace(tmp_path: Path) -> None:
+    records = [*replicates(3), record("amp", trace="amp.json.gz")]
+    page = Page(report.write(save(records, tmp_path)).read_text())
+    assert all(one.attempt.run_id in page.text for one in records)
+    assert [link for link in page.links if "traces" in link] == ["../traces/amp.json.gz"]
 
 
 def test_a_script_in_a_name_is_text(html_text: str, page: Page, markdown: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.analysis.metrics.registry import derived
+from modescope.analysis.derive.registry import derived
 from modescope.analysis.report.study import Study
 from modescope.analysis.report.terms import OF_TRAINING, TERMS, terms
 from tests.helpers.studies import record, save

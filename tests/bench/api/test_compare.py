@@ -20,11 +20,11 @@ from hydra.core.global_hydra import GlobalHydra
 from torch import nn
 
 import modescope
-from modescope.analysis.metrics.registry import METRICS
+from modescope.analysis.derive.registry import METRICS
 from modescope.bench.api import compare as api
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep import executors
-from modescope.bench.sweep.executors import Submission
+from modescope.bench.sweep import sweep
+from modescope.bench.sweep.sweep import Submission
 
 pytestmark = pytest.mark.full
 
@@ -259,7 +259,7 @@ def test_a_refused_call_keeps_what_others_put_into_its_new_folder(
         (study / "theirs.txt").touch()
         raise UsageError("no")
 
-    monkeypatch.setattr(executors, "submit", refused)
+    monkeypatch.setattr(sweep, "submit", refused)
     with pytest.raises(UsageError):
         api.compare(Net(), X, study=study)
     assert [path.name for path in study.iterdir()] == ["theirs.txt"]
@@ -279,7 +279,7 @@ def test_ctrl_c_keeps_what_was_submitted_to_a_scheduler(
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(executors, "submit", submitted)
+    monkeypatch.setattr(sweep, "submit", submitted)
     with pytest.raises(KeyboardInterrupt) as raised:
         api.compare(Net(), X, study=study)
     assert (study / "jobs").is_dir()
@@ -292,9 +292,9 @@ def test_a_sweep_that_could_not_be_finished_is_one_sentence(
 ) -> None:
     def finished() -> Iterator[str]:
         yield "run"
-        raise executors.Incomplete("1 case was not measured: no GPU here")
+        raise sweep.Incomplete("1 case was not measured: no GPU here")
 
-    monkeypatch.setattr(executors, "submit", lambda _: Submission(tmp_path, 2, finished()))
+    monkeypatch.setattr(sweep, "submit", lambda _: Submission(tmp_path, 2, finished()))
     with pytest.raises(UsageError, match=r"no GPU here; finished rows are kept in .*study$"):
         api.compare(Net(), X, study=tmp_path / "study")
 
@@ -312,7 +312,7 @@ def test_an_interrupted_comparison_says_how_to_continue(
         yield "run"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(executors, "submit", stopped)
+    monkeypatch.setattr(sweep, "submit", stopped)
     with pytest.raises(KeyboardInterrupt) as raised:
         api.compare(Net(), X, study=study)
     (note,) = raised.value.__notes__

@@ -33,8 +33,8 @@ print(result.status, result.reason, *sorted(compiler & {{*sys.modules}}))
 """
 
 CHILD = """
-from modescope.bench.sweep.process import isolation
-isolation.leave_out_compiler()
+from modescope.bench.sweep import isolation
+isolation.start(compiler=False)
 print(isolation.call("tests.helpers.child_functions:imports", "torch._dynamo", timeout_s=60).value)
 """
 

@@ -33,7 +33,7 @@ from modescope.bench.cluster.engine import Engine
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.cluster.local_engine import Local, Slot
 from modescope.bench.cluster.members import Member, Process
-from modescope.bench.sweep.executors import Incomplete
+from modescope.bench.sweep.sweep import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
 from tests.helpers.stub_work import rows, sweep_of, texts
 

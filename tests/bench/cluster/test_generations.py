@@ -14,7 +14,7 @@ from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.folder import Done, Folder
 from modescope.bench.cluster.generations import Joined
 from modescope.bench.cluster.members import Member, Process
-from modescope.bench.sweep.executors import Incomplete
+from modescope.bench.sweep.sweep import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
 from tests.helpers.stub_work import rows, sweep_of, texts
 

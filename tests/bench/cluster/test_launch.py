@@ -16,7 +16,7 @@ from modescope.bench.cluster import local_engine as local
 from modescope.bench.cluster import slurm_engine as slurm
 from modescope.bench.cluster.local_engine import Local, slots
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.executors import EXECUTORS
+from modescope.bench.sweep.sweep import PACKAGES
 from tests.helpers.commands import TINY, Ask, Cli, rows
 from tests.helpers.paths import ROOT
 
@@ -33,7 +33,7 @@ Refused = Callable[..., str]
 def extras(monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages of every engine count as installed."""
     find = importlib.util.find_spec
-    packages = {each.package for each in EXECUTORS.values()}
+    packages = {*PACKAGES.values()}
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: name in packages or find(name, *rest)
     )
@@ -162,11 +162,11 @@ def test_without_the_extra_one_sentence_names_the_pip_command(
     assert refused(*arguments) == sentence
 
 
-@pytest.mark.parametrize("name", [name for name, each in EXECUTORS.items() if each.extra])
+@pytest.mark.parametrize("name", PACKAGES)
 def test_every_extra_of_an_engine_is_one_of_the_project(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = project["optional-dependencies"][EXECUTORS[name].extra]
-    assert any(each.startswith(str(EXECUTORS[name].package)) for each in listed)
+    listed = project["optional-dependencies"][name]
+    assert any(each.startswith(PACKAGES[name]) for each in listed)
 
 
 def test_a_dry_run_says_what_would_be_submitted(cli: Cli, results: Path) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.cluster import local_engine
 from modescope.bench.cluster.members import GONE, PENDING, RUNNING, Process
 from modescope.bench.cluster.ray_actor import Starter
 from modescope.bench.cluster.ray_engine import Ray
 from modescope.bench.records.errors import UsageError
+from modescope.bench.sweep import isolation
 from tests.helpers.processes import soon
 
 pytestmark = pytest.mark.full
@@ -135,4 +135,4 @@ def test_an_actor_starts_a_worker_and_ends_it(
     assert starter.exit_status() is None
     starter.end(5)
     assert starter.exit_status() == -15
-    assert local_engine.how(-15) == "by SIGTERM"
+    assert isolation.how_it_ended(-15) == "by SIGTERM"

@@ -11,7 +11,7 @@ from modescope.bench.cluster import folder, generations, submissions
 from modescope.bench.cluster.driver import Driver
 from modescope.bench.cluster.folder import Folder
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.executors import Incomplete
+from modescope.bench.sweep.sweep import Incomplete
 from tests.helpers.fake_scheduler import FakeScheduler
 from tests.helpers.stub_work import sweep_of
 

@@ -14,7 +14,7 @@ import torch
 from modescope.bench.devices import processor
 from modescope.bench.records import instruction_sets
 from modescope.bench.records.environment import Environment, Processor
-from modescope.bench.sweep.host.fingerprint import environment_id
+from modescope.bench.sweep.fingerprint import environment_id
 from tests.helpers.made_up_records import part
 
 ZEN_3 = """processor\t: 0

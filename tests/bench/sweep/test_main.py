@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from modescope.bench.sweep import executors, main
+from modescope.bench.sweep import main, sweep
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ def test_the_table_is_shown_whatever_ends_the_confirming(
         if failure:
             raise failure
 
-    submission = executors.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
-    monkeypatch.setattr(executors, "submit", lambda requests: submission)
+    submission = sweep.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
+    monkeypatch.setattr(sweep, "submit", lambda requests: submission)
     tables: list[Sequence[str]] = []
 
     def show(folder: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
         tables.append(run_ids)
         return shown
 
-    requests = [SimpleNamespace(sweep=True)]
+    requests = [SimpleNamespace(sweep=True, settings=SimpleNamespace(cluster={"engine": "gpus"}))]
     assert main.measure(requests, show, lambda folder, run_ids: run_ids) == expected  # type: ignore[arg-type]
     assert tables == [["one", "two"]]

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from modescope.bench.sweep.progress_bar import advance, named, progress_bar, shown
+from modescope.bench.sweep.progress_bar import advance, describe, progress_bar, show
 
 
 def test_the_bar_names_what_is_measured_and_its_phase() -> None:
     with progress_bar(3, "case") as bar:
-        on_phase = named(bar, "mlp batch=4 eager fp32")
+        on_phase = describe(bar, "mlp batch=4 eager fp32")
         on_phase("first call")
         on_phase("timing")
         assert bar.total == 3
@@ -23,14 +23,14 @@ def test_the_bar_names_what_is_measured_and_its_phase() -> None:
 def test_a_bar_is_shown_in_a_notebook_whose_stderr_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with shown(True), progress_bar(3, "case") as bar:
+    with show(True), progress_bar(3, "case") as bar:
         assert bar.disable
     shell = SimpleNamespace(kernel=None, config={})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    with shown(True), progress_bar(3, "case") as bar:
+    with show(True), progress_bar(3, "case") as bar:
         assert not bar.disable
     assert "0/3" in capsys.readouterr().err
-    with shown(False), progress_bar(3, "case") as bar:
+    with show(False), progress_bar(3, "case") as bar:
         assert bar.disable
     with progress_bar(3, "case") as bar:
         assert bar.disable
@@ -40,7 +40,7 @@ def test_a_bar_is_shown_in_a_notebook_whose_stderr_is_no_terminal(
 def test_where_no_bar_can_be_shown_there_are_lines_unless_nobody_wants_any(
     capsys: pytest.CaptureFixture[str], wanted: bool | None, lines: int
 ) -> None:
-    with nullcontext() if wanted is None else shown(wanted), progress_bar(2, "case") as bar:
+    with nullcontext() if wanted is None else show(wanted), progress_bar(2, "case") as bar:
         for number in (1, 2):
             advance(bar, number, "compile fp32: faster, 12 s")
     answer = capsys.readouterr()

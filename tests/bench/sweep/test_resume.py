@@ -15,11 +15,11 @@ from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.joining import join
 from modescope.bench.records.results import SCHEMA_VERSION
-from modescope.bench.sweep.host.fingerprint import environment_id
-from modescope.bench.sweep.jobs import Job
+from modescope.bench.sweep.fingerprint import environment_id
+from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.resume import COLUMNS, Earlier, Reuse
 from tests.helpers import made_up_records
-from tests.helpers.made_up_records import BUDGET, blank_record, part, record
+from tests.helpers.made_up_records import BUDGET, part, record
 from tests.helpers.stored_rows import change
 
 HERE = part(
@@ -109,7 +109,6 @@ def test_a_row_of_the_same_work_in_the_same_environment_is_reused(tmp_path: Path
         ({"variables": "{}"}, "environment variables changed"),
         ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of modescope"),
         ({"environment_id": "elsewhere"}, "the environment changed"),
-        ({"environment_id": None}, "the environment of the earlier row is unknown"),
         *(
             ({"status": status}, f"status was {status}")
             for status in ("failed", "wrong_result", "oom", "timeout", "crashed")
@@ -245,7 +244,6 @@ def test_files_that_are_no_runs_are_ignored(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "foreign.parquet")
     pq.write_table(pa.table({name: [1.5] for name in COLUMNS}), tmp_path / "odd.parquet")
     pq.write_table(pa.table({name: ["ok"] for name in COLUMNS}), tmp_path / "words.parquet")
-    parquet.write(blank_record("20260309"), tmp_path)
     assert found(tmp_path) == Reuse("20260301")
 
 

@@ -21,8 +21,7 @@ from modescope.bench.api import composing
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
-from modescope.bench.sweep import jobs
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation, prepare
 from modescope.bench.versus import command
 from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Side
@@ -55,8 +54,7 @@ class HereProcess:
 
     def answer(self, on_phase: Callable[[str], None] = lambda phase: None) -> Any:
         question, arguments = self._asked
-        for remembered in (jobs.host, jobs._model_source):
-            remembered.cache_clear()
+        prepare._hosts.clear()
         world = self._bench.worlds[self.state.side]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(isolation, "call", world.call)
@@ -107,10 +105,8 @@ def bench(
 
     monkeypatch.setattr(command, "collect", lambda words: list(_collected(tuple(words))))
     monkeypatch.setattr(command, "started", started)
-    monkeypatch.setattr(command, "source_id", lambda: "this source")  # reading it takes a second
     yield made
-    for remembered in (jobs.host, jobs._model_source):
-        remembered.cache_clear()
+    prepare._hosts.clear()
 
 
 @pytest.fixture
@@ -183,13 +179,6 @@ def test_records_say_what_took_turns(versus: Versus, bench: Bench) -> None:
     assert sorted(positions) == list(range(8))
     sources = [{row["model_source_id"] for row in found} for found in sides.values()]
     assert len(sources[0] | sources[1]) == 2
-
-
-def test_both_sides_are_measured_by_one_harness(versus: Versus, bench: Bench) -> None:
-    """Another Python reads another hash from the same source."""
-    bench.worlds["old"].source_id, bench.worlds["new"].source_id = "by 3.11", "by 3.13"
-    assert versus(*SWEEP).status == 0
-    assert len({row["source_id"] for found in of_sides().values() for row in found}) == 1
 
 
 def test_the_study_is_named_by_the_user(versus: Versus, bench: Bench) -> None:

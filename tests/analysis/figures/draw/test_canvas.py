@@ -15,14 +15,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.derive.select import FAMILY, SECTION, parts
+from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures.draw import canvas
 from modescope.analysis.figures.draw.canvas import inline, on_paper, svg, text_width, wrapped
 from modescope.analysis.figures.figure import FigureKind
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
-from modescope.analysis.metrics.registry import derived
-from modescope.analysis.metrics.size_series import families, series
-from modescope.analysis.metrics.speedup_grid import grids
-from modescope.analysis.rows.select import SECTION, parts
 from modescope.bench.records.results import Record
 from tests.helpers.pass_columns import (
     cpu_passes,
@@ -76,8 +75,8 @@ def _figures(rows: pd.DataFrame) -> Iterator[Figure]:
     sections = list(parts(rows, SECTION))[:3]
     drawn: list[tuple[Iterable[FigureKind[Any]], Any]] = [
         *((OF_SECTION, section) for section in sections),
-        *((OF_GRIDS, grids(family)) for family in families(rows)),
-        *((OF_SERIES, found) for family in families(rows) for found in series(family)),
+        *((OF_GRIDS, grids(family)) for family in parts(rows, FAMILY)),
+        *((OF_SERIES, found) for family in parts(rows, FAMILY) for found in series(family)),
     ]
     for kinds, subject in drawn:
         for kind in kinds:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from modescope.bench.stats.estimates import Estimate
-from modescope.bench.sweep.process import isolation
-from modescope.bench.sweep.process.isolation import Outcome
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Outcome
 from modescope.bench.tools.claims import checking
 from modescope.bench.tools.claims.checking import CLAIMS, DOCUMENTS, NumberRow, check, lacking
 from modescope.bench.tools.claims.claim import COMPILERS, HOLDS, UNDECIDED, Answer, Numbers

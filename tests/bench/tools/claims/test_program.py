@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from modescope.bench.sweep.process import isolation
+from modescope.bench.sweep import isolation
 from modescope.bench.tools.claims import __main__ as program
 from modescope.bench.tools.claims.checking import CLAIMS, SKIPPED, ClaimRow, lacking
 from modescope.bench.tools.claims.claim import UNDECIDED

@@ -1,0 +1,1 @@
+"""Columns derived from the stored ones, and what compares rows by them."""

@@ -1,0 +1,272 @@
+"""Rows against another mode than the baseline that they were paired with.
+
+No round holds both modes, so their times are not divided: their speedups over the baseline that
+each of them was paired with are, and the baseline cancels. Speedups of the same code differ between
+processes by more than their intervals, which hold within one process. With LEAST_PROCESSES or more
+of both modes that have a speedup, the ratio has Welch's interval over processes
+(`analysis.changes.welch`). With fewer, that spread is unknown: the interval is the worst case of
+both rows' intervals, widened by BETWEEN_PROCESSES.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modescope.analysis.changes import welch
+from modescope.analysis.changes.verdicts import LEAST_PROCESSES
+from modescope.analysis.changes.welch import Change
+from modescope.analysis.derive.formulas import break_even_calls
+from modescope.analysis.derive.select import (
+    OPTIONS,
+    SAME_BASELINE,
+    is_plain,
+    per_row,
+    trusted,
+    values_of,
+)
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.errors import UsageError
+from modescope.bench.stats import estimates, intervals
+from modescope.bench.stats.estimates import Estimate
+
+BETWEEN_PROCESSES = 0.03
+"""The difference between two processes of the same code that an interval allows for.
+
+Speedups of four compiled rows of the MLP that ran the same code lie within 2.3 % (study of
+results/reference/amd-epyc-2-cores; those of the transformer within 0.4 %). Four values span 2.06
+standard deviations on average, so 3 % is exceeded by a difference of two in 6 % of pairs.
+"""
+
+_WIDENING = Estimate(1.0, 1 / (1 + BETWEEN_PROCESSES), 1 + BETWEEN_PROCESSES)
+
+NEEDED = (
+    "run_id", "mode", "dtype", "baseline_mode", "baseline_dtype", "budget_rank", "speedup",
+    "speedup_ci_low", "speedup_ci_high", "speedup_process_spread", "speedup_processes",
+)  # fmt: skip
+"""The columns that `ratio` reads."""
+
+COLUMNS = {
+    "against_mode": "the mode that this row is compared with: that of a row with the same work, "
+    "machine and baseline, or the baseline itself; null where there is no such row",
+    "against_dtype": "dtype of that row",
+    "against_speedup": "speedup of this row ÷ speedup of that row, which cancels their baseline; 1 "
+    "for that row itself; the speedup where that row is the baseline",
+    "against_speedup_ci_low": "lower end of its interval. Where each of the two rows has "
+    f"{numbers.count(LEAST_PROCESSES)} processes or more with a speedup, the 95 % interval of the "
+    "spread between processes (Welch's); else the worst case of both intervals, widened by "
+    f"{numbers.percent(BETWEEN_PROCESSES)}, as speedups of the same code differ so much between "
+    "processes; where one of the two is the baseline, the interval of the paired speedup",
+    "against_speedup_ci_high": "upper end of that interval",
+    "against_verdict": "as verdict, by the interval of against_speedup; null for that row itself",
+    "against_break_even_calls": "as break_even_calls, with that row in place of the baseline",
+    "against_processes": "number of processes behind against_speedup: those of the row that has "
+    "fewer; null for that row itself, and where one of the two is the baseline, so that both were "
+    "timed in the same rounds",
+}
+"""The columns that `against` adds."""
+
+_NEEDED = {
+    *NEEDED, *SAME_BASELINE, "apart", "compile_cache", "status", "reason", "in_effect",
+    "in_effect_note", "budget", "first_call_s", "baseline_first_call_s",
+}  # fmt: skip
+_OF_MODE = (*PLAIN_EAGER, "fullgraph", "compile_options")  # a mode's settings besides grad
+_TRUSTED = ("status", "in_effect", "budget_rank", "speedup_ci_low")  # what `trusted` reads
+
+
+def ratio(row: Row, other: Row) -> Estimate | None:
+    """How many times as fast as `other` the row is. Above 1: faster.
+
+    Both are equal in SAME_BASELINE. The baseline itself is exactly 1, so a ratio to the baseline or
+    of it is paired, and not widened. The ratio of a row to itself is 1 by definition and has no
+    interval. None where a speedup is unknown, and for a smoke budget.
+    """
+    if row["run_id"] == other["run_id"]:
+        return Estimate(1.0, None, None)
+    if phrases.is_smoke(row) or phrases.is_smoke(other):
+        return None
+    one, two = _speedup(row), _speedup(other)
+    if phrases.is_control(other):
+        return one
+    if phrases.is_control(row):
+        return intervals.quotient(intervals.ONE, two)
+    if one is None or two is None:
+        return None
+    worst_case = intervals.quotient(one, two)
+    if is_widened(row, other):
+        return intervals.product(worst_case, _WIDENING)
+    without_interval = one.low is None or two.low is None
+    return worst_case if without_interval else _over_processes(row, other)
+
+
+def is_widened(row: Row, other: Row) -> bool:
+    """Whether one of two rows, neither of them the baseline, has too few processes."""
+    return not is_paired(row, other) and processes(row, other) < LEAST_PROCESSES
+
+
+def is_paired(row: Row, other: Row) -> bool:
+    """Whether both were timed in the same rounds: one of them is the baseline."""
+    return phrases.is_control(row) or phrases.is_control(other)
+
+
+def processes(row: Row, other: Row) -> int:
+    """The number of processes with a speedup, of the row that has fewer."""
+    return int(min(row["speedup_processes"], other["speedup_processes"]))
+
+
+def _speedup(row: Row) -> Estimate | None:
+    return None if row["speedup"] is None else intervals.of_columns(row, "speedup")
+
+
+def _over_processes(row: Row, other: Row) -> Estimate:
+    """Welch's interval for the difference of the means of ln(speedup), as a ratio."""
+    change = welch.total(_mean(row), welch.negative(_mean(other)))
+    value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
+    return Estimate(value, low, high)
+
+
+def _mean(row: Row) -> Change:
+    """The mean of ln(speedup) over the processes of a row, with its standard error."""
+    count = row["speedup_processes"]
+    error = row["speedup_process_spread"] / math.sqrt(count)
+    mean, freedom = math.log(row["speedup"]), count - 1.0
+    return Change(np.asarray(mean), np.asarray(error), np.asarray(freedom))
+
+
+def same_grad(rows: pd.DataFrame) -> pd.Series:
+    """The gain of the mode beyond its grad axis, as an Estimate for each row.
+
+    The ratio of this row to plain eager with the same grad axis at the baseline's precision; of
+    several such rows, to the one with this row's other options. Null for that row itself.
+    """
+    key = (*SAME_BASELINE, "grad")
+    options = (*key, *(name for name in OPTIONS if name not in {*key, *_OF_MODE}))
+    needed = {*options, *PLAIN_EAGER, "dtype", *NEEDED}
+    cases = phrases.as_rows(rows[list(needed)])  # by hand: joins by many columns take far longer
+    plain = [is_plain(row) and row["dtype"] == row["baseline_dtype"] for row in cases]
+    good = set(trusted(rows[[*_TRUSTED, "run_id"]])["run_id"])
+    references = (row for row, one in zip(cases, plain, strict=True) if one)
+    of_options = {values_of(row, options): row for row in references if row["run_id"] in good}
+    of_any = phrases.grouped((values_of(row, key), row) for row in of_options.values())
+
+    def reference(row: Row) -> Row | None:
+        several = of_any.get(values_of(row, key), [])
+        return of_options.get(values_of(row, options), several[0] if len(several) == 1 else None)
+
+    found = (None if one else reference(row) for row, one in zip(cases, plain, strict=True))
+    ratios = (ratio(row, other) if other else None
+              for row, other in zip(cases, found, strict=True))  # fmt: skip
+    return per_row(rows, ratios, "object")
+
+
+def against(rows: pd.DataFrame, wanted: str) -> pd.DataFrame:
+    """The rows with COLUMNS, each compared with the row of mode `wanted` of the same work.
+
+    `wanted`: a mode as the table names it, alone or with a dtype (`compile bf16`). Of several
+    dtypes that of the baseline is used, of several compiler caches the row's own. UsageError of one
+    sentence if no row has that mode or may be compared with, or if several are left.
+    """
+    every = phrases.as_rows(rows[list(_NEEDED)])
+    groups = phrases.grouped((values_of(row, SAME_BASELINE), row) for row in every)
+    usable = {key: _usable(members, wanted) for key, members in groups.items()}
+    others = [_reference(row, usable[values_of(row, SAME_BASELINE)], wanted) for row in every]
+    if not any(others):
+        raise UsageError(f"--against {wanted}: {_why_none(every, wanted)}")
+    compared = list(zip(every, others, strict=True))
+    ratios = [ratio(row, other) if other else None for row, other in compared]
+
+    def column(values: Iterable[Any], dtype: str = "float64") -> pd.Series:
+        return per_row(rows, values, dtype)
+
+    result = rows.assign(
+        against_mode=column((other and phrases.mode(other) for other in others), "object"),
+        against_dtype=column((other and other["dtype"] for other in others), "object"),
+        against_speedup=column(one and one.value for one in ratios),
+        against_speedup_ci_low=column(one and one.low for one in ratios),
+        against_speedup_ci_high=column(one and one.high for one in ratios),
+        against_verdict=column(map(estimates.verdict, ratios), "object"),
+        against_processes=column(_processes(row, other) for row, other in compared),
+    )
+    first_s = column(other and other["first_call_s"] for other in others)
+    calls = break_even_calls(_in_place(result).assign(baseline_first_call_s=first_s))
+    return result.assign(against_break_even_calls=calls)
+
+
+def in_place_of_the_baseline(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `against` that have a row to be compared with, as a table shows them.
+
+    That row takes the place of the baseline, in the columns that a terminal's table reads.
+    """
+    shown = rows[rows["against_mode"].notna()]
+    calls = shown["against_break_even_calls"]
+    return _in_place(shown).assign(break_even_calls=calls, speedup_same_grad=float("nan"))
+
+
+def _in_place(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(
+        baseline_mode=rows["against_mode"],
+        baseline_dtype=rows["against_dtype"],
+        speedup=rows["against_speedup"],
+        speedup_ci_low=rows["against_speedup_ci_low"],
+        speedup_ci_high=rows["against_speedup_ci_high"],
+        verdict=rows["against_verdict"],
+    )
+
+
+def _usable(rows: Sequence[Row], wanted: str) -> list[Row]:
+    """The rows of that mode that others may be compared with."""
+    named = (row for row in rows if wanted in _names(row))
+    return [row for row in named if phrases.why_left_out(row) is None]
+
+
+def _names(row: Row) -> set[str]:
+    """What a user may call a row: `compile`, `compile fp32`, `compile (fullgraph=false)`, ..."""
+    modes = {str(row["mode"]), phrases.mode(row)}
+    return modes | {f"{mode} {row['dtype']}" for mode in modes}
+
+
+def _reference(row: Row, usable: Sequence[Row], wanted: str) -> Row | None:
+    """The row to compare with; the baseline as a row, if that is wanted."""
+    if wanted in (row["baseline_mode"], phrases.baseline(row)):
+        return {
+            **row,
+            "run_id": None,
+            "mode": row["baseline_mode"],
+            "dtype": row["baseline_dtype"],
+            "apart": None,
+            "first_call_s": row["baseline_first_call_s"],
+        }
+    left = [each for each in usable if each["compile_cache"] == row["compile_cache"]] or usable
+    left = [each for each in left if each["dtype"] == row["baseline_dtype"]] or left
+    if len(left) > 1:
+        names = phrases.listed([phrases.variant(each) for each in left])
+        raise UsageError(
+            f"--against {wanted}: {phrases.work(row)} was measured in {names}; write the mode and "
+            f"its precision in quotes: --against '{phrases.variant(left[0])}'"
+        )
+    return left[0] if left else None
+
+
+def _processes(row: Row, other: Row | None) -> int | None:
+    """The processes behind a ratio; None without one, for a row to itself, and if it is paired."""
+    if other is None or row["run_id"] == other["run_id"] or is_paired(row, other):
+        return None
+    return processes(row, other) or None
+
+
+def _why_none(rows: Sequence[Row], wanted: str) -> str:
+    named = [row for row in rows if wanted in _names(row)]
+    if named:
+        return f"no row in this mode may be compared with ({phrases.why_left_out(named[-1])})"
+    modes = {phrases.mode(row) for row in rows if phrases.why_left_out(row) is None}
+    modes |= {row["baseline_mode"] for row in rows if row["baseline_mode"] is not None}
+    if not modes:
+        return "no row may be compared with, as none has an interval and was in effect"
+    listed = phrases.listed(sorted(modes))
+    return f"no row has this mode; there is {listed}, alone or with a precision ('compile fp32')"

@@ -1,0 +1,237 @@
+"""Diagnostics: the meaning of each flag, and flags from a comparison with another row.
+
+`bench.summary` raises those of a single row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+
+from modescope.analysis.derive.select import (
+    SAME_BASELINE,
+    is_plain,
+    per_row,
+    trusted,
+    values_of,
+)
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench import summary
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.stats import diagnostics
+from modescope.bench.stats.conditions import CLOCK_FALL, SLOW_PACE
+
+CONTENDED = "contended"
+"""The flag of a run beside which other programs ran."""
+
+BEATEN = "above_ceiling"
+"""The flag of work that took less than its floor."""
+
+GATE = "graph_contradicts_gate"
+"""The gate (launches queued while the device is held) and a captured graph are independent ways to
+exclude the host from device time, and run the same kernels of eager. The two rows come from two
+processes, so each is compared with its own baseline's device time, which both have in common."""
+
+SLOW = "slow_pace"
+
+
+class Figure(StrEnum):
+    """What a flag makes doubtful."""
+
+    SPEEDUP = "speedup"  # the paired ratio; without a baseline, the latency
+    LATENCY = "latency"  # absolute times alone: the ratio withstands what slows both sides
+    DEVICE = "device"
+    SPLIT = "split"  # of a call, into dispatch and work
+    ROOFLINE = "roofline"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A diagnostic."""
+
+    touches: Figure
+    meaning: str  # and remedy
+
+
+FLAGS = {
+    "drift": Flag(
+        Figure.SPEEDUP,
+        "from the first rounds to the last the speedup changed by more than "
+        f"{numbers.percent(diagnostics.RATIO_DRIFT)} (without a baseline the latency by more than "
+        f"{numbers.percent(diagnostics.DURATION_DRIFT)}), so the result depends on when it was "
+        "taken: let the machine settle and measure again.",
+    ),
+    "autocorrelated": Flag(
+        Figure.SPEEDUP,
+        "successive rounds are correlated, so the interval should be wider by "
+        f"{numbers.whole_percent(diagnostics.UNDERSTATED)} or more: measure the spread between "
+        "processes (replicates=5).",
+    ),
+    "bimodal": Flag(
+        Figure.SPEEDUP,
+        f"the rounds have two levels more than {numbers.whole_percent(diagnostics.MODE_DISTANCE)} "
+        "apart, and the median represents only one: check with replicates=5 whether both recur, "
+        "and stop other work on the machine.",
+    ),
+    "baseline_wrong": Flag(
+        Figure.SPEEDUP,
+        "the baseline's own result is off, so nothing is compared with it: choose another "
+        "baseline.mode or baseline.dtype.",
+    ),
+    "baseline_not_in_effect": Flag(
+        Figure.SPEEDUP,
+        "the baseline did not do what its name says, so there is no speedup against it: choose "
+        "another baseline.mode or baseline.dtype.",
+    ),
+    "other_operators": Flag(
+        Figure.SPEEDUP,
+        "a steady call runs other operators than a call with new arguments (steady_operators), so "
+        "what was timed is not what a program's calls do: look for what the model keeps from call "
+        "to call.",
+    ),
+    "settings_changed": Flag(
+        Figure.LATENCY,
+        "forward changes settings of torch in every call (settings_in_calls), such as the number "
+        "of threads, so times are not those of the row's settings: set them outside of forward.",
+    ),
+    "slow_pace": Flag(
+        Figure.SPEEDUP,
+        f"a fixed piece of code took more than {SLOW_PACE:g} times the least time known of this "
+        "machine (pace), and what slows it down may not slow all modes alike: stop other programs, "
+        "let the machine cool down, and measure again.",
+    ),
+    "no_steady_state": Flag(
+        Figure.LATENCY,
+        "warm-up ended before times settled: use a longer one (budget=thorough).",
+    ),
+    "order_effect": Flag(
+        Figure.LATENCY,
+        "times depend on whether the case or the baseline ran first in a round, as under a "
+        "periodic load. The effect is taken off the speedup, but not off the latencies: stop that "
+        "load, or change the length of a round (another budget), and measure again.",
+    ),
+    "contended": Flag(
+        Figure.LATENCY,
+        "other processes competed for the cores, or a quota throttled this one (cpu_wait_s, "
+        "others_cpu_s, cgroup_throttled_s), or others used the GPU (gpu_processes) during the "
+        "measurement: stop them, lift the quota, or use fewer threads than there are cores.",
+    ),
+    "throttled": Flag(
+        Figure.LATENCY,
+        "the clock was lowered during the measurement (device_clock_hz fell by more than "
+        f"{numbers.whole_percent(CLOCK_FALL)}, or throttle_reasons names a cause): let the device "
+        "cool down, or lock a clock within its limits, and measure again.",
+    ),
+    "queue_full": Flag(
+        Figure.DEVICE,
+        "the device queue held fewer calls than a block of device time needs (device_calls of "
+        "device_calls_wanted), so device_s is less precise: a mode with fewer launches, such as "
+        "cuda-graph, measures it better.",
+    ),
+    "not_isolable": Flag(
+        Figure.DEVICE,
+        "launches could not be queued ahead, so device_s is unknown: the mode waits for the "
+        "device within a call, or overfills its queue.",
+    ),
+    "graph_contradicts_gate": Flag(
+        Figure.DEVICE,
+        "device times of plain eager and of eager captured in a graph (mode=cuda-graph), each "
+        "relative to the baseline's in its own rounds (device_gain), differ by more than "
+        f"{numbers.whole_percent(summary.TOLERANCE)} although both run the same kernels: a graph "
+        "shortens the pauses between many small kernels; compare kernels_s of both.",
+    ),
+    "broken_invariant": Flag(
+        Figure.SPLIT,
+        "latency, host, device and pipelined time of the same rounds contradict each other by "
+        f"more than {numbers.whole_percent(summary.TOLERANCE)} of the latency, so the split of a "
+        "call is unreliable: other work disturbed one of them; measure again.",
+    ),
+    "split_disagrees": Flag(
+        Figure.SPLIT,
+        "the profiler's kernels (kernels_s) differ from latency less dispatch by more than "
+        f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, both as shares of calls beside "
+        "them (checked where dispatch is at most "
+        f"{numbers.whole_percent(summary.MOST_DISPATCH)} of the call), so the split "
+        "and fusion_gain are unconfirmed: measure again on an idle machine (if profiler_overhead "
+        "is far above 1, the profiled calls were slower than the timed ones).",
+    ),
+    BEATEN: Flag(
+        Figure.ROOFLINE,
+        "the work took less than the floor set by the ceilings of the device (roofline_fraction "
+        "above 1), so the floor is invalid: data in a cache moves faster than "
+        "ceiling_bytes_per_s, or on a CPU dispatch leaves too little of the call for work; use a "
+        "larger shape.",
+    ),
+    "profile_empty": Flag(
+        Figure.PROFILE,
+        "the profiler recorded no step, so kernels and idle time are unknown: profile again, with "
+        "no other profiler attached to the process or the GPU.",
+    ),
+    "profile_busy_exceeds_span": Flag(
+        Figure.PROFILE,
+        "the profile shows more busy time than the call lasted, so its clocks disagree: ignore "
+        "the profile, and measure again.",
+    ),
+    "profile_lost_events": Flag(
+        Figure.PROFILE,
+        "launches in the trace have no kernel there, so kernels and busy time are too low: "
+        "profile a smaller shape, which fits the profiler's buffers.",
+    ),
+    "profile_contradicts_device_time": Flag(
+        Figure.PROFILE,
+        "kernels under the profiler and device_s differ by more than "
+        f"{numbers.whole_percent(summary.PROFILE_TOLERANCE)}, so idle time is unreliable: let "
+        "clocks settle or lock them, and measure again.",
+    ),
+}
+
+
+def touched(names: Iterable[str]) -> list[str]:
+    """What each of these flags touches; unknown flags, of a later version, count as `speedup`."""
+    return [str(FLAGS[name].touches if name in FLAGS else Figure.SPEEDUP) for name in names]
+
+
+_SAME_KERNELS = (*SAME_BASELINE, "dtype", "grad")
+
+
+def flags(rows: pd.DataFrame) -> pd.Series:
+    """The flags of each row, with those from a comparison with another row."""
+    slow = rows.index[(rows["pace"] < 1 / SLOW_PACE) & (rows["budget_rank"] > 0)]
+    at_places = {GATE: set(_contradicted(rows)), SLOW: set(slow)}
+    lists = (
+        [*raised, *(name for name, places in at_places.items() if at in places)]
+        for at, raised in rows["_flags"].items()
+    )
+    return per_row(rows, lists, "object")
+
+
+def flags_touch(rows: pd.DataFrame) -> pd.Series:
+    """What each flag of each row makes doubtful."""
+    return per_row(rows, map(touched, rows["flags"]), "object")
+
+
+def _contradicted(rows: pd.DataFrame) -> Iterator[Hashable]:
+    """The index of each row of plain eager, or eager in a graph, with unequal device times."""
+    good = trusted(rows)
+    needed = [*_SAME_KERNELS, *PLAIN_EAGER, "_device_gain"]
+    candidates = zip(good.index, phrases.as_rows(good[needed]), strict=True)
+    eager = [(place, row) for place, row in candidates if _is_eager(row)]
+    gated = {values_of(row, _SAME_KERNELS): (at, row) for at, row in eager if not row["graph"]}
+    for place, row in eager:
+        pair = gated.get(values_of(row, _SAME_KERNELS)) if row["graph"] else None
+        if pair is not None and summary.differ(row["_device_gain"], pair[1]["_device_gain"]):
+            yield from (place, pair[0])
+
+
+def _is_eager(row: Row) -> bool:
+    """Whether a graph runs the same kernels: some optimizers count steps on the device in one."""
+    optimizer = OPTIMIZERS.get(row["optimizer"])
+    counts = optimizer is not None and optimizer.counts_steps
+    uncaptured = {**row, "graph": False}
+    return is_plain(uncaptured) and not counts and row["_device_gain"] is not None

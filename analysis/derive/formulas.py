@@ -1,0 +1,125 @@
+"""The formulas of derived columns, each a function of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from modescope.analysis.derive.select import SAME_BASELINE, per_row
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.stats import estimates as stats
+
+Formula = Callable[[pd.DataFrame], pd.Series]
+
+# Each first call is measured once, and depends on other load of the machine: less than a factor of
+# two, or less than 0.1 s, counts as no difference.
+FACTOR, SECONDS = 2.0, 0.1
+
+
+def column(name: str) -> Formula:
+    """The formula that returns an existing column."""
+    return lambda rows: rows[name]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The formula that reads an attribute, such as `low`, of a column of estimates."""
+
+    estimates: str
+    attribute: str
+
+    def __call__(self, rows: pd.DataFrame) -> pd.Series:
+        """The column; null where there is no estimate."""
+        return per_row(rows, self.values(rows[self.estimates]))
+
+    def values(self, estimates: Iterable[Any]) -> list[Any]:
+        """The attribute of each estimate; None where there is none."""
+        read = attrgetter(self.attribute)
+        return [None if one is None else read(one) for one in estimates]
+
+
+def verdict(rows: pd.DataFrame) -> pd.Series:
+    """`faster` than the baseline, `slower`, `equivalent` or `inconclusive`."""
+    pairs = zip(rows["budget_rank"], rows["_speedup"], strict=True)
+    verdicts = (None if rank == 0 else stats.verdict(ratio) for rank, ratio in pairs)
+    return per_row(rows, verdicts, "object")
+
+
+def mde(rows: pd.DataFrame) -> pd.Series:
+    """The smallest change that the rounds of one process can detect."""
+    return per_row(rows, map(stats.mde, rows["_speedup"])).where(rows["replicates"] <= 1)
+
+
+def break_even_calls(rows: pd.DataFrame) -> pd.Series:
+    """The number of calls after which the longer first call has paid off.
+
+    The excess of the first call is `extra_s`, because both first calls were measured only once.
+    Null for the baseline itself, and for a mode that is not in effect.
+    """
+    needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
+              "baseline_mode", "baseline_dtype", "in_effect"]  # fmt: skip
+    cases = phrases.as_rows(rows[needed])
+    more_s = per_row(rows, (extra_s(row, row["baseline_first_call_s"]) for row in cases))
+    same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
+    replaces = ~per_row(rows, same, "bool")
+    gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
+    judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
+    gains = rows["speedup_ci_low"] > 1
+    calls = (more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
+    return calls.where(judged & replaces).astype("float64")
+
+
+def builds(row: Row) -> bool:
+    """Whether the first call compiles or captures something for later calls."""
+    return bool(row["compile_mode"] != "none" or row["graph"])
+
+
+def extra_s(row: Row, baseline_s: float | None) -> float | None:
+    """The excess of the first call over the baseline's, at least 0; None where unknown.
+
+    0 for a mode that builds nothing; None if its reading exceeds the baseline's by FACTOR and by
+    SECONDS, because one reading cannot separate the mode from the machine.
+    """
+    first_s = row["first_call_s"]
+    if first_s is None or baseline_s is None:
+        return None
+    extra = max(0.0, float(first_s) - float(baseline_s))
+    if builds(row):
+        return extra
+    return 0.0 if first_s <= max(FACTOR * baseline_s, baseline_s + SECONDS) else None
+
+
+def bytes_saved(rows: pd.DataFrame) -> pd.Series:
+    """The reduction of bytes read and written, from eager's operators to compiled code."""
+    saved: pd.Series = rows["eager_bytes"] - rows["bytes_accessed"]
+    return saved.where(rows["status"] == "ok").astype("float64")
+
+
+PAIRED_BY = {"": "speedup", "_ci_low": "speedup_ci_high", "_ci_high": "speedup_ci_low"}
+
+
+def group_baseline_s(rows: pd.DataFrame) -> pd.Series:
+    """The baseline's latency, the median over the rows of the same work, baseline and budget."""
+    groups = [rows[name] for name in (*SAME_BASELINE, "budget")]
+    return rows["baseline_latency_s"].groupby(groups, dropna=False).transform("median")
+
+
+def latency_paired_s(end: str) -> Formula:
+    """The formula of the baseline's latency (`group_baseline_s`) ÷ the row's speedup.
+
+    `end`: the ending of its name, as in PAIRED_BY. The rows of a group are separate processes, at
+    other paces of the machine, so their latencies do not compare as their speedups do. Without a
+    baseline it is the latency.
+    """
+
+    def formula(rows: pd.DataFrame) -> pd.Series:
+        paired_s: pd.Series = rows["_group_baseline_s"] / rows[PAIRED_BY[end]]
+        return paired_s.where(rows["baseline_mode"].notna(), rows[f"latency{end}_s"])
+
+    return formula

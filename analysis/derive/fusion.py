@@ -1,0 +1,125 @@
+"""Splits a mode's speedup over plain eager into less work, and less launching and dispatch.
+
+The work of a call is its device time; on a CPU it is the latency without dispatch. Plain eager's
+work (same grad axis and dtype) ÷ the mode's is the fusion gain: fused kernels read and write less.
+If a call is bound by overhead, even a large fusion gain changes the latency little. So the speedup
+is split in two steps: from eager to eager with the mode's work (the fusion speedup), and from there
+to the mode (the launch gain).
+
+The two modes ran in two processes, and times of the same code differ between processes by more
+than their intervals. No raw times are therefore compared, but each row's relation to the same
+baseline, paired within the rounds of its process: on CUDA the ratios of device times, on a CPU the
+speedups, with the shares of work in the call. Without a baseline's device time the gain is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, trusted, values_of
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.stats import intervals
+from modescope.bench.stats.estimates import Estimate
+
+_SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
+_NEEDED = (
+    *_SAME_WORK, *PLAIN_EAGER, "_speedup", "_dispatch_share", "_device_gain", "latency_s", "work_s",
+    "latency_paired_s", "host_share", "synchronize_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The work of one mode, and of plain eager with the same grad axis and dtype."""
+
+    row: Row
+    reference: Row
+    gain: Estimate
+
+    @property
+    def reference_work_s(self) -> float:
+        """Eager's work at the speed of the process of `row`."""
+        work_s: float = self.row["work_s"]
+        return work_s * self.gain.value
+
+    @property
+    def speedup(self) -> float | None:
+        """The speedup of plain eager if it had this row's work and kept its own overhead."""
+        eager = self.reference
+        if eager["work_s"] is None:
+            return None
+        before = eager["work_s"] / eager["latency_paired_s"]
+        if not phrases.on_cuda(self.row):
+            return float(1 / (1 - before + before / self.gain.value))
+        return None if eager["host_share"] is None else 1 / _on_cuda(eager, before, self.gain.value)
+
+
+def fusion(rows: pd.DataFrame) -> pd.Series:
+    """A Pair for each row: its work and plain eager's; None where unknown.
+
+    Both rows must be trusted, and on a CPU both intervals of work must exclude 0. The interval of
+    the gain is the worst case of its inputs' intervals.
+    """
+    return per_row(rows, map(dict(_pairs(rows)).get, rows.index), "object")
+
+
+def launch_gain(rows: pd.DataFrame) -> pd.Series:
+    """The speedup over the same grad axis ÷ the part that is due to fusion.
+
+    Null at another dtype than the baseline's, because the two then refer to different rows.
+    """
+    same_reference = rows["dtype"] == rows["baseline_dtype"]
+    gain: pd.Series = rows["speedup_same_grad"] / rows["fusion_speedup"]
+    return gain.where(same_reference)
+
+
+def _pairs(rows: pd.DataFrame) -> Iterator[tuple[Hashable, Pair]]:
+    """The index of each row that has a gain, and its pair."""
+    good = trusted(rows)
+    candidates = dict(zip(good.index, phrases.as_rows(good[list(_NEEDED)]), strict=True))
+    references = references_of(candidates.values())
+    for place, row in candidates.items():
+        reference = None if is_plain(row) else references.get(work_of(row))
+        if reference is not None and (gain := _gain(row, reference)) is not None:
+            yield place, Pair(row, reference, gain)
+
+
+def references_of(rows: Iterable[Row]) -> dict[tuple[Hashable, ...], Row]:
+    """Plain eager among the trusted `rows`, by `work_of`."""
+    return {work_of(row): row for row in rows if is_plain(row)}
+
+
+def work_of(row: Row) -> tuple[Hashable, ...]:
+    """The key that a row shares with its reference."""
+    return values_of(row, _SAME_WORK)
+
+
+def _gain(row: Row, reference: Row) -> Estimate | None:
+    if phrases.on_cuda(row):
+        return intervals.quotient(row["_device_gain"], reference["_device_gain"])
+    faster = intervals.quotient(row["_speedup"], reference["_speedup"])
+    return intervals.product(faster, intervals.quotient(_share(reference), _share(row)))
+
+
+def _share(row: Row) -> Estimate | None:
+    """The share of a call on a CPU that is work."""
+    return intervals.difference(intervals.ONE, row["_dispatch_share"])
+
+
+def _on_cuda(row: Row, before: float, gain: float) -> float:
+    """The time of a call whose device work is divided by `gain`; the host works in parallel.
+
+    In shares of the call as it is, of which work takes `before`. More work adds only what exceeds
+    the host's time; less work cannot bring the call below the host's time plus a synchronise that
+    does not wait.
+    """
+    host, after = float(row["host_share"]), before / gain
+    if after > before:
+        return 1 + max(0.0, after - max(before, host))
+    least = min(host + (row["synchronize_s"] or 0.0) / row["latency_s"], 1.0)
+    return float(max(1 - (before - after), least))

@@ -1,0 +1,110 @@
+"""The parts of a mode's memory, which add up to its peak.
+
+A training step drops its gradients at its start and creates them again, so they exist between steps
+but not while forward saves activations. The contents at the exact peak are unknown: the stack of a
+step's peak shows all saved activations, with gradients in the rest; the memory held between two
+steps has a separate stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from modescope.analysis.derive.select import per_row
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.summary import pool_free_bytes
+
+Parts = list[tuple[str, float]]  # of a bar: name, bytes
+Sized = tuple[str, float | None]  # the same where the size may be unknown
+
+# part of a bar -> its column: first the parts held between calls, then those of a call
+_HELD = {
+    "weights": "weights_bytes",
+    "inputs": "input_bytes",
+    "state": "optimizer_state_bytes",
+    "gradients": "gradient_bytes",
+}
+_COLUMNS = _HELD | {"saved": "saved_activation_bytes", "copies": "autocast_copy_bytes"}
+
+
+def peak_bytes(rows: pd.DataFrame) -> pd.Series:
+    """The total need of a steady call, above an empty process."""
+    needed = ["device", "graph_pool_bytes", "graph_pool_live_bytes"]
+    pool = per_row(rows, map(pool_free_bytes, phrases.as_rows(rows[needed])))
+    peak: pd.Series = rows["resident_bytes"] + rows["step_peak_bytes"] + pool
+    return peak.where(rows["status"] == "ok").astype("float64")
+
+
+def stack(row: Row) -> Parts:
+    """The parts of a peak: first those that stay between calls, then those of a call.
+
+    Cast copies that backward needs are counted in `saved_activation_bytes`, so they are a separate
+    part only if nothing is saved. A replayed graph allocates nothing: its kernels write to the
+    reserved part of its pool.
+    """
+    held = dict(_filled(row["resident_bytes"], _held(row), "kept"))
+    dropped = held.pop("gradients", 0) if drops_gradients(row) else 0
+    saved, copies = row["saved_activation_bytes"], row["autocast_copy_bytes"]
+    taken = (("saved", saved), ("copies", None if saved else copies))
+    return [
+        *held.items(),
+        *((("pool", free),) if (free := pool_free_bytes(row)) else ()),
+        *_filled(row["step_peak_bytes"] + dropped, taken, "step"),
+    ]
+
+
+def lanes(row: Row) -> list[Parts]:
+    """The stack of the peak; if gradients are dropped before it, also that between two steps."""
+    between = _filled(row["resident_bytes"], _held(row), "kept")
+    return [stack(row), between] if drops_gradients(row) else [stack(row)]
+
+
+def without(row: Row, part: str, at_peak: bool) -> float | None:
+    """The bytes of a part that is missing in a bar: 0, or None where unknown."""
+    if part == "gradients" and at_peak and drops_gradients(row):
+        return None  # some exist at the peak, as part of the rest
+    return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
+
+
+def drops_gradients(row: Row) -> bool:
+    """Whether the memory of gradients is available to others while forward runs.
+
+    Not with a CUDA graph's pool, which reserves it for the graph.
+    """
+    return bool(row["gradient_bytes"]) and not (phrases.on_cuda(row) and row["graph_pool_bytes"])
+
+
+def _held(row: Row) -> tuple[Sized, ...]:
+    return tuple((part, row[column]) for part, column in _HELD.items())
+
+
+def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:
+    """The known `parts`, up to a sum of `whole`, and the remainder as `rest`."""
+    filled: Parts = []
+    for name, size_bytes in parts:
+        part = min(size_bytes or 0, whole)
+        filled.append((name, part))
+        whole -= part
+    return [(name, part) for name, part in (*filled, (rest, whole)) if part]
+
+
+def setup_bytes(row: Row) -> float | None:
+    """A lower bound of the first call's peak, on the scale of the stack.
+
+    It was measured above the memory held before that call: weights, inputs, and an unknown rest
+    (the workspace of cuBLAS, tensors for checks), which is left out. None if it lies below the peak
+    of a steady call, and on a CPU, where it is the growth of the process including the compiler.
+    """
+    least = setup_on_scale(row)
+    return None if least is None or least < row["peak_bytes"] else least
+
+
+def setup_on_scale(row: Row) -> float | None:
+    """`setup_bytes` even where it lies below the peak of a steady call."""
+    parts = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
+    if None in parts or row["setup_peak_note"] is not None or not phrases.on_cuda(row):
+        return None
+    return float(sum(parts))

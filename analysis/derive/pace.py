@@ -1,0 +1,109 @@
+"""Latencies of several processes at the same pace of the machine, and what further threads gain.
+
+A virtual machine may run two processes at different speeds. Dividing by the pace takes that out as
+far as a call slows down as the fixed Python code does. What remains between two processes of the
+same code (their place in memory, about 2 %) is in no interval within a process.
+
+A speedup does not show what further threads gain, as the baseline has the case's threads. Two
+numbers of threads are two processes, so there is no ratio within rounds either: latencies are
+compared at equal pace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from modescope.analysis.derive.flags import CONTENDED
+from modescope.analysis.derive.formulas import Formula, Part
+from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.stats import intervals
+from modescope.bench.stats.estimates import Estimate
+
+CLOCKS = ("latency_at_full_pace", "latency")
+_NEEDED = (
+    *THREADED, "threads", "flags",
+    *(f"{clock}{end}_s" for clock in CLOCKS for end in ("", "_ci_low", "_ci_high")),
+)  # fmt: skip
+
+
+def latency_at_full_pace_s(end: str) -> Formula:
+    """The formula of the latency if each round had run at the fastest pace of the environment.
+
+    `end`: value, or low or high of its interval. Null on CUDA: the pace is the host's, and the time
+    of a call may be the device's.
+    """
+
+    def formula(rows: pd.DataFrame) -> pd.Series:
+        latency_s: pd.Series = Part("_paced_latency", end)(rows) * rows["_best_pace_s"]
+        return latency_s.where(~rows["_on_cuda"])
+
+    return formula
+
+
+def pace(rows: pd.DataFrame) -> pd.Series:
+    """The machine's typical speed during the row ÷ its best in the row's environment."""
+    return rows["_best_pace_s"] / Part("_pace_typical", "value")(rows)
+
+
+def best_pace_s(rows: pd.DataFrame) -> pd.Series:
+    """The shortest time of the fixed code in any row of the same environment."""
+    paces_s = Part("_pace_fastest", "value")(rows)
+    return paces_s.groupby(rows["environment_id"]).transform("min")
+
+
+def has_pace(*rows: Row) -> bool:
+    """Whether the latencies of all these rows are known at full pace."""
+    return all(row["latency_at_full_pace_ci_low_s"] is not None for row in rows)
+
+
+def clock(*rows: Row) -> str:
+    """The one of CLOCKS by which all these rows can be compared."""
+    return CLOCKS[0] if has_pace(*rows) else CLOCKS[1]
+
+
+def latencies(*rows: Row) -> list[Estimate] | None:
+    """The latency of each row, all at full pace or all as measured; None without intervals."""
+    chosen = clock(*rows)
+    found = [intervals.of_clock(row, chosen) for row in rows]
+    return None if any(one.low is None for one in found) else found
+
+
+def is_comparable(*rows: Row) -> bool:
+    """Whether rows with different numbers of threads may be compared: no other programs ran.
+
+    Beside other programs two threads are slowed down by another factor than one, as a call waits
+    for the thread that is delayed most.
+    """
+    return not any(CONTENDED in phrases.flags(row) for row in rows)
+
+
+def thread_gains(rows: pd.DataFrame) -> pd.Series:
+    """For each trusted row its gain over the fewest threads; None for these, and where unknown."""
+    return per_row(rows, map(dict(_gains(rows)).get, rows.index), "object")
+
+
+def _gains(rows: pd.DataFrame) -> Iterator[tuple[object, Estimate | None]]:
+    good = trusted(rows.assign(flags=rows["_flags"]))[list(_NEEDED)]
+    cases = zip(good.index, phrases.as_rows(good), strict=True)
+    for members in phrases.grouped(
+        (values_of(row, THREADED), (index, row)) for index, row in cases
+    ).values():
+        _, fewest = min(members, key=lambda pair: pair[1]["threads"])
+        for index, row in members:
+            if row["threads"] > fewest["threads"]:
+                yield index, thread_gain(row, fewest, clock(row, fewest))
+
+
+def thread_gain(row: Row, fewest: Row, clock: str) -> Estimate | None:
+    """The latency of `fewest` ÷ that of `row`, both by one clock of CLOCKS.
+
+    None without intervals, and where other programs ran beside one of them.
+    """
+    if not is_comparable(row, fewest):
+        return None
+    found = intervals.quotient(intervals.of_clock(fewest, clock), intervals.of_clock(row, clock))
+    return None if found is None or found.low is None else found

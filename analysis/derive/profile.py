@@ -1,0 +1,144 @@
+"""What profiler and compiler recorded of a call: agreement with the clocks, kernels, phases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.derive.formulas import Part
+from modescope.analysis.derive.select import per_row
+from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format.phrases import Row
+from modescope.bench.summary import MOST_DISPATCH
+
+# Flags of an unreliable profile (bench.case.profiler.capture).
+DOUBTS = {
+    "profile_empty",
+    "profile_busy_exceeds_span",
+    "profile_lost_events",
+    "profile_contradicts_device_time",
+}
+
+REST_OF_CALL = "rest"
+"""The first call without torch's phases: building, guards, capturing, running for the first time.
+"""
+
+MOST = 5  # per mode
+NAMED = 2  # leading columns: mode and name
+_LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
+
+
+def is_checked(row: Row) -> bool:
+    """Whether a derived row's clocks were compared with its profile."""
+    if row["residual_s"] is None or not row["work_s"]:
+        return False
+    return phrases.on_cuda(row) or bool(row["dispatch_share"] <= MOST_DISPATCH)
+
+
+def residual_s(rows: pd.DataFrame) -> pd.Series:
+    """The work that is not in the profile; negative where the profile has more."""
+    return rows["work_s"] * (1 - _reliable(rows, "_profiled_share"))
+
+
+def device_idle_fraction(rows: pd.DataFrame) -> pd.Series:
+    """The share of a call in which a GPU is idle."""
+    return (1 - _reliable(rows, "_busy_share")).clip(lower=0)
+
+
+def _reliable(rows: pd.DataFrame, share: str) -> pd.Series:
+    """The values of a share, null where a flag marks the profile as unreliable."""
+    doubtful = (not DOUBTS.isdisjoint(flags) for flags in rows["_flags"])
+    return Part(share, "value")(rows).mask(per_row(rows, doubtful, "bool"))
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """Seconds of one profiled call of compiled code, and of its parts.
+
+    The profiler records the lookup and the ranges of compiled code within the call, so all parts
+    are of one call, also where no batch can be empty. Recording lengthens short ranges most, so
+    lookup and wrapper are rather too long.
+    """
+
+    span_s: float
+    lookup_s: float  # of compiled code, for which its guards are checked
+    wrapper_s: float  # Python around compiled graphs
+
+    @property
+    def rest_s(self) -> float:
+        """The compiled code (launches and kernels), and what is left to eager."""
+        return self.span_s - self.lookup_s - self.wrapper_s
+
+    @property
+    def overhead_share(self) -> float:
+        """The part of the call that lookup and Python take."""
+        return (self.lookup_s + self.wrapper_s) / self.span_s
+
+
+def compiled_call(row: Row) -> CompiledCall | None:
+    """The parts of a row's profiled call.
+
+    None where no compiled code was called or profiled, and where the parts are longer than the
+    call, so that they are not of the same one.
+    """
+    span_s, lookup_s, wrapper_s = (
+        row.get(name) for name in ("profiled_span_s", "guards_s", "compiled_wrapper_s")
+    )
+    if not span_s or lookup_s is None or wrapper_s is None or lookup_s + wrapper_s > span_s:
+        return None
+    return CompiledCall(span_s, lookup_s, wrapper_s)
+
+
+def phases_of(row: Row) -> dict[str, float]:
+    """Seconds of each phase that took any time, in their order; none where unknown."""
+    stored = row["compile_phases_s"]
+    return {name: s for name, s in (json.loads(stored) if stored else {}).items() if s > 0}
+
+
+def with_rest(row: Row) -> dict[str, float]:
+    """`phases_of` and REST_OF_CALL, which add up to the first call."""
+    phases = phases_of(row)
+    rest_s = (row["first_call_s"] or 0.0) - sum(phases.values())
+    return phases | ({REST_OF_CALL: rest_s} if rest_s > 0 else {})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A list: its column of JSON, and the column of the whole that its shares refer to."""
+
+    title: str
+    column: str
+    whole: str
+    titles: tuple[str, ...]
+
+
+KINDS = (
+    Kind("Heaviest kernels", "heaviest_kernels", "kernels_s",
+         ("mode", "kernel", "count", "time per call", "of all kernels")),
+    Kind("Heaviest operators, by their own time", "heaviest_ops", "profiled_span_s",
+         ("mode", "operator", "count", "time per call", "of the profiled call")),
+)  # fmt: skip
+
+
+def heaviest(rows: Iterable[Row], kind: Kind) -> Iterator[tuple[str, ...]]:
+    """A line of cells (`Kind.titles`) per entry, the heaviest of each mode first."""
+    for row in sorted((row for row in rows if row[kind.column]), key=style.order):
+        for one in json.loads(row[kind.column])[:MOST]:
+            name = one["name"]
+            yield (
+                phrases.variant(row),
+                name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…",
+                f"{one['count']:.3g}",
+                numbers.duration(one["seconds"]),
+                _share(one["seconds"], row[kind.whole]),
+            )
+
+
+def _share(part_s: float, whole_s: float | None) -> str:
+    """Unknown if the part is larger than the whole: then they are not from the same call."""
+    if not whole_s or round(part_s / whole_s, 2) > 1:
+        return numbers.UNKNOWN
+    return numbers.share(part_s, whole_s)

@@ -1,0 +1,213 @@
+"""The selection of the newest runs, the keys by which rows are grouped, and names apart.
+
+A row's name is its work, machine, mode, precision and baseline. Two cases may have the same name
+and differ in another option: the column `apart` then names that option.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
+from string import ascii_uppercase
+from typing import Any
+
+import pandas as pd
+
+from modescope.analysis.format.phrases import (
+    Row,
+    as_rows,
+    grouped,
+    is_smoke,
+    on_cuda,
+    that_counts,
+)
+from modescope.bench.records.cases import PLAIN_EAGER
+from modescope.bench.records.results import Work
+
+# One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
+CASE = ("case_id", "environment", "device", "compile_cache")
+# The step around the model: for training with its optimizer and options.
+STEP = ("phase", "optimizer", "training")
+_MODEL = ("environment", "device", "threads", "model", "model_args", "model_inputs")
+# The same work on the same machine, at any size ...
+FAMILY = (*_MODEL, *STEP)
+# ... at one size: modes are compared within it.
+SECTION = (*_MODEL, "shape", *STEP)
+# ... at one output precision against one baseline: speedups may be ranked within it.
+GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
+# The same work on the same machine, each row paired with the same baseline.
+SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")
+# SECTION with any number of threads.
+OF_THREADS = tuple(name for name in SECTION if name != "threads")
+# One variant of it, whose threads differ: what further threads gain is measured within it.
+THREADED = (
+    *OF_THREADS, "mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype",
+)  # fmt: skip
+
+_SIZES = ("shape", "batch", "seq")
+_NAME = ("mode", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")  # always shown
+OPTIONS = tuple(
+    field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *_NAME}
+)
+"""The columns that describe a case and are not in its name."""
+
+ADDED = {
+    "environment": "letter of the environment within the study, A being the oldest; a run that "
+    "ended before its environment was read gets that of the previous run on the same device. A.2 "
+    "is A after a change of the model's source",
+    "measured_times": "number of runs of this case, environment, device, compile_cache and "
+    "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
+}
+APART = (
+    "options in which the row differs from another one of the same work (at any size), machine, "
+    "mode, dtype, baseline and cache, such as fullgraph=false; the case_id for cases that differ "
+    "in no column; null if there is no other such row"
+)
+
+
+def latest(runs: pd.DataFrame, among: Collection[str] | None = None) -> pd.DataFrame:
+    """One row per process (CASE and replicate) out of all runs of a study; adds columns `ADDED`.
+
+    The newest run is used even if it failed and an older one did not; a smoke run never replaces
+    one of a real budget, nor a skipped run one that ran. `among`: only runs with these ids.
+    """
+    runs = runs.sort_values(["started_at", "run_id"])
+    runs = runs.assign(environment=environment_letters(runs))
+    runs = runs if among is None else runs[runs["run_id"].isin(among)]
+    process = (*CASE, "replicate")
+    rows = as_rows(runs[[*process, "status", "budget_rank"]])
+    times: dict[int, int] = {}  # by the place of the newest run
+    for places in grouped((values_of(row, process), at) for at, row in enumerate(rows)).values():
+        ran = [at for at in places if rows[at]["status"] != "skipped"] or places
+        kept = [at for at in ran if not is_smoke(rows[at])] or ran
+        times[kept[-1]] = len(kept)
+    newest = sorted(times)
+    counts = pd.Series([times[at] for at in newest], dtype="int64")
+    return runs.iloc[newest].reset_index(drop=True).assign(measured_times=counts)
+
+
+def environment_letters(runs: pd.DataFrame) -> pd.Series:
+    """The environment of each of `runs`, which are in the order of their start.
+
+    They are named in order of appearance: A, B, ..., Z, E27, E28, ... A number follows if the
+    source of a row's model is not the first one in that environment.
+    """
+    codes: dict[Any, int] = {None: -1}
+    ids = _filled(runs["environment_id"], runs["device"].tolist())
+    letters = [letter(codes.setdefault(one, len(codes) - 1)) for one in ids]
+    models = as_rows(runs[["model", *STEP]])  # a loss also has a source
+    work = [(letter, *row.values()) for letter, row in zip(letters, models, strict=True)]
+    versions: dict[tuple[Any, ...], dict[Any, int]] = {}
+    names = []
+    for key, source in zip(work, _filled(runs["model_source_id"], work), strict=True):
+        of_work = versions.setdefault(key, {})
+        version = of_work.setdefault(source, len(of_work)) + 1
+        names.append(key[0] if version < 2 else f"{key[0]}.{version}")
+    return per_row(runs, names, "str")
+
+
+def _filled(ids: pd.Series, by: Sequence[Any]) -> list[Any]:
+    """`ids`, with nulls replaced by the previous or else the next id among rows equal in `by`."""
+    filled = [None if pd.isna(one) else one for one in ids]
+    for places in grouped((key, at) for at, key in enumerate(by)).values():
+        last = next((filled[at] for at in places if filled[at] is not None), None)
+        for at in places:
+            last = filled[at] = last if filled[at] is None else filled[at]
+    return filled
+
+
+def letter(code: int) -> str:
+    """The letter of an environment; `?` if it was never read."""
+    return "?" if code < 0 else ascii_uppercase[code] if code < 26 else f"E{code + 1}"
+
+
+def parts(rows: pd.DataFrame, by: tuple[str, ...]) -> Iterator[pd.DataFrame]:
+    """`rows` split by the columns `by` (FAMILY, SECTION or GROUP), in the order of their values."""
+    groups = rows.groupby(list(by), dropna=False, sort=False)
+    yield from (part for _, part in sorted(groups, key=lambda item: natural(by, item[0])))
+
+
+def row_parts(rows: Sequence[Row], by: tuple[str, ...]) -> list[list[Row]]:
+    """`parts` for a list of rows; faster for many parts."""
+    groups = grouped((values_of(row, by), row) for row in rows)
+    return [groups[values] for values in sorted(groups, key=lambda values: natural(by, values))]
+
+
+def values_of(row: Row, by: tuple[str, ...]) -> tuple[Any, ...]:
+    """The values of the columns `by`."""
+    return tuple(row[name] for name in by)
+
+
+def per_row(rows: pd.DataFrame, values: Iterable[Any], dtype: Any = "float64") -> pd.Series:
+    """A column of `rows` from a value for each row."""
+    column: pd.Series = pd.Series(list(values), index=rows.index, dtype=dtype)
+    return column
+
+
+def are_on_cuda(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row ran on a GPU."""
+    return per_row(rows, map(on_cuda, as_rows(rows[["device"]])), "bool")
+
+
+def natural(by: tuple[str, ...], values: tuple[Any, ...]) -> tuple[tuple[bool, Any], ...]:
+    """A sorting key of the values of the columns `by`.
+
+    Shapes are sorted by their numbers (batch 8 before batch 64), and nulls last. Training with
+    fewer options comes first.
+    """
+    named = zip(by, values, strict=True)
+    return tuple((bool(pd.isna(v)), "" if pd.isna(v) else _order(name, v)) for name, v in named)
+
+
+def _order(name: str, value: Any) -> Any:
+    if name == "training":
+        return len(json.loads(value)), value
+    return tuple(json.loads(value).items()) if name == "shape" else value
+
+
+def is_plain(row: Row) -> bool:
+    """Whether a row is plain eager, with any grad axis."""
+    return all(row[axis] == value for axis, value in PLAIN_EAGER.items())
+
+
+def trusted(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that may be charted and recommended.
+
+    They ended ok, were in effect, had more than a smoke budget and have an interval.
+    """
+    in_effect = (rows["status"] == "ok") & (rows["in_effect"].eq(True))
+    return rows[in_effect & (rows["budget_rank"] > 0) & rows["speedup_ci_low"].notna()]
+
+
+def ordered(rows: pd.DataFrame) -> pd.DataFrame:
+    """By section, fastest first; last rows without a speedup, which include smoke runs."""
+    keys = [*SECTION, "_speedup", "dtype", "mode"]
+    shown = rows.assign(_speedup=that_counts(rows, "speedup"))
+    rising = [key != "_speedup" for key in keys]
+    return shown.sort_values(keys, ascending=rising, ignore_index=True).drop(columns="_speedup")
+
+
+def apart(rows: pd.DataFrame) -> pd.Series:
+    """The text of the column `apart`; None where a row's name is unique."""
+    names = (*FAMILY, *_NAME)
+    every = as_rows(rows[[*names, *OPTIONS, "shape", "case_id"]])
+    varying = [name for name in OPTIONS if len({row[name] for row in every}) > 1]
+    texts: list[list[str]] = [[] for _ in every]
+    for places in grouped((values_of(row, names), at) for at, row in enumerate(every)).values():
+        for name in varying:
+            if len({every[at][name] for at in places}) > 1:
+                for at in places:
+                    texts[at].append(f"{name}={_value(every[at][name])}")
+    same = zip(every, map(tuple, texts), strict=True)
+    keys = ((*values_of(row, (*names, "shape")), text) for row, text in same)
+    for places in grouped((key, at) for at, key in enumerate(keys)).values():
+        for at in places if len(places) > 1 else ():
+            texts[at].append(f"case {every[at]['case_id'][:8]}")
+    return per_row(rows, (", ".join(options) or None for options in texts), "object")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # an integer column with nulls holds floats
+    return value if isinstance(value, str) else json.dumps(value)

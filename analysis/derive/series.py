@@ -1,0 +1,316 @@
+"""Rows that differ in a size or in the threads alone: lines of one mode, and grids of several."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress, pairwise
+
+import pandas as pd
+
+from modescope.analysis.derive import pace, split
+from modescope.analysis.derive.select import GROUP, OF_THREADS, parts, trusted
+from modescope.analysis.derive.split import Overhead, overhead_s
+from modescope.analysis.format import phrases, style
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.ids import canonical_json
+from modescope.bench.stats import estimates
+from modescope.bench.stats.estimates import Estimate
+
+MIN_SIZES = 3  # a line always fits two points
+CHAINS = ("ops",)  # sizes that count operators, each of which costs overhead
+TOLERANCE = 0.01  # largest relative distance of a point from a straight line through others
+FIRST = "batch"  # the preferred size of a grid; else the one with most values
+_CONTEST = tuple(name for name in GROUP if name != "shape")
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The size at which overhead equals its threshold (Overhead).
+
+    `after` and `before` are the nearest sizes on either side that the intervals decide; None
+    without such a size.
+    """
+
+    size: float
+    latency_s: float
+    falling: bool  # whether calls are bound by overhead below this size
+    after: int | None
+    before: int | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One mode at one precision, over the sizes of a series."""
+
+    name: str
+    rows: tuple[Row, ...]  # by rising size
+    sizes: tuple[int, ...]
+    slope: Estimate | None  # of the overhead, seconds per unit of the size
+    crossing: Crossing | None
+    look: int = 0  # its number among lines with the same look
+
+
+@dataclass(frozen=True)
+class Series:
+    """Trusted rows of one work whose shapes differ only in `size`."""
+
+    size: str  # batch, ops, ...
+    others: str  # the other sizes, equal in all rows; canonical JSON
+    lines: tuple[Line, ...]  # each over at least MIN_SIZES sizes
+
+    @property
+    def overhead(self) -> Overhead:
+        """The overhead on the device of its rows."""
+        return split.overhead(self.lines[0].rows[0])
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether the size counts operators, so that a slope is a cost per operator."""
+        return self.size in CHAINS
+
+    @property
+    def unit(self) -> str:
+        """The unit that the size counts: `op`."""
+        return self.size.removesuffix("s")
+
+
+def series(rows: pd.DataFrame) -> list[Series]:
+    """The series among the trusted ones of `rows`, all of one FAMILY."""
+    return [
+        Series(size, others, lines)
+        for (size, others), members in _by_varying(phrases.as_rows(trusted(rows))).items()
+        if (lines := _lines(size, members))
+    ]
+
+
+def by_slope(chain: Series) -> list[tuple[Line, Estimate]]:
+    """The lines with a known slope, the flattest first."""
+    known = [(line, line.slope) for line in chain.lines if line.slope is not None]
+    return sorted(known, key=lambda pair: pair[1].value)
+
+
+def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    """(size, values of the others) -> the rows that differ only in that size."""
+    shapes = [(row, json.loads(row["shape"])) for row in rows]
+    return phrases.grouped(
+        ((size, canonical_json({n: v for n, v in sizes.items() if n != size})), row)
+        for row, sizes in shapes
+        for size in sizes
+    )
+
+
+def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
+    """A line for each variant that was measured at enough sizes."""
+    every = (_line(name, size, members) for name, members in variants(rows).items())
+    return tuple(with_looks([line for line in every if len(set(line.sizes)) >= MIN_SIZES]))
+
+
+def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """One or more rows by the name of their variant: the mode, and in what else variants differ."""
+    groups = phrases.grouped((_names(row), row) for row in rows)
+    _, *others = zip(*groups, strict=True)  # the mode is always named
+    named = [True, *(len(set(names)) > 1 for names in others)]
+    return {" ".join(compress(names, named)): members for names, members in groups.items()}
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    cache = f"with a {row['compile_cache']} cache"
+    return phrases.mode(row), row["dtype"], f"against {phrases.baseline(row)}", cache
+
+
+def with_looks(lines: Sequence[Line]) -> Iterator[Line]:
+    """Numbers the lines of one mode with different precisions or options."""
+    drawn: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        looks = style.appearance(line.rows[0])
+        yield replace(line, look=drawn[looks])
+        drawn[looks] += 1
+
+
+def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
+    placed = sorted(((json.loads(row["shape"])[size], row) for row in rows), key=lambda p: p[0])
+    sizes, ordered = tuple(place for place, _ in placed), tuple(row for _, row in placed)
+    known = [(float(place), seconds) for place, row in placed if (seconds := overhead_s(row))]
+    slope = estimates.slope([place for place, _ in known], [seconds for _, seconds in known])
+    return Line(name, ordered, sizes, slope, _crossing(placed))
+
+
+def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
+    """The crossing, interpolated between logarithms of neighbouring sizes.
+
+    None if the bound changes never or repeatedly, or is unknown at a size.
+    """
+    excess = [known for _, row in placed if (known := split.excess(row)) is not None]
+    if len(excess) < len(placed):
+        return None
+    changes = [n for n, (a, b) in enumerate(pairwise(excess)) if (a > 0) != (b > 0)]
+    if len(changes) != 1:
+        return None
+    (n,) = changes
+    (size, row), (next_size, next_row) = placed[n : n + 2]
+    share = excess[n] / (excess[n] - excess[n + 1])
+    falling = excess[n] > 0
+    sides = ("overhead", "work") if falling else ("work", "overhead")
+    after = [size for size, row in placed[: n + 1] if row["bound_by"] == sides[0]]
+    before = [size for size, row in placed[n + 1 :] if row["bound_by"] == sides[1]]
+    return Crossing(
+        _between(size, next_size, share),
+        _between(row["latency_paired_s"], next_row["latency_paired_s"], share),
+        falling,
+        max(after, default=None),
+        min(before, default=None),
+    )
+
+
+def _between(start: float, end: float, share: float) -> float:
+    """The point that lies `share` of the way from `start` to `end` on a logarithmic axis."""
+    return math.exp(math.log(start) + share * math.log(end / start))
+
+
+@dataclass(frozen=True)
+class ThreadSeries:
+    """Trusted rows of one work at one size, whose threads differ; a line for each mode."""
+
+    lines: tuple[Line, ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of threads, rising."""
+        return sorted({count for line in self.lines for count in line.sizes})
+
+    @property
+    def clock(self) -> str:
+        """The clock of `pace.CLOCKS` that all rows have."""
+        return pace.clock(*(row for line in self.lines for row in line.rows))
+
+    def gains(self, line: Line) -> list[tuple[Row, Estimate | None]]:
+        """The rows of a line with more threads than the fewest of the series, and their gains.
+
+        Each is over the row of the line with the fewest; None without that row, or where unknown.
+        """
+        least = self.counts[0]
+        fewest = next((row for row in line.rows if row["threads"] == least), None)
+        return [
+            (row, pace.thread_gain(row, fewest, self.clock) if fewest else None)
+            for row in line.rows
+            if row["threads"] > least
+        ]
+
+
+def thread_series(rows: pd.DataFrame) -> list[ThreadSeries]:
+    """The works of `rows` that were measured with several numbers of threads."""
+    every = (phrases.as_rows(part) for part in parts(trusted(rows), OF_THREADS))
+    return [ThreadSeries(lines) for work in every if (lines := _thread_lines(work))]
+
+
+def _thread_lines(rows: Sequence[Row]) -> tuple[Line, ...]:
+    """A line for each variant with several numbers of threads, in the order of figures."""
+    lines = []
+    for name, members in variants(sorted(rows, key=style.order)).items():
+        ordered = tuple(sorted(members, key=lambda row: row["threads"]))
+        counts = tuple(row["threads"] for row in ordered)
+        if len(set(counts)) > 1:
+            lines.append(Line(name, ordered, counts, slope=None, crossing=None))
+    return tuple(with_looks(lines))
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The bytes that one mode saves at each size, by rising size."""
+
+    line: Line
+    sizes: tuple[int, ...]
+    saved_bytes: tuple[float, ...]
+
+    @property
+    def per_unit_bytes(self) -> float:
+        """The bytes added per unit of the size, between the smallest and the largest size."""
+        return (self.saved_bytes[-1] - self.saved_bytes[0]) / (self.sizes[-1] - self.sizes[0])
+
+    @property
+    def fixed_bytes(self) -> float:
+        """The straight line through these two at size 0: for example cast weights."""
+        return self.saved_bytes[0] - self.per_unit_bytes * self.sizes[0]
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether all sizes lie on that line."""
+        return all(
+            abs(self.fixed_bytes + self.per_unit_bytes * size - known) <= TOLERANCE * known
+            for size, known in zip(self.sizes, self.saved_bytes, strict=True)
+        )
+
+
+def saved(series: Series) -> list[Saved]:
+    """Modes known to save bytes at MIN_SIZES sizes or more, in the order of figures."""
+    lines = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
+    return [one for one in map(_saved, lines) if len(one.sizes) >= MIN_SIZES]
+
+
+def _saved(line: Line) -> Saved:
+    known = {
+        size: float(row["saved_activation_bytes"])
+        for size, row in zip(line.sizes, line.rows, strict=True)
+        if row["saved_activation_bytes"]
+    }
+    return Saved(line, tuple(known), tuple(known.values()))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Trusted rows of one precision and baseline that differ in mode and in `size`."""
+
+    size: str
+    others: str  # the other sizes, equal in all rows; canonical JSON
+    sizes: tuple[int, ...]  # two or more, rising
+    names: tuple[str, ...]  # of the modes
+    modes: tuple[tuple[Row | None, ...], ...]  # for each mode a row per size
+
+    @property
+    def first(self) -> Row:
+        """Any row, for the values that all share."""
+        return next(row for mode in self.modes for row in mode if row is not None)
+
+
+def grids(family: pd.DataFrame) -> list[Grid]:
+    """The grids of one FAMILY over its varying size; empty if no size varies."""
+    size = _varying(family["shape"])
+    if size is None:
+        return []
+    return [
+        grid
+        for contest in parts(trusted(family), _CONTEST)
+        for (name, others), rows in _by_varying(phrases.as_rows(contest)).items()
+        if name == size and (grid := _grid(size, others, rows)) is not None
+    ]
+
+
+def _varying(shapes: pd.Series) -> str | None:
+    """The size to compare over: FIRST if it has several values, else the one with most values."""
+    sizes = (size for shape in shapes.unique() for size in json.loads(shape).items())
+    counts = {name: len(set(values)) for name, values in phrases.grouped(sizes).items()}
+    several = {name: count for name, count in counts.items() if count > 1}
+    if FIRST in several:
+        return FIRST
+    return max(several, key=lambda name: several[name], default=None)
+
+
+def _grid(size: str, others: str, rows: Sequence[Row]) -> Grid | None:
+    """The grid of these rows; None for a single size."""
+    caches = len({row["compile_cache"] for row in rows}) > 1
+    at = {(_mode(row, caches), json.loads(row["shape"])[size]): row for row in rows}
+    sizes = tuple(sorted({value for _, value in at}))
+    if len(sizes) < 2:
+        return None
+    looks = {_mode(row, caches): style.order(row) for row in rows}
+    names = tuple(sorted(looks, key=lambda name: looks[name]))
+    modes = tuple(tuple(at.get((name, value)) for value in sizes) for name in names)
+    return Grid(size, others, sizes, names, modes)
+
+
+def _mode(row: Row, caches: bool) -> str:
+    return f"{phrases.mode(row)}, {row['compile_cache']} cache" if caches else phrases.mode(row)

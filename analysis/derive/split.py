@@ -1,0 +1,114 @@
+"""The parts of a call, and whether overhead or work determines its time, on a CPU and on CUDA."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.derive.formulas import Formula
+from modescope.analysis.derive.select import per_row
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+
+HALF = 0.5  # of a call: on a CPU a call is bound by overhead if dispatch takes more
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """The overhead on a kind of device, and the time that it is compared with."""
+
+    clock: str  # of the overhead
+    against: str  # the clock that it is compared with
+    ratio: str  # the column of their ratio within rounds
+    threshold: float  # of that ratio, above which a call is bound by overhead
+    name: str  # in a sentence
+    label: str  # title of an axis
+    exceeds: str  # the condition for being bound by overhead, in words
+    meets: str  # the same at equality
+
+
+_CPU = Overhead(
+    "dispatch", "latency", "dispatch_share", HALF, "dispatch", "dispatch (empty batch)",
+    "dispatch takes more than half of the call", "dispatch = half of the call",
+)  # fmt: skip
+_CUDA = Overhead(
+    "host", "device", "host_per_device", 1.0, "host time", "host time",
+    "the host is busy for longer than the device", "host time = device time",
+)  # fmt: skip
+
+
+def overhead(row: Row) -> Overhead:
+    """Host against device on CUDA, where both run in parallel; dispatch against half a CPU call."""
+    return _CUDA if phrases.on_cuda(row) else _CPU
+
+
+def overhead_s(row: Row) -> float | None:
+    """The overhead in the time of a call, to be compared with that of other rows; None if unknown.
+
+    On a CPU at full pace (`latency_at_full_pace_s`), because rows are separate processes. As
+    measured on CUDA, and in records without pace.
+    """
+    kind = overhead(row)
+    seconds: float | None = row[f"{kind.clock}_s"]
+    share, full_s = row[kind.ratio], row["latency_at_full_pace_s"]
+    return seconds if share is None or full_s is None else share * full_s
+
+
+def excess(row: Row) -> float | None:
+    """ln(overhead ÷ its threshold): above 0 if bound by overhead; None where unknown."""
+    kind = overhead(row)
+    ratio = row[kind.ratio]
+    return math.log(ratio / kind.threshold) if ratio is not None and ratio > 0 else None
+
+
+def side(row: Row) -> str | None:
+    """`overhead` if it exceeds its threshold, `work` if it lies below it.
+
+    `undecided` if the interval of their ratio allows both; None where it is unknown.
+    """
+    kind = overhead(row)
+    low, high = row[f"{kind.ratio}_ci_low"], row[f"{kind.ratio}_ci_high"]
+    if low is None or high is None:
+        return None
+    if low > kind.threshold:
+        return "overhead"
+    return "work" if high < kind.threshold else "undecided"
+
+
+def clock_paired_s(clock: str) -> Formula:
+    """The formula of a clock's share of the call, in the time that a call takes."""
+    return lambda rows: rows["latency_paired_s"] * rows[f"{clock}_share"]
+
+
+def launch_s(rows: pd.DataFrame) -> pd.Series:
+    """The host's time for a call without dispatch."""
+    return _of_latency(rows, rows["host_share"] - rows["dispatch_share"]).where(rows["_on_cuda"])
+
+
+def work_s(rows: pd.DataFrame) -> pd.Series:
+    """The time of the work: device time, or on a CPU the latency without dispatch."""
+    share = rows["device_share"].where(rows["_on_cuda"], 1 - rows["dispatch_share"])
+    return _of_latency(rows, share)
+
+
+def host_wait_s(rows: pd.DataFrame) -> pd.Series:
+    """The time in which the host waits for the device within a call."""
+    return _of_latency(rows, 1 - rows["host_share"]).where(rows["_on_cuda"])
+
+
+def device_idle_s(rows: pd.DataFrame) -> pd.Series:
+    """The time in which the device is idle within a call."""
+    return _of_latency(rows, 1 - rows["device_share"]).where(rows["_on_cuda"])
+
+
+def bound_by(rows: pd.DataFrame) -> pd.Series:
+    """What determines the time of a call: `overhead` or `work`; `undecided` by the interval."""
+    needed = [f"{ratio}_ci_{end}" for ratio in (_CPU.ratio, _CUDA.ratio) for end in ("low", "high")]
+    return per_row(rows, map(side, phrases.as_rows(rows[["device", *needed]])), "object")
+
+
+def _of_latency(rows: pd.DataFrame, share: pd.Series) -> pd.Series:
+    """A share of the call in its time, at least 0: the parts of a call then add up to it."""
+    return rows["latency_paired_s"] * share.clip(lower=0)

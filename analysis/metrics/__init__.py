@@ -1,1 +1,0 @@
-"""Columns derived from the stored ones."""

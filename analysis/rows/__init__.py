@@ -1,1 +1,0 @@
-"""Selects the rows of a study, with their flags, bounds and intervals."""

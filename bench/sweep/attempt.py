@@ -1,0 +1,177 @@
+"""One attempt at a case: measures it in its own process and writes its row."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from modescope.bench.records import parquet, results, rows
+from modescope.bench.records.results import Findings, Record, Result
+from modescope.bench.records.scheduling import Scheduling, scheduling
+from modescope.bench.steps import backends
+from modescope.bench.summary import summary
+from modescope.bench.sweep import isolation
+from modescope.bench.sweep.isolation import Outcome
+from modescope.bench.sweep.prepare import Job
+
+OnPhase = Callable[[str], None]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process stands in its sweep or versus; columns of its row. None outside of either."""
+
+    case_order: str | None = None  # random | given
+    position: int | None = None  # in that order, from 0
+    versus_block: int | None = None
+    versus_side: str | None = None  # old | new
+    versus_state: str | None = None
+    confirms: str | None = None  # the run that is measured once more
+
+
+ALONE = Place()
+"""Of a single case."""
+
+
+def attempt(
+    job: Job,
+    on_phase: OnPhase = lambda phase: None,
+    place: Place = ALONE,
+    where: Scheduling | None = None,
+    folder: str = rows.ROWS,
+    run_id: str | None = None,
+) -> Row:
+    """Runs one job in its own process; writes and returns its row, whatever its status.
+
+    `where` None: as the environment variables tell. The row goes to `folder` of the study.
+    `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
+    """
+    begin = monotonic()
+    start = record_at_start(job, run_id or new_run_id(), place, where)
+    load = os.getloadavg()[0]
+    result = _result(job, start.attempt.run_id, on_phase)
+    record = replace(
+        start,
+        attempt=replace(
+            start.attempt,
+            status=result.status,
+            reason=result.reason,
+            duration_s=monotonic() - begin,
+        ),
+        environment=replace(start.environment, load_1min=load),
+        findings=result.findings,
+    )
+    if run_id and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
+        raise FileExistsError(run_id)
+    row = results.row(record)
+    numbers = summary(row)
+    parquet.write(record, job.plan.study_folder / folder, numbers)
+    return {**row, **numbers}
+
+
+def in_short(row: Row) -> str:
+    """How an attempt ended and how long it took: `faster, 12 s`."""
+    return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
+
+
+def new_run_id() -> str:
+    """A unique name for an attempt that starts now; names sort by time."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
+
+
+def record_at_start(
+    job: Job, run_id: str, place: Place = ALONE, where: Scheduling | None = None
+) -> Record:
+    """The row of an attempt that starts now, as it would be if it never ended."""
+    plan = job.plan
+    return Record(
+        results.Attempt(
+            schema_version=results.SCHEMA_VERSION,
+            run_id=run_id,
+            case_id=job.case.case_id,
+            study=plan.study,
+            started_at=datetime.now(UTC).isoformat(),
+            budget=plan.budget.name,
+            budget_rank=plan.budget.rank,
+            budget_settings=plan.budget.settings,
+            seed=plan.seed,
+            replicate=plan.replicate,
+            status="crashed",
+            reason=None,
+            duration_s=None,
+            command=job.command,
+            **asdict(place),
+            profile=plan.profile,
+            memory=plan.memory,
+            max_error=plan.max_error,
+        ),
+        results.work_of(job.case, plan),
+        job.environment,
+        where or scheduling(),
+        Findings(),
+    )
+
+
+def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
+    if job.refusal:
+        return Result("skipped", job.refusal, Findings())
+    log = job.plan.study_folder / "logs" / f"{run_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
+        return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
+    outcome = _outcome(job, run_id, log, on_phase)
+    result: Result | None = outcome.value
+    if result is None:
+        status = "failed" if outcome.kind == "usage" else outcome.kind
+        return Result(status, outcome.reason, Findings())
+    if outcome.kind == "returned":
+        return result
+    # The process died in a pass after timing: the timing is kept.
+    return replace(result, findings=results.noted(result.findings, result.lost, outcome.reason))
+
+
+def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
+    """Whether a trial finds nothing to tune; False where it fails, as then the case is measured."""
+    with isolation.compiler_caches("cold") as variables:
+        outcome = isolation.call(
+            "modescope.bench.case.tuning_trial:nothing_to_tune",
+            job.case,
+            job.plan,
+            timeout_s=job.plan.timeout_s,
+            log=log,
+            variables=variables,
+            on_phase=on_phase,
+        )
+    return outcome.value is True
+
+
+def _outcome(job: Job, run_id: str, log: Path, on_phase: OnPhase) -> Outcome:
+    """Measures the case in a process of its own.
+
+    With compile_cache=warm, a process whose first call had to fill the cache ends there, and
+    another one finds it filled. What is never cached is missing there, too: then it is measured as
+    it is, and `compiler_cache_misses` says so.
+    """
+    with isolation.compiler_caches(job.plan.compile_cache) as variables:
+        run = partial(
+            isolation.call,
+            "modescope.bench.case.runner:run",
+            timeout_s=job.plan.timeout_s,
+            log=log,
+            variables=variables,
+            on_phase=on_phase,
+        )
+        if job.plan.compile_cache == "warm" and not job.plan.latency_alone:
+            outcome = run(job.case, replace(job.plan, fills_cache=True), run_id)
+            if getattr(outcome.value, "status", None) != results.CACHE_FILLED:
+                return outcome
+        return run(job.case, job.plan, run_id)

@@ -1,0 +1,97 @@
+"""What makes rows comparable: the machine, the software, and the source that measures.
+
+Rows of one fingerprint may stand in for each other and be ranked together; all others may not. The
+fingerprint covers what can change a number. Imports no torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from modescope.bench.records.environment import Environment
+from modescope.bench.records.fingerprint_columns import FINGERPRINT
+from modescope.bench.records.ids import canonical_json, short_hash
+from modescope.bench.records.paths import ROOT
+
+MEASURING = (
+    *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
+    *("records/cases.py", "records/training_options.py", "records/input_descriptions.py"),
+)
+"""Folders and files of bench/ whose code runs while a case is measured."""
+
+VARIABLES = (
+    *("TORCH", "PYTORCH", "TRITON", "CUDA_", "CUBLAS", "CUDNN", "NVIDIA_TF32"),
+    *("ATEN_", "ONEDNN_", "DNNL_", "OMP_", "GOMP_", "MKL_", "KMP_", "OPENBLAS_"),
+    *("LD_PRELOAD", "MALLOC_", "GLIBC_TUNABLES", "PYTHONMALLOC", "PYTHONOPTIMIZE"),
+)
+"""Prefixes of environment variables that change how torch runs."""
+
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""Variables that choose the devices which a process sees."""
+
+HARMLESS = {
+    *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR"),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCH_TRACE", "TORCH_LOGS_OUT"),
+    *(*VISIBLE, "CUDA_CACHE_PATH", "CUDA_VERSION"),
+    *("PYTORCH_VERSION", "PYTORCH_BUILD_VERSION", "PYTORCH_BUILD_NUMBER"),
+}
+"""Exceptions that change no timing: file locations, and the device, which has its own column."""
+
+PTXAS, TORCHS_PTXAS = "TRITON_PTXAS_PATH", "/torch/bin/ptxas"
+"""A variable that torch sets when it compiles for a GPU, and how its value then ends."""
+
+OLDEST, NEWEST = (2, 11), (2, 15)
+"""Releases of torch that modescope was tested with, by `make test-oldest`, `make test` (the one in
+constraints.txt) and `make test-newest`.
+
+pyproject.toml has the same lower bound and no upper one, which would replace a user's newer torch.
+"""
+
+
+def environment_id(environment: Environment) -> str:
+    """Hash of what makes rows comparable."""
+    return short_hash({name: getattr(environment, name) for name in FINGERPRINT})
+
+
+def source_id(root: Path = ROOT) -> str:
+    """Hash of the files `MEASURING`, with their names."""
+    places = [root / "bench" / name for name in MEASURING]
+    files = [file for place in places for file in ([place], place.rglob("*.py"))[place.is_dir()]]
+    return short_hash(
+        {
+            file.relative_to(root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in files
+        }
+    )
+
+
+def variables() -> str:
+    """The environment variables that change how torch runs, as the user set them, JSON."""
+    return canonical_json({name: os.environ[name] for name in os.environ if changes_torch(name)})
+
+
+def changes_torch(name: str) -> bool:
+    """Whether an environment variable changes how torch runs."""
+    if name == PTXAS and os.environ.get(name, "").endswith(TORCHS_PTXAS):
+        return False
+    return name.startswith(VARIABLES) and name not in HARMLESS
+
+
+def untested(torch_version: str | None) -> str | None:
+    """A warning if `torch_version`, as torch writes it, is outside the tested range; else None.
+
+    Pre-releases and local builds of a tested release count as tested.
+    """
+    release = re.match(r"(\d+)\.(\d+)", torch_version or "")
+    if release and OLDEST <= (int(release[1]), int(release[2])) <= NEWEST:
+        return None
+    oldest, newest = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
+    return (
+        f"warning: modescope has not been tested with torch {torch_version or '(unknown version)'} "
+        f"(tested: {oldest} to {newest}). Times are probably right, but counts and the checks that "
+        "a mode took effect read torch's internals: run `make test` and `make selfcheck` before "
+        "you rely on them"
+    )

@@ -1,0 +1,164 @@
+"""Questions about the host that a child process answers, with torch: the machine, and the model.
+
+The machine is read once per command, and each model of it is built once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import re
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from modescope.bench.devices import processor
+from modescope.bench.devices.cuda import find
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Model, PhaseOptions
+from modescope.bench.records.environment import Environment, Host
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.ids import short_hash
+from modescope.bench.records.installed import is_installed
+from modescope.bench.records.paths import ROOT
+from modescope.bench.records.progress import Progress
+from modescope.bench.steps.building import build, with_extreme_inputs
+from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.plain_call import try_described_inputs, try_sizes
+from modescope.bench.sweep.fingerprint import source_id
+
+
+def read(progress: Progress, device_name: str) -> Host:
+    """Facts of a device and its machine. Raises UsageError where there is no such device."""
+    hardware = find(device_name)
+    device = hardware.facts()
+    status = _git("status", "--porcelain", "--untracked-files=no")
+    driver, power_limit_w = _nvidia(hardware.nvidia_id) if hardware.nvidia_id else (None, None)
+    return Host(
+        device,
+        Environment(
+            **asdict(processor.read()),
+            environment_id=None,  # set once the model's source is known
+            host=socket.gethostname(),
+            device_name=device.name,
+            compute_capability=device.compute_capability,
+            gpu_uuid=hardware.nvidia_id,
+            memory_bytes=processor.host_memory_bytes(),
+            python_version=platform.python_version(),
+            # as str: TorchVersion would make the parent import torch
+            torch_version=str(torch.__version__),
+            triton_version=_version("triton"),
+            cuda_version=torch.version.cuda,
+            driver_version=driver,
+            power_limit_w=power_limit_w,
+            load_1min=None,
+            git_commit=_git("rev-parse", "HEAD"),
+            git_dirty=None if status is None else bool(status),
+            variables=None,  # read by the parent: torch sets some in this process
+            source_id=source_id(),
+        ),
+    )
+
+
+def try_model(
+    progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
+) -> tuple[str | None, dict[int, str]]:
+    """Builds the model for each shape and phase, so that a mistake shows before anything is timed.
+
+    Returns the hash of the source of the model and of the user's loss, None if it was never built;
+    and the mistakes of the user by their place in `tried`. What else goes wrong does so again in
+    the case's own run, which records it.
+    """
+    before = set(sys.modules)
+    hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
+    source: str | None = None
+    mistakes: dict[int, str] = {}
+    for number, (shape_json, options) in enumerate(tried):
+        progress("building the model", (source, mistakes))
+        try:
+            _build(model, json.loads(shape_json), options, hardware)
+        except UsageError as error:
+            mistakes[number] = str(error)
+        except Exception:
+            traceback.print_exc()
+        else:
+            source = source or model_id(model.target, before)
+    return source, mistakes
+
+
+def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
+    """Builds the model for the phase that `options` choose; raises UsageError if it does not fit.
+
+    Described inputs are tried on the device, because a forward may need it, with the largest and
+    least whole numbers. So are the sizes of a library's architecture, which has its own limits.
+    """
+    subject = build(model, shape)
+    phase = phase_of(options)
+    phase.check_model(subject.module)
+    if model.inputs_json is not None:
+        try_described_inputs(with_extreme_inputs(subject, model, shape), hardware)
+    elif model.architecture is not None:
+        subject.module.train(phase.trains)
+        try_sizes(subject, hardware, model, shape)
+
+
+def model_id(target: str, modules_before: Collection[str]) -> str:
+    """Hash of the file of `target` ("module:function") and of all that was imported with it.
+
+    That is, of the modules imported since `modules_before`, without installed packages; of the
+    target's own package, where that is installed, the version counts.
+    """
+    own = target.partition(":")[0]
+    names = {own, *(set(sys.modules) - set(modules_before))}
+    files = {str(getattr(sys.modules.get(name), "__file__", None)) for name in names}
+    theirs = [
+        file
+        for file in files
+        if file.endswith(".py") and (file == sys.modules[own].__file__ or not is_installed(file))
+    ]
+    hashes = sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in theirs)
+    installed = is_installed(str(getattr(sys.modules[own], "__file__", None)))
+    version = getattr(sys.modules[own.partition(".")[0]], "__version__", None)
+    return short_hash([*hashes, str(version)] if installed and version else hashes)
+
+
+def _nvidia(nvidia_id: str) -> tuple[str | None, float | None]:
+    """Driver version and power limit in watts, as nvidia-smi gives them; None where unknown.
+
+    It does not know a part of a GPU (MIG) by this id, but all GPUs have one driver.
+    """
+    query = ("--query-gpu=driver_version,power.limit", "--format=csv,noheader,nounits")
+    text = _output("nvidia-smi", "-i", nvidia_id, *query)
+    if text is None or "," not in text:
+        version = re.match(r"[\d.]+", _output("nvidia-smi", *query) or "")
+        return version[0] if version else None, None
+    driver, limit = (part.strip() for part in text.splitlines()[0].split(",", 1))
+    return driver, float(limit) if limit.replace(".", "", 1).isdigit() else None
+
+
+def _git(*arguments: str) -> str | None:
+    return _output("git", "-C", str(ROOT), *arguments)
+
+
+def _output(*command: str) -> str | None:
+    """What the command prints; None where it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,1 +1,0 @@
-"""The host: software, processor, and what makes rows comparable."""

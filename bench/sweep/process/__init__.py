@@ -1,1 +1,0 @@
-"""Calls a function in a fresh process and reports how it ended."""

@@ -1,0 +1,298 @@
+"""Flags: raised by rounds, clocks, stored conditions and other rows; each is explained."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from modescope.analysis.derive.flags import FLAGS, GATE, SLOW
+from modescope.analysis.derive.profile import DOUBTS
+from modescope.bench.case.profiler.contradictions import CHECKS
+from modescope.bench.records.results import Record
+from modescope.bench.stats.diagnostics import DIAGNOSTICS
+from modescope.bench.summary import RULES
+from tests.helpers.derivations import studies_of, values_of_each
+from tests.helpers.paths import ROOT
+from tests.helpers.studies import PACE_S, blocks, cpu_clocks, cuda_clocks, record
+
+Numbers = NDArray[np.float64]
+
+
+def _flags(folder: Path, latency_s: float, *runs: dict[str, Any]) -> list[list[str]]:
+    records = (record("eager", latency_s, 1.0, **columns) for columns in runs)
+    return [list(raised) for raised in values_of_each(folder, "flags", records)]
+
+
+BROKEN = ["broken_invariant"]
+
+
+def test_clocks_that_disagree_on_a_cpu_are_flagged(tmp_path: Path) -> None:
+    planted: list[tuple[float | None, float, list[str]]] = [
+        (100e-6, 100e-6, []),
+        (104e-6, 97e-6, []),
+        (104e-6, 94e-6, BROKEN),
+        (104e-6, 103e-6, []),
+        (107e-6, 107e-6, BROKEN),  # both 7 % above the latency
+        (93e-6, 93e-6, BROKEN),
+        (None, 107e-6, []),  # as in files without these clocks
+    ]
+    clocks = [
+        cpu_clocks(100e-6, None)
+        | {
+            "host_rounds_s": None if host_s is None else blocks(host_s, spread=0.001),
+            "pipelined_rounds_s": blocks(pipelined_s, spread=0.001),
+        }
+        for host_s, pipelined_s, _ in planted
+    ]
+    noisy = cpu_clocks(108e-6, None, spread=0.2)  # 108 us within 94 to 122
+    assert _flags(tmp_path, 100e-6, *clocks, noisy) == [*(expected for *_, expected in planted), []]
+
+
+def test_latency_on_cuda_is_compared_with_the_slower_of_host_and_device(tmp_path: Path) -> None:
+    planted: list[tuple[float, float, float, float, list[str]]] = [
+        (132e-6, 120e-6, 40e-6, 120e-6, []),
+        (52e-6, 8e-6, 41e-6, 41e-6, []),
+        (132e-6, 120e-6, 40e-6, 128e-6, BROKEN),  # pipelined 7 % above the slower one
+        (132e-6, 120e-6, 40e-6, 112e-6, BROKEN),
+        (112e-6, 120e-6, 40e-6, 120e-6, BROKEN),  # a call shorter than its host time
+        (163e-6, 120e-6, 40e-6, 120e-6, []),  # at most 120 + 40 + 4
+        (180e-6, 120e-6, 40e-6, 120e-6, BROKEN),
+    ]
+    records = (
+        record("eager", latency_s, 1.0,
+               **cuda_clocks(host_s, device_s) | {"pipelined_rounds_s": blocks(pipelined_s)})
+        for latency_s, host_s, device_s, pipelined_s, _ in planted
+    )  # fmt: skip
+    found = values_of_each(tmp_path, "flags", records)
+    assert list(map(list, found)) == [expected for *_, expected in planted]
+
+
+def test_a_missing_device_time_raises_only_its_own_flag(tmp_path: Path) -> None:
+    odd = cuda_clocks(120e-6, None, 50e-6) | {"pipelined_rounds_s": blocks(300e-6)}
+    stored = cuda_clocks(120e-6, None) | {"flags": ("drift",)}
+    wrong = {**cuda_clocks(120e-6, None), "status": "wrong_result", "reason": "why"}
+    assert _flags(tmp_path, 132e-6, odd, stored, wrong) == [
+        ["not_isolable"], ["drift", "not_isolable"], [],
+    ]  # fmt: skip
+
+
+FIRST = tuple(bool(first) for first in np.random.default_rng(5).permutation(np.arange(60) % 2))
+
+
+def _rounds(case: float | Numbers, baseline: float | Numbers) -> dict[str, Any]:
+    """60 paired rounds of 1 ms with 0.5 % noise, slower by the given logarithms."""
+    noise = np.random.default_rng(0).normal(0, 0.005, (2, 60))
+    return {
+        "latency_rounds_s": tuple((1e-3 * np.exp(noise[0] + case)).tolist()),
+        "baseline_latency_rounds_s": tuple((1e-3 * np.exp(noise[1] + baseline)).tolist()),
+        "case_ran_first": FIRST,
+    }
+
+
+WANDERING = 0.04 * np.sin(np.arange(60) / 2)
+RAMP, TWO_SPEEDS = np.linspace(0, 0.3, 60), 0.56 * np.roll(FIRST, 1)
+DISTURBED: dict[str, dict[str, Any]] = {
+    "drift": _rounds(np.linspace(0, 0.011, 60), 0),
+    "autocorrelated": _rounds(WANDERING, 0),
+    "bimodal": _rounds(0.05 * np.roll(FIRST, 1), 0),
+    "order_effect": _rounds(np.where(FIRST, 0, 0.012), np.where(FIRST, 0.012, 0)),
+}
+
+
+def test_disturbed_rounds_raise_their_flag(tmp_path: Path) -> None:
+    assert set(DISTURBED) == set(DIAGNOSTICS)
+    assert _flags(tmp_path, 1e-3, *DISTURBED.values()) == [[name] for name in DISTURBED]
+
+
+def test_what_slows_case_and_baseline_alike_is_not_flagged(tmp_path: Path) -> None:
+    shared = (0.0, WANDERING, RAMP, TWO_SPEEDS)
+    assert _flags(tmp_path, 1e-3, *(_rounds(each, each) for each in shared)) == [[]] * 4
+
+
+def test_without_a_baseline_the_durations_are_judged(tmp_path: Path) -> None:
+    alone = {"baseline_latency_rounds_s": None, "case_ran_first": None}
+    assert _flags(tmp_path, 1e-3, _rounds(WANDERING, 0) | alone) == [["autocorrelated"]]
+
+
+def test_flags_of_rounds_and_of_clocks_are_combined(tmp_path: Path) -> None:
+    odd = DISTURBED["drift"] | {**cpu_clocks(2e-3, None), "flags": ("no_steady_state", "drift")}
+    raised = _flags(tmp_path, 1e-3, odd)
+    assert raised == [["no_steady_state", "drift", "broken_invariant"]]
+
+
+def test_incomplete_or_smoke_rounds_raise_no_flag(tmp_path: Path) -> None:
+    lacking: list[dict[str, Any]] = [
+        {"budget": "smoke"},
+        {"status": "wrong_result", "reason": "why"},
+        {name: rounds[:11] for name, rounds in DISTURBED["drift"].items()},
+    ]
+    runs = (DISTURBED["drift"] | columns for columns in lacking)
+    assert _flags(tmp_path, 1e-3, *runs) == [[]] * 3
+
+
+CONDITIONS = {"contended", "throttled", "queue_full"}
+
+QUIET: dict[str, Any] = {
+    "watched_s": 2.0,
+    "cpu_wait_s": 0.001,
+    "involuntary_switches": 12,
+    "others_cpu_s": 0.02,
+    "machine_cores": 2,
+    "cgroup_throttled_s": 0.0,
+    "device_clock_hz": (1.98e9, 1.98e9, 1.965e9),
+    "throttle_reasons": (),
+    "gpu_processes": 0,
+    "device_calls": 56,
+    "device_calls_wanted": 56,
+}
+
+
+def test_each_condition_is_raised_by_its_columns(tmp_path: Path) -> None:
+    planted: list[tuple[dict[str, Any], set[str]]] = [
+        ({}, set()),
+        ({"cpu_wait_s": 0.05}, {"contended"}),
+        ({"others_cpu_s": 1.9}, {"contended"}),
+        ({"cgroup_throttled_s": 0.3}, {"contended"}),
+        ({"gpu_processes": 1}, {"contended"}),
+        ({"device_clock_hz": (1.98e9, 1.98e9, 1.5e9)}, {"throttled"}),
+        ({"throttle_reasons": ("sw_power_cap",)}, {"throttled"}),
+        ({"throttle_reasons": ("cpu_thermal",), "device_clock_hz": None}, {"throttled"}),
+        ({"device_calls": 12}, {"queue_full"}),
+        (dict.fromkeys(QUIET), set()),  # as in files older than these columns
+        ({"device_calls": None}, set()),
+        ({"cpu_wait_s": 0.05, "throttle_reasons": ("hw_thermal",), "device_calls": 3}, CONDITIONS),
+        ({"cpu_wait_s": 1.0, "budget": "smoke"}, set()),
+        ({"cpu_wait_s": 1.0, "status": "wrong_result", "reason": "why"}, set()),
+    ]
+    found = _flags(tmp_path, 1e-4, *(QUIET | changes for changes, _ in planted))
+    assert [set(raised) & CONDITIONS for raised in found] == [expected for _, expected in planted]
+
+
+END = 0.01 * 7 / 11  # of the interval of twelve blocks
+APART = 1.05 * (1 + END) / (1 - END)  # both intervals, and 5 % between them
+
+
+def _eager(mode: str, device_s: float = 40e-6, **columns: Any) -> Record:
+    host_s = 8e-6 if mode == "cuda-graph" else 100e-6
+    latency_s = max(host_s, device_s) + 10e-6
+    return record(mode, latency_s, 1.2, **(cuda_clocks(host_s, device_s) | columns))
+
+
+def _contradicted(folder: Path, studies: Iterable[list[Record]]) -> list[set[str]]:
+    """In each study the modes with the flag of two rows whose device times differ."""
+    return [
+        {row["mode"] for row in rows if GATE in row["flags"]}
+        for rows in studies_of(folder, studies)
+    ]
+
+
+BOTH = {"inference_mode", "cuda-graph"}
+
+
+def test_both_rows_are_flagged_where_their_device_times_differ(tmp_path: Path) -> None:
+    planted: dict[float, set[str]] = {
+        40e-6: set(),
+        40e-6 * APART * 0.999: set(),
+        40e-6 * APART * 1.001: BOTH,
+        40e-6 / APART * 1.001: set(),
+        40e-6 / APART * 0.999: BOTH,
+    }
+    pairs = ([_eager("inference_mode"), _eager("cuda-graph", graph_s)] for graph_s in planted)
+    assert _contradicted(tmp_path, pairs) == list(planted.values())
+
+
+def test_only_trusted_rows_of_the_same_kernels_are_compared(tmp_path: Path) -> None:
+    differing: list[dict[str, Any]] = [
+        {"grad": "no_grad"}, {"dtype": "bf16", "baseline_dtype": "bf16"}, {"shape": '{"batch":5}'},
+        {"autocast": True}, {"compile_mode": "default"}, {"in_effect": False}, {"budget": "smoke"},
+        {"status": "wrong_result", "reason": "why"}, {"device_rounds_s": None}, {"phase": "train"},
+        {"optimizer": "sgd"}, {"training": '{"checkpoint":"model"}'},
+    ]  # fmt: skip
+    pairs = [
+        pair
+        for differs in differing
+        for pair in (
+            [_eager("inference_mode", **differs), _eager("cuda-graph", 60e-6)],
+            [_eager("inference_mode"), _eager("cuda-graph", 60e-6, **differs)],
+        )
+    ]
+    on_cpu = [record(mode, 1e-4, 1.0, **cpu_clocks(1e-4, 1e-5)) for mode in ("eager", "no_grad")]
+    assert _contradicted(tmp_path, [*pairs, on_cpu]) == [set()] * 25
+
+
+def test_steps_are_compared_where_the_optimizer_runs_the_same_kernels_in_a_graph(
+    tmp_path: Path,
+) -> None:
+    steps: list[dict[str, Any]] = [
+        {"phase": "train", "optimizer": optimizer, "grad": "enabled"}
+        for optimizer in ("sgd", "adamw")
+    ]
+    pairs = ([_eager("eager", **step), _eager("cuda-graph", 60e-6, **step)] for step in steps)
+    assert _contradicted(tmp_path, pairs) == [{"eager", "cuda-graph"}, set()]
+
+
+def test_a_gpu_at_another_clock_slows_the_baseline_too(tmp_path: Path) -> None:
+    slow: dict[str, Any] = {"baseline_device_rounds_s": (60e-6,) * 12}
+    graphs = [
+        _eager("cuda-graph", 60e-6, **slow),
+        _eager("cuda-graph", **slow),  # the baseline alone
+        _eager("cuda-graph", 60e-6, baseline_device_rounds_s=None),
+    ]
+    pairs = ([_eager("inference_mode"), graph] for graph in graphs)
+    assert _contradicted(tmp_path, pairs) == [set(), BOTH, set()]
+
+
+def test_earlier_flags_are_kept(tmp_path: Path) -> None:
+    records = [_eager("inference_mode", flags=("drift",)), _eager("cuda-graph", 60e-6)]
+    (rows,) = studies_of(tmp_path, [records])
+    assert [row["flags"] for row in rows] == [["drift", GATE], [GATE]]
+
+
+def test_a_row_is_flagged_where_the_machine_was_far_from_its_best_known_pace(
+    tmp_path: Path,
+) -> None:
+    """The best is that of another row of the study, or of another study on the machine."""
+    planted: list[tuple[float | None, dict[str, Any], bool]] = [
+        (1.24 * PACE_S, {}, False),
+        (1.26 * PACE_S, {}, True),
+        (1.26 * PACE_S, {"budget": "smoke"}, False),
+        (PACE_S, {"best_pace_s": PACE_S / 1.24}, False),
+        (PACE_S, {"best_pace_s": PACE_S / 1.26}, True),
+        (None, {}, False),
+    ]
+    studies = (
+        [record("eager"), record("compile", pace_rounds_s=pace_s and (pace_s,) * 40, **columns)]
+        for pace_s, columns, _ in planted
+    )
+    compiled = (row for rows in studies_of(tmp_path, studies) for row in rows[1:])
+    assert [SLOW in row["flags"] for row in compiled] == [flagged for *_, flagged in planted]
+
+
+def _strings(node: ast.AST) -> set[str]:
+    found = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+    return {value for value in found if isinstance(value, str)}
+
+
+def _stored() -> Iterator[str]:
+    """Flags that bench/ gives to `flags=` or to `flagged`, and those of profiles."""
+    yield from ("profile_empty", *(name for name, _ in CHECKS))
+    for path in (ROOT / "bench").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if "flags=" not in text and "flagged(" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            given = isinstance(node, ast.keyword) and node.arg == "flags"
+            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "flagged"):
+                yield from _strings(node)
+
+
+def test_every_flag_in_the_code_is_explained_and_no_other() -> None:
+    stored, derived = set(_stored()), {*DIAGNOSTICS, *RULES, GATE, SLOW}
+    assert stored >= {"no_steady_state", "baseline_wrong", *DOUBTS}
+    assert derived >= {"broken_invariant", "not_isolable", *DISTURBED}
+    assert stored | derived == set(FLAGS)

@@ -1,0 +1,197 @@
+"""Gains of fusion and of launches, worked out by hand from planted clocks and speedups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.results import Record
+from tests.helpers.derivations import studies_of
+from tests.helpers.studies import cpu_clocks, cuda_clocks, record
+
+EAGER = 100e-6  # the baseline's latency
+
+
+def _cpu(mode: str, latency_s: float, dispatch_s: float | None, **columns: Any) -> Record:
+    clocks = cpu_clocks(latency_s, dispatch_s) | columns
+    return record(mode, latency_s, EAGER / latency_s, **clocks)
+
+
+GAINS = (
+    "fusion_gain", "fusion_gain_ci_low", "fusion_gain_ci_high", "fusion_speedup", "launch_gain",
+)  # fmt: skip
+REFERENCE = _cpu("inference_mode", 90e-6, 30e-6)  # 60 us of work
+
+
+def _compiled(folder: Path, *records: Record) -> Row:
+    (row,) = _compiled_of(folder, [records])
+    return row
+
+
+def _compiled_of(folder: Path, pairs: Iterable[Iterable[Record]]) -> list[Row]:
+    """The compiled row of each study."""
+    rows = (row for study in studies_of(folder, pairs) for row in study)
+    return [row for row in rows if row["mode"] == "compile"]
+
+
+def test_work_on_a_cpu_is_latency_less_dispatch(tmp_path: Path) -> None:
+    row = _compiled(tmp_path, REFERENCE, _cpu("compile", 50e-6, 10e-6))
+    assert row["fusion_gain"] == pytest.approx(60 / 40, rel=1e-3)
+    assert row["speedup_same_grad"] == pytest.approx(90 / 50)
+    # 30 us of dispatch and 40 of work would take 70 us; it takes 50
+    assert row["fusion_speedup"] == pytest.approx(90 / 70, rel=1e-3)
+    assert row["launch_gain"] == pytest.approx(70 / 50, rel=1e-3)
+
+
+def test_fusion_speedup_is_small_where_dispatch_is_the_bottleneck(tmp_path: Path) -> None:
+    reference, fused = _cpu("inference_mode", 90e-6, 85e-6), _cpu("compile", 87e-6, 86e-6)
+    row = _compiled(tmp_path, reference, fused)
+    assert row["fusion_gain"] == pytest.approx(5, rel=0.05)
+    assert row["fusion_speedup"] == pytest.approx(90 / 86, rel=0.01)
+    assert row["launch_gain"] == pytest.approx(86 / 87, rel=0.01)
+
+
+def test_the_interval_of_the_gain_is_the_worst_case_of_both_rows(tmp_path: Path) -> None:
+    ((reference, row),) = studies_of(tmp_path, [[REFERENCE, _cpu("compile", 50e-6, 10e-6)]])
+
+    def share(one: Any, dispatch: str) -> float:
+        return float(1 - one[f"dispatch_share_ci_{dispatch}"])
+
+    low = row["speedup_ci_low"] / reference["speedup_ci_high"]
+    high = row["speedup_ci_high"] / reference["speedup_ci_low"]
+    low *= share(reference, "high") / share(row, "low")
+    high *= share(reference, "low") / share(row, "high")
+    assert row["fusion_gain_ci_low"] == pytest.approx(low)
+    assert row["fusion_gain_ci_high"] == pytest.approx(high)
+    assert low < row["fusion_gain"] < high
+
+
+def test_on_cuda_the_gain_goes_through_the_baseline_of_each_row(tmp_path: Path) -> None:
+    """The GPU of the second process ran at half its clock, for its baseline as well."""
+    slow = cuda_clocks(60e-6, 50e-6) | {"baseline_device_rounds_s": (80e-6,) * 12}
+    row = _compiled(
+        tmp_path,
+        record("inference_mode", 112e-6, 1.2, **cuda_clocks(100e-6, 40e-6)),
+        record("compile", 72e-6, 1.8, **slow),
+    )
+    assert row["device_gain"] == pytest.approx(1.6)
+    assert row["fusion_gain"] == pytest.approx(1.6)
+
+
+def test_on_cuda_the_gains_are_null_without_a_baselines_device_time(tmp_path: Path) -> None:
+    planted = {"inference_mode": (100e-6, 40e-6), "compile": (60e-6, 25e-6)}
+    pairs = (
+        [
+            record(mode, 112e-6, 1.2, **cuda_clocks(*times)
+                   | ({"baseline_device_rounds_s": None} if mode == spoiled else {}))
+            for mode, times in planted.items()
+        ]
+        for spoiled in planted
+    )  # fmt: skip
+    for row in _compiled_of(tmp_path, pairs):
+        assert [row[name] for name in GAINS] == [None] * 5
+
+
+def test_a_process_slower_in_every_clock_leaves_the_gain(tmp_path: Path) -> None:
+    slow = record("compile", 53e-6, 2.0, **cpu_clocks(53e-6, 10.6e-6))  # its baseline took 106 us
+    row = _compiled(tmp_path, REFERENCE, slow)
+    assert row["fusion_gain"] == pytest.approx(60 / 40, rel=1e-3)
+
+
+def test_work_on_cuda_is_device_time(tmp_path: Path) -> None:
+    row = _compiled(
+        tmp_path,
+        record("inference_mode", 112e-6, 1.2, **cuda_clocks(100e-6, 40e-6, 50e-6)),
+        record("compile", 72e-6, 1.8, **cuda_clocks(60e-6, 25e-6, 20e-6)),
+    )
+    end = 0.01 * 7 / 11  # of twelve blocks
+    assert row["fusion_gain"] == pytest.approx(1.6)
+    assert row["fusion_gain_ci_low"] == pytest.approx(1.6 * (1 - end) / (1 + end))
+    assert row["fusion_gain_ci_high"] == pytest.approx(1.6 * (1 + end) / (1 - end))
+    # eager's host works for 100 of its 112 us and waits for 4: a faster device cannot save more
+    assert row["fusion_speedup"] == pytest.approx(112 / 104, rel=1e-3)
+    assert row["launch_gain"] == pytest.approx(1.8 / 1.2 / (112 / 104), rel=1e-3)
+
+
+def test_expected_latency_includes_the_cost_of_a_synchronise(tmp_path: Path) -> None:
+    planted = [
+        (0.0, 112 / 100),
+        (None, 112 / 100),
+        (4e-6, 112 / 104),
+        (14e-6, 1.0),  # no longer than the call that was measured
+    ]
+    fused = record("compile", 72e-6, 1.8, **cuda_clocks(60e-6, 25e-6))
+    eager = (cuda_clocks(100e-6, 60e-6) | {"synchronize_s": wait_s} for wait_s, _ in planted)
+    pairs = ([record("inference_mode", 112e-6, 1.2, **clocks), fused] for clocks in eager)
+    found = [row["fusion_speedup"] for row in _compiled_of(tmp_path, pairs)]
+    assert found == pytest.approx([expected for _, expected in planted], rel=1e-3)
+
+
+def test_added_device_work_counts_where_it_exceeds_host_time(tmp_path: Path) -> None:
+    planted = [
+        (100e-6, 112e-6, 1.0),  # 80 us of device work fit within 100 us of the host
+        (70e-6, 82e-6, 82 / 92),  # 10 us exceed the host time
+        (20e-6, 44e-6, 44 / 84),  # 40 us more, where the device was the bottleneck already
+    ]
+    slower = record("compile", 90e-6, 1.0, **cuda_clocks(60e-6, 80e-6))
+    pairs = (
+        [record("inference_mode", latency_s, 1.2, **cuda_clocks(host_s, 40e-6)), slower]
+        for host_s, latency_s, _ in planted
+    )
+    rows = _compiled_of(tmp_path, pairs)
+    assert [row["fusion_gain"] for row in rows] == pytest.approx([0.5] * 3)
+    expected = [speedup for *_, speedup in planted]
+    assert [row["fusion_speedup"] for row in rows] == pytest.approx(expected, rel=1e-3)
+
+
+def test_fusion_speedup_is_the_full_gain_where_the_device_is_the_bottleneck(tmp_path: Path) -> None:
+    row = _compiled(
+        tmp_path,
+        record("inference_mode", 202e-6, 1.2, **cuda_clocks(50e-6, 200e-6)),
+        record("compile", 102e-6, 2.4, **cuda_clocks(30e-6, 100e-6)),
+    )
+    assert row["fusion_speedup"] == pytest.approx(202 / 102, rel=1e-3)
+    assert row["launch_gain"] == pytest.approx(2.4 / 1.2 / (202 / 102), rel=1e-3)
+
+
+def test_the_gains_are_null_without_a_trusted_reference_and_both_clocks(tmp_path: Path) -> None:
+    """What differs does so in either of the two rows; a row of another kind is no reference."""
+    differing: list[dict[str, Any]] = [
+        {"grad": "no_grad"}, {"dtype": "bf16"}, {"shape": '{"batch":5}'}, {"phase": "train"},
+        {"optimizer": "adamw"}, {"training": '{"checkpoint":"model"}'}, {"threads": 2},
+        {"device": "cuda"}, {"baseline_mode": "no_grad"}, {"in_effect": False},
+        {"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, {"rounds": 5},
+        {"dispatch_rounds_s": None},
+    ]  # fmt: skip
+    compiled = _cpu("compile", 50e-6, 10e-6)
+    pairs = [
+        pair
+        for differs in differing
+        for pair in (
+            [_cpu("inference_mode", 90e-6, 30e-6, **differs), compiled],
+            [REFERENCE, _cpu("compile", 50e-6, 10e-6, **differs)],
+        )
+    ]
+    work_reaches_zero = [
+        [_cpu("inference_mode", 90e-6, 90.2e-6), compiled],
+        [REFERENCE, _cpu("compile", 50e-6, 50.2e-6)],
+    ]
+    rows = _compiled_of(tmp_path, [*pairs, *work_reaches_zero])
+    assert len(rows) == 30
+    assert {row[name] for row in rows for name in GAINS} == {None}
+
+
+def test_plain_eager_has_no_fusion_gain(tmp_path: Path) -> None:
+    (rows,) = studies_of(tmp_path, [[_cpu("eager", 100e-6, 40e-6), REFERENCE]])
+    assert [row["fusion_gain"] for row in rows] == [None, None]
+
+
+def test_launch_gain_is_null_at_another_dtype_than_the_baseline(tmp_path: Path) -> None:
+    autocast = record("amp-compile", 60e-6, 2.2, **cuda_clocks(50e-6, 20e-6))
+    same = record("inference_mode", 100e-6, 1.2, dtype="bf16", **cuda_clocks(90e-6, 30e-6))
+    ((row, _),) = studies_of(tmp_path, [[autocast, same]])
+    assert (row["fusion_gain"], row["launch_gain"]) == (pytest.approx(1.5), None)

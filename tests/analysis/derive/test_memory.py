@@ -1,0 +1,102 @@
+"""The parts of memory, which add up to the peak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modescope.analysis.derive import memory as memory_parts
+from tests.helpers.derivations import rows_of_each, values_of_each
+from tests.helpers.pass_columns import memory, pool, trained
+from tests.helpers.studies import record, training
+
+NOTE = "growth of the resident set"
+
+
+def _stacks(folder: Path, *changes: dict[str, Any]) -> list[dict[str, float]]:
+    records = (record("eager", **(memory(1000, 300) | columns)) for columns in changes)
+    rows = rows_of_each(folder, records)
+    stacks = list(map(memory_parts.stack, rows))
+    totals = [sum(size for _, size in stack) for stack in stacks]
+    assert totals == [row["peak_bytes"] for row in rows]
+    return list(map(dict, stacks))
+
+
+def test_parts_of_memory_add_up_to_the_peak_in_inference(tmp_path: Path) -> None:
+    replayed = {"step_peak_bytes": 0, "saved_activation_bytes": 200, "device": "cuda"}
+    unseen = ("autocast_copy_bytes", "saved_activation_bytes", "weights_bytes")
+    assert _stacks(
+        tmp_path,
+        {},
+        {"resident_bytes": 1500},
+        {"saved_activation_bytes": 200},
+        {"autocast_copy_bytes": 120},
+        {"saved_activation_bytes": 200, "autocast_copy_bytes": 120},  # casts are counted once
+        # 100 of the pool are among the 1110 held between calls; 300 are free for replays
+        {"resident_bytes": 1110, **replayed, **pool(400, 100)},
+        dict.fromkeys(unseen),
+    ) == [
+        {"weights": 1000, "inputs": 10, "step": 300},
+        {"weights": 1000, "inputs": 10, "kept": 490, "step": 300},
+        {"weights": 1000, "inputs": 10, "saved": 200, "step": 100},
+        {"weights": 1000, "inputs": 10, "copies": 120, "step": 180},
+        {"weights": 1000, "inputs": 10, "saved": 200, "step": 100},
+        {"weights": 1000, "inputs": 10, "kept": 100, "pool": 300},
+        {"inputs": 10, "kept": 1000, "step": 300},
+    ]
+
+
+def test_parts_of_a_training_step_add_up_to_its_peak_and_to_the_bytes_held(tmp_path: Path) -> None:
+    changes: list[dict[str, Any]] = [
+        {},
+        {"resident_bytes": 2600},
+        {"step_peak_bytes": 0, "saved_activation_bytes": 400},
+        {"gradient_bytes": None},
+    ]
+    records = (training("eager", **(trained(1000, 300, 1100, 500) | one)) for one in changes)
+    rows = rows_of_each(tmp_path, records)
+    lanes = list(map(memory_parts.lanes, rows))
+    for row, stacks in zip(rows, lanes, strict=True):
+        totals = [sum(size for _, size in stack) for stack in stacks]
+        assert totals == [row["peak_bytes"], row["resident_bytes"]][: len(totals)]
+    plain, kept, low, unseen = ([dict(stack) for stack in stacks] for stacks in lanes)
+    held = {"weights": 1000, "inputs": 10, "state": 500}
+    assert plain == [held | {"saved": 1100, "step": 200}, held | {"gradients": 1000}]
+    assert [stack["kept"] for stack in kept] == [90, 90]
+    assert (low[0]["saved"], low[0]["step"]) == (400, 600)  # gradients are back by the end
+    assert [(stack["kept"], stack["saved"]) for stack in unseen] == [(1000, 300)]
+
+
+def test_the_peak_includes_the_free_part_of_a_pool_or_is_unknown(tmp_path: Path) -> None:
+    planted: list[tuple[dict[str, Any], float | None]] = [
+        ({"device": "cpu"}, 1310),
+        ({"device": "cpu"} | pool(400, 100), 1310),  # a CPU has no such pools
+        ({"device": "cuda"} | pool(0, 0), 1310),
+        ({"device": "cuda", "graph_pool_bytes": 0}, 1310),
+        ({"device": "cuda"} | pool(400, 100), 1610),
+        ({"device": "cuda"} | pool(400, 400), 1310),
+        ({"device": "cuda", "graph_pool_bytes": 400}, None),
+        ({"device": "cuda"}, None),
+        ({"resident_bytes": None}, None),
+        ({"step_peak_bytes": None}, None),
+    ]
+    records = (record("eager", **memory(1000, 300) | columns) for columns, _ in planted)
+    found = values_of_each(tmp_path, "peak_bytes", records)
+    assert found == [expected for _, expected in planted]
+
+
+def test_only_a_setup_peak_of_the_allocator_is_comparable(tmp_path: Path) -> None:
+    planted: list[tuple[dict[str, Any], float | None]] = [
+        ({"device": "cuda", "setup_peak_bytes": 500}, 1510.0),
+        ({"device": "cuda", "setup_peak_bytes": 300}, 1310.0),  # the steady peak
+        ({"device": "cuda", "setup_peak_bytes": 299}, None),  # below it: more was held before
+        ({"device": "cpu", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
+        ({"device": "cuda", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
+        ({"device": "cuda", "setup_peak_bytes": None}, None),
+        ({"device": "cuda", "setup_peak_bytes": 500, "weights_bytes": None}, None),
+    ]
+    rows = rows_of_each(
+        tmp_path,
+        (record("eager", **memory(1000, 300) | pool(0, 0) | columns) for columns, _ in planted),
+    )
+    assert list(map(memory_parts.setup_bytes, rows)) == [expected for _, expected in planted]

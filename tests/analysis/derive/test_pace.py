@@ -1,0 +1,111 @@
+"""Latencies at equal pace, and the gain of further threads: over the fewest, of trusted rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modescope.bench.records.results import Record
+from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
+from tests.helpers.drawings import rows_of
+from tests.helpers.studies import PACE_S, record, with_threads
+
+US = 1e-6
+
+
+def test_the_pace_of_a_run_is_the_slowest_level_against_the_fastest(tmp_path: Path) -> None:
+    """Of 101 rounds three were interrupted, and one read far too short: no level of the machine."""
+    paces = tuple(pace * US for pace in (*(40,) * 57, *(70,) * 40, 5, 900, 900, 900))
+    times = (100 * US,) * 101
+    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
+    one = record("eager", 100 * US, 1.0, pace_rounds_s=paces, **columns)
+    assert values_of_each(tmp_path, "pace_slowest", [one]) == [pytest.approx(40 / 70)]
+
+
+def test_latency_at_full_pace_compares_rows_at_the_fastest_pace_seen(tmp_path: Path) -> None:
+    """One run at 70, the other at 40 us: its latencies are 1.75 times as long for that reason."""
+    slow = _at_pace("eager", 175 * US, 70 * US)
+    fast = _at_pace("compile", 100 * US, 40 * US)
+    elsewhere = _at_pace("eager", 100 * US, 20 * US, environment_id="env-2")
+    rows = rows_of(tmp_path, slow, fast, elsewhere)
+    at_full = rows.set_index(["environment", "mode"])["latency_at_full_pace_s"]
+    assert at_full["A", "eager"] == pytest.approx(100 * US, rel=1e-3)
+    assert at_full["A", "compile"] == pytest.approx(100 * US, rel=1e-3)
+    assert at_full["B", "eager"] == pytest.approx(100 * US, rel=1e-3)
+    paces = rows.set_index(["environment", "mode"])["pace"]
+    assert paces["A", "eager"] == pytest.approx(40 / 70)
+    assert paces["A", "compile"] == paces["B", "eager"] == pytest.approx(1.0)
+
+
+def _at_pace(mode: str, latency_s: float, pace_s: float, **columns: Any) -> Record:
+    return record(mode, latency_s, 1.0, spread=0, pace_rounds_s=(pace_s,) * 40, **columns)
+
+
+def test_each_round_has_its_own_pace(tmp_path: Path) -> None:
+    """Two thirds of the rounds were slow; at full pace each would have taken 100 us."""
+    pace = np.where(np.arange(42) % 3, 1.75, 1.0)
+    times = tuple(100 * US * pace)
+    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
+    one = record("eager", pace_rounds_s=tuple(40 * US * pace), **columns)
+    (row,) = rows_of_each(tmp_path, [one])
+    assert row["latency_s"] == pytest.approx(175 * US)
+    assert row["latency_at_full_pace_s"] == pytest.approx(100 * US)
+
+
+def test_without_a_pace_it_is_unknown(tmp_path: Path) -> None:
+    (row,) = rows_of_each(tmp_path, [record(pace_rounds_s=None)])
+    names = ("pace", "pace_slowest", "latency_at_full_pace_s")
+    assert [row[name] for name in names] == [None] * 3
+
+
+def gains(folder: Path, *records: Record) -> dict[int, float]:
+    rows = rows_of(folder, *records).set_index("threads")
+    return {int(str(count)): float(gain) for count, gain in rows["threads_gain"].items()}
+
+
+def test_the_gain_is_over_the_fewest_threads(tmp_path: Path) -> None:
+    found = gains(
+        tmp_path, with_threads(4, 100e-6), with_threads(2, 200e-6), with_threads(8, 50e-6)
+    )
+    assert math.isnan(found[2])
+    assert found[4] == pytest.approx(2.0, rel=0.01)
+    assert found[8] == pytest.approx(4.0, rel=0.01)
+
+
+def test_its_interval_is_the_worst_case_of_both(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, with_threads(1, 200e-6), with_threads(2, 100e-6)).set_index("threads")
+    one, two = rows.loc[1], rows.loc[2]
+    low = one["latency_at_full_pace_ci_low_s"] / two["latency_at_full_pace_ci_high_s"]
+    high = one["latency_at_full_pace_ci_high_s"] / two["latency_at_full_pace_ci_low_s"]
+    assert two["threads_gain_ci_low"] == pytest.approx(low)
+    assert two["threads_gain_ci_high"] == pytest.approx(high)
+    assert low < two["threads_gain"] < high
+
+
+def test_a_process_that_ran_at_half_the_pace_gains_nothing_by_that(tmp_path: Path) -> None:
+    """Two processes of the same time at full pace, the first of which the machine slowed down."""
+    slow = with_threads(1, 200e-6, pace_rounds_s=(2 * PACE_S,) * 40)
+    assert gains(tmp_path / "paced", slow, with_threads(2, 100e-6))[2] == pytest.approx(1.0, 0.01)
+    unknown = with_threads(1, 200e-6, pace_rounds_s=None)
+    as_measured = gains(tmp_path / "unknown", unknown, with_threads(2, 100e-6))
+    assert as_measured[2] == pytest.approx(2.0, rel=0.01)
+
+
+def test_another_case_or_an_unreliable_row_is_no_reference(tmp_path: Path) -> None:
+    others: list[dict[str, Any]] = [
+        {"mode": "eager"}, {"dtype": "bf16"}, {"compile_cache": "warm"}, {"shape": '{"batch":8}'},
+        {"environment_id": "env-2"}, {"baseline_mode": "no_grad"}, {"in_effect": False},
+        {"budget": "smoke"}, {"status": "wrong_result", "reason": "why"}, {"rounds": 5},
+        {"flags": ("contended",)},
+    ]  # fmt: skip
+    two = with_threads(2, 100e-6)
+    pairs = [
+        *([with_threads(1, 200e-6, **other), two] for other in others),
+        [with_threads(1, 200e-6), with_threads(2, 100e-6, flags=("contended",))],
+    ]
+    for rows in studies_of(tmp_path, pairs):
+        assert [row["threads_gain"] for row in rows] == [None, None]

@@ -1,0 +1,98 @@
+"""Which edits make earlier rows incomparable, and which releases of torch are untested."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.records.environment import Environment
+from modescope.bench.sweep import fingerprint
+from modescope.bench.sweep.fingerprint import changes_torch, environment_id, source_id, untested
+from tests.helpers.made_up_records import part
+from tests.helpers.paths import ROOT
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "bench", tmp_path / "bench")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        (None, False),
+        ("bench/timing/timers.py", True),
+        ("bench/case/profiler/capture.py", True),
+        ("bench/records/cases.py", True),
+        ("bench/sweep/isolation.py", True),
+        ("bench/sweep/sweep.py", False),
+        ("bench/tools/claims/views.py", False),
+        ("bench/records/columns.py", False),
+    ],
+)
+def test_an_edit_of_measuring_code_changes_the_fingerprint(
+    root: Path, file: str | None, counts: bool
+) -> None:
+    if file:
+        with (root / file).open("a") as edited:
+            edited.write("\nREMARK = 1\n")
+    assert (source_id(root) != source_id()) == counts
+
+
+GPU = part(Environment, device_name="NVIDIA H100", cpu_name="AMD EPYC 9554")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "comparable"),
+    [
+        ("cpu_name", "Intel Xeon 8480", False),  # it dispatches and launches
+        ("device_name", "NVIDIA A100", False),
+        ("host", "another", True),
+        ("gpu_uuid", "GPU-another", True),
+        ("load_1min", 3.0, True),
+    ],
+)
+def test_rows_of_a_gpu_are_comparable_on_equal_machines(
+    column: str, value: object, comparable: bool
+) -> None:
+    changed = replace(GPU, **{column: value})
+    assert (environment_id(changed) == environment_id(GPU)) is comparable
+
+
+def test_the_assembler_counts_unless_torch_has_chosen_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Inductor sets the variable in a notebook that compiles for a GPU (compile_tasks.py)."""
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/v/lib/python3.12/site-packages/torch/bin/ptxas")
+    assert not changes_torch("TRITON_PTXAS_PATH")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas")
+    assert changes_torch("TRITON_PTXAS_PATH")
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [
+        *((version, False) for version in ("2.11.0+cpu", "2.13.0a0+git", "2.15.9.dev20261122")),
+        *((version, True) for version in ("2.10.1", "1.13.1", "2.16.0a0+git1", "2.100.0", "3")),
+        (None, True),
+    ],
+)
+def test_an_untested_torch_has_a_warning_of_one_line(version: str | None, warned: bool) -> None:
+    line = untested(version)
+    assert (line is not None) == warned
+    assert "\n" not in (line or "")
+
+
+def test_the_tested_releases_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest, newest = (".".join(map(str, each)) for each in (fingerprint.OLDEST, fingerprint.NEWEST))
+    assert f"torch>={oldest}" in project["dependencies"]
+    assert f"{oldest} to {newest} are tested" in (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    (pin,) = [line.removeprefix("torch==") for line in lines if line.startswith("torch==")]
+    assert untested(pin) is None

@@ -1,0 +1,46 @@
+"""Derives many small studies at once, in a fraction of the time that each would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.results import Record
+from tests.helpers.studies import save
+
+
+def studies_of(folder: Path, studies: Iterable[Iterable[Record]]) -> list[list[Row]]:
+    """The derived rows of each study, in the order of its records.
+
+    All are saved as one, but each in environments of its own, so none is compared with another's.
+    """
+    numbered = list(enumerate(studies))
+    rows = derived(save((_apart(one, n) for n, study in numbered for one in study), folder))
+    groups = phrases.grouped(
+        (row["environment_id"].partition("#")[0], row) for row in phrases.as_rows(rows)
+    )
+    return [groups[str(number)] for number, _ in numbered]
+
+
+def rows_of_each(folder: Path, records: Iterable[Record]) -> list[Row]:
+    """The derived row of each record, as if it were alone in its study."""
+    return [row for (row,) in studies_of(folder, ([one] for one in records))]
+
+
+def values_of_each(folder: Path, column: str, records: Iterable[Record]) -> list[Any]:
+    """A derived column of each record; None where unknown."""
+    return [row[column] for row in rows_of_each(folder, records)]
+
+
+def _apart(one: Record, number: int) -> Record:
+    known = f"{number}#{one.environment.environment_id}"
+    return replace(
+        one,
+        attempt=replace(one.attempt, run_id=f"{number}-{one.attempt.run_id}"),
+        environment=replace(one.environment, environment_id=known),
+    )
