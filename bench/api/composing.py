@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -62,22 +64,32 @@ def _config(job: Sequence[str]) -> DictConfig:
 
 def compose(options: Mapping[str, str]) -> DictConfig:
     """The settings of conf/config.yaml with these options of groups."""
-    main = OmegaConf.load(CONF / "config.yaml")
-    assert isinstance(main, DictConfig)
-    groups = [dict(each) for each in main.defaults if not isinstance(each, str)]
-    usual = {str(key): value for group in groups for key, value in group.items()}
-    del main["defaults"], main["hydra"]
+    main, usual = _main()
     files = [
         _file(group, option)
         for group, option in {**usual, **options}.items()
         if option is not None and not group.startswith("override ")
     ]
-    config = OmegaConf.merge(OmegaConf.structured(Settings), main, *files)  # one copy for all
+    config = OmegaConf.merge(main, *files)  # one copy for all
     assert isinstance(config, DictConfig)
     OmegaConf.set_struct(config, True)
     return config
 
 
+@cache
+def _main() -> tuple[DictConfig, dict[str, Any]]:
+    """Settings by the schema and conf/config.yaml, and the usual option of each group."""
+    main = OmegaConf.load(CONF / "config.yaml")
+    assert isinstance(main, DictConfig)
+    groups = [dict(each) for each in main.defaults if not isinstance(each, str)]
+    usual = {str(key): value for group in groups for key, value in group.items()}
+    del main["defaults"], main["hydra"]
+    config = OmegaConf.merge(OmegaConf.structured(Settings), main)
+    assert isinstance(config, DictConfig)
+    return config, usual
+
+
+@cache
 def _file(group: str, option: str) -> DictConfig:
     """An option of a group, with its keys below those of the whole configuration."""
     file = CONF / group / f"{option}.yaml"

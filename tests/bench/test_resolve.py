@@ -162,7 +162,7 @@ def test_overrides_of_the_mode_do_not_change_the_baseline(case: Resolve) -> None
     assert asked.baseline.mode.grad == "enabled"
 
 
-@pytest.mark.parametrize("size", ["default", "small", "large"])
+@pytest.mark.parametrize("size", ["default", "large"])
 @pytest.mark.parametrize("model", OURS)
 def test_sizes_depend_on_the_device(ask_quickly: Ask, case: Resolve, model: str, size: str) -> None:
     sizes = read_yaml(CONF / "model" / f"{model}.yaml")["model"]["sizes"]
@@ -237,6 +237,7 @@ def test_a_library_gets_the_name_of_an_architecture(case: Resolve, library: str)
 
 def test_architectures_and_their_sizes_are_swept(ask: Ask) -> None:
     asked = ask("-m", "model=transformers", "model.name=gpt2,t5", "shape.seq=8,16")
+    assert all(each.sweep for each in asked)
     cases = [resolve(each, laptop)[0] for each in asked]
     assert [(each.model.architecture, each.shape["seq"]) for each in cases] == [
         ("gpt2", 8), ("gpt2", 16), ("t5", 8), ("t5", 16)
@@ -255,12 +256,11 @@ def test_a_custom_model_has_no_sizes_unless_they_are_set(case: Resolve) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["++model.inputs={x: [seq, 4], mask: null, deep: [{size: [2], dtype: int64, high: 9}]}"],
         ["model.inputs={x: [seq, 4], mask: null, deep: [{size: [2], dtype: int64, high: 9}]}"],
         ["+model.inputs.x=[seq,4]", "+model.inputs.mask=null",
          "+model.inputs.deep=[{size: [2], dtype: int64, high: 9}]"],
     ],
-    ids=["added", "set", "one by one"],
+    ids=["set", "one by one"],
 )  # fmt: skip
 def test_described_inputs_belong_to_the_model(case: Resolve, words: list[str]) -> None:
     asked = case(*CUSTOM, "shape.seq=2", *words)
@@ -408,7 +408,6 @@ def test_budgets_are_ranked_by_their_time() -> None:
     ("arguments", "resume"),
     [
         ([], False),
-        (["-m"], True),
         (["resume=true"], True),
         (["-m", "resume=false"], False),
     ],
@@ -419,27 +418,14 @@ def test_a_sweep_resumes_and_a_single_case_does_not(
     assert ask(*arguments)[0].resume is resume
 
 
-def test_a_sweep_is_the_product_of_its_values(ask: Ask) -> None:
-    requests = ask("-m", "mode=eager,amp", "shape.batch=1,2,3")
-    assert len({resolve(request, laptop)[0].case_id for request in requests}) == 6
-    assert all(request.sweep for request in requests)
-
-
 def test_a_users_file_makes_a_sweep(ask: Ask, their_conf: Path) -> None:
     (their_conf / "experiment").mkdir()
     (their_conf / "experiment" / "swept.yaml").write_text(
         "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {params: {mode: 'eager,amp'}}}\n"
     )
-    for multirun in ([], ["-m"]):
-        requests = ask(*multirun, f"--config-dir={their_conf}", "experiment=swept")
-        assert [request.settings.mode.name for request in requests] == ["eager", "amp"]
-        assert all(request.sweep for request in requests)
-    assert len(ask("hydra.mode=MULTIRUN", "mode=eager,amp")) == 2
-
-
-def test_command_lines_do_not_affect_each_other(ask: Ask) -> None:
-    assert len(ask("-m", "mode=eager,amp")) == 2
-    assert len(ask("mode=eager")) == 1
+    requests = ask(f"--config-dir={their_conf}", "experiment=swept")
+    assert [request.settings.mode.name for request in requests] == ["eager", "amp"]
+    assert all(request.sweep for request in requests)
 
 
 COMMANDS = [
@@ -542,6 +528,7 @@ def test_a_copied_command_has_the_described_inputs(ask: Ask, inputs: str, sweep:
         assert_command_measures(job, ask)
 
 
+@pytest.mark.full
 def test_a_copied_command_names_the_users_configuration(ask: Ask, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     (folder / "mode").mkdir(parents=True)

@@ -66,9 +66,8 @@ def test_every_experiment_is_a_sweep(file: Path) -> None:
     assert OmegaConf.load(file).hydra.mode == "MULTIRUN"
 
 
-@pytest.mark.parametrize("multirun", [[], ["-m"]], ids=["alone", "-m"])
-def test_a_typed_value_replaces_those_of_an_experiment(ask: Ask, multirun: list[str]) -> None:
-    found = ask(*multirun, "experiment=modes", "model=pointwise", "mode=bf16/eager,amp")
+def test_a_typed_value_replaces_those_of_an_experiment(ask: Ask) -> None:
+    found = ask("experiment=modes", "model=pointwise", "mode=bf16/eager,amp")
     assert all(each.sweep and each.resume for each in found)
     assert weights_in_bf16(cases(found)) == ["eager"]
     assert len(found) == 2

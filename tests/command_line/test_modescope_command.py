@@ -82,6 +82,7 @@ def test_run_takes_the_settings_of_run_py(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.startswith("error: nonsense: ")
 
 
+@pytest.mark.full
 def test_help_of_run_names_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["run", "--help"]) == 0
     out = capsys.readouterr().out

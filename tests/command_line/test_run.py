@@ -29,6 +29,7 @@ from tests.helpers.commands import (
 )
 from tests.helpers.paths import HELPERS, ROOT
 from tests.helpers.processes import alive, soon
+from tests.helpers.studies import record, save
 
 THEIRS = HELPERS / "user_models.py"
 
@@ -51,18 +52,11 @@ def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
 
 WRONG: list[tuple[list[str], str]] = [
     (["mode=complie"], "mode=complie: "),
-    (["threads=100000"], "threads=100000: "),
     (["model=custom", "model.target=not_there:build", "shape=default"], "model.target=not_there:"),
-    (["model=custom"], "model=custom has no target"),
     (["device=cuda"], "device=cuda: "),
-    (["device=tpu"], "device=tpu: "),
     (["mode=cuda-graph"], "mode=cuda-graph: "),
-    (["mode=amp", "dtype=fp32"], "mode=amp: "),
-    (["baseline.mode=amp"], "mode=compile: the baseline amp: "),
     (["shape.batch=0"], "shape.batch=0: "),
-    (["shape.nokey=1"], "shape.nokey=1: "),
     (["-m", "mode=eager", "threads=1,100000"], "threads=100000: "),
-    (["-m", "mode=eager", "device=cpu,cuda:99"], "device=cuda:99"),
     (["-m", "mode=eager", "study=one,two"], "a sweep writes one study"),
     (["just words"], "just words: "),
 ]
@@ -89,56 +83,8 @@ def test_a_mistake_is_one_line_and_nothing_is_measured(
     ("target", "more", "culprit"),
     [
         ("net", [], "model.target=net: "),
-        (":positional", [], "model.target=:positional: "),
-        (".net:positional", [], "model.target=.net:positional: "),
-        ("not_there:build", [], "model.target=not_there:build: cannot import not_there"),
-        ("net:not_there", [], "model.target=net:not_there: net has no"),
-        ("net:WIDTH", [], "model.target=net:WIDTH: WIDTH is not a function"),
-        ("net:alone", [], "net:alone returned Layer without inputs; describe them, as in "),
-        (
-            "net:alone",
-            ["model.inputs={y: [2, 4]}"],
-            "model.inputs.y: Layer.forward has no argument",
-        ),
         ("net:alone", ["model.inputs={x: [2, 5]}"], "model.inputs does not fit Layer: RuntimeErr"),
-        (
-            "torch.nn:Embedding",
-            [
-                "+model.kwargs={num_embeddings: 900, embedding_dim: 2}",
-                "model.inputs=[{size: [2], dtype: int64, high: 901}]",
-            ],
-            "model.inputs does not fit Embedding: IndexError",
-        ),
-        ("net:Layer", ["+model.kwargs={width: 4}", "model.inputs=[[2, 4]]"], "unexpected keyword"),
-        ("net:positional", ["model.inputs=[[2, 4]]"], "with model.inputs it must return a torch"),
-        (
-            "math:sqrt",
-            ["+model.kwargs={x: 4}", "model.inputs=[[2]]"],
-            "math:sqrt, which must build the model, cannot be called",
-        ),
-        (
-            "net:alone",
-            ["model.inputs={x: [batch, 4]}"],
-            "no size is called batch; set it, as in ++sh",
-        ),
-        ("net:alone", ["model.inputs=[[2, 4]]", "shape.batch=2"], "shape.batch=2: net:alone takes"),
-        ("net:of_strings", [], "net:of_strings returned (Layer, list of str)"),
         ("net:nothing", [], "net:nothing returned NoneType"),
-        ("net:positional", ["+model.kwargs={depth: 3}"], "unexpected keyword argument 'depth'"),
-        ("net:positional", ["model.kwargs={depth: 3}"], "model.kwargs.depth: no such key yet"),
-        ("net:picky", [], "net:picky refuses {}: batch must be odd"),
-        ("net:positional", ["shape=small"], "shape=small: model=custom has no such size"),
-        (
-            "net:keyword",
-            ["shape.batch=3"],
-            "shape.batch=3: net:keyword takes no batch (it names no",
-        ),
-        (
-            "net:positional",
-            ["+shape.width=3"],
-            "takes no width (its arguments are batch); leave it",
-        ),
-        ("net.py:positional", [], "model.target=net.py:positional: "),
     ],
 )
 def test_a_model_that_cannot_be_built_is_refused(
@@ -149,7 +95,7 @@ def test_a_model_that_cannot_be_built_is_refused(
     assert_refused(answer, culprit, results)
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "/proc/nowhere"])
+@pytest.mark.parametrize("place", ["file/below", "/proc/nowhere"])
 def test_a_results_folder_that_cannot_be_written_is_refused(
     cli: Cli, tmp_path: Path, place: str
 ) -> None:
@@ -168,24 +114,20 @@ def subprocess_run(*arguments: str, **options: Any) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.parametrize("argument", [["--help"], ["--cfg", "job"]], ids=" ".join)
-def test_help_is_printed_without_importing_torch(argument: list[str]) -> None:
-    start = time.monotonic()
-    done = subprocess_run("-X", "importtime", "run.py", *argument)
-    assert time.monotonic() - start < 5
+def test_help_is_printed_without_importing_torch() -> None:
+    done = subprocess_run("-X", "importtime", "run.py", "--help")
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "hydra" in imported
     assert "torch" not in imported
-    assert "pointwise" in done.stdout or "threads: 1" in done.stdout
+    assert "pointwise" in done.stdout
 
 
 # Right inputs
 
 
-@pytest.mark.parametrize(
-    "place", [pytest.param(0, marks=pytest.mark.full), 2, pytest.param(6, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("place", [0, 2, 6])
 def test_the_multirun_option_may_stand_anywhere(cli: Cli, results: Path, place: int) -> None:
     arguments = [*TINY, "mode=eager", "seed=0"]
     arguments.insert(place, "-m")
@@ -193,16 +135,20 @@ def test_the_multirun_option_may_stand_anywhere(cli: Cli, results: Path, place: 
     assert len(rows(results)) == 1
 
 
-def test_results_are_named_by_a_path_that_exists_from_the_working_folder(
+def test_a_single_case_is_measured_anew_each_time_and_names_where_its_results_are(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = cli(*TINY, "mode=eager", "results_dir=mine")
-    assert (answer.status, beside_progress(answer.err)) == (0, "")
+    for _ in range(2):
+        answer = cli(*TINY, "mode=eager", "results_dir=mine")
+        assert (answer.status, beside_progress(answer.err)) == (0, "")
     words = [line.split()[-1] for line in answer.out.splitlines() if line.startswith(
         ("results ", "next "))]  # fmt: skip
     assert words == [str(tmp_path / "mine" / "main" / "rows"), str(tmp_path / "mine" / "main")]
-    assert [row["status"] for row in rows(tmp_path / "mine")] == ["ok"]
+    first, second = rows(tmp_path / "mine")
+    assert first["status"] == second["status"] == "ok"
+    assert first["case_id"] == second["case_id"]
+    assert first["run_id"] != second["run_id"]
 
 
 NOSY = """
@@ -255,14 +201,6 @@ def test_sizes_of_a_custom_model_are_swept(
     again = cli(*shlex.split(found[0]["command"])[2:], "study=again")
     assert (again.status, beside_progress(again.err)) == (0, "")
     assert rows(results, "again")[0]["case_id"] == found[0]["case_id"]
-
-
-def test_a_single_case_is_measured_anew_each_time(cli: Cli, results: Path) -> None:
-    for _ in range(2):
-        assert cli(*TINY, "mode=eager").status == 0
-    first, second = rows(results)
-    assert first["case_id"] == second["case_id"]
-    assert first["run_id"] != second["run_id"]
 
 
 ALL_MODES = (
@@ -375,7 +313,7 @@ def test_finished_runs_are_kept_when_the_disk_is_full(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some/run.parquet")
 
-    assert cli(*TINY, "mode=eager").status == 0
+    save([record("eager")], results / "main")
     monkeypatch.setattr(parquet, "write", full)
     answer = cli(*TINY, "mode=no_grad")
     assert answer.status == 1
@@ -485,7 +423,8 @@ def test_ctrl_c_while_hydra_opens_a_file_ends_cleanly(
     assert cli("mode=eager") == Answer(130, "stopped\n", "")
 
 
-@pytest.mark.parametrize("later_s", [0.1, pytest.param(0.7, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("later_s", [0.1, 0.7])
 def test_ctrl_c_while_torch_is_imported_ends_cleanly(results: Path, later_s: float) -> None:
     sweep = started(results, SWEEP)
     assert soon(lambda: len(alive(sweep.sign)) >= 2, within_s=30)  # a helper process has started

@@ -115,16 +115,16 @@ def test_a_case_proves_what_it_measured(cli: Cli, results: Path, name: str) -> N
 
 
 def test_a_sweep_killed_at_any_moment_is_completed_by_the_same_command(results: Path) -> None:
-    sweep = ["-m", *TINY, "mode=eager,no_grad,inference_mode", "shape.batch=1,2"]
+    sweep = ["-m", *TINY, "mode=eager,no_grad", "shape.batch=1,2"]
     killed = started(results, sweep)
-    assert soon(lambda: stored(results) >= 2, within_s=120)
+    assert soon(lambda: stored(results) >= 1, within_s=120)
     killed.process.kill()
     assert killed.end().status == -signal.SIGKILL
     assert soon(lambda: not alive(killed.sign), within_s=20)
     done = {row["run_id"] for row in rows(results)}
-    assert 2 <= len(done) < 6
+    assert 1 <= len(done) < 4
     assert started(results, sweep).end().status == 0
     found = rows(results)
     assert done < {row["run_id"] for row in found}
-    assert [row["status"] for row in found] == ["ok"] * 6
-    assert len({row["case_id"] for row in found}) == 6
+    assert [row["status"] for row in found] == ["ok"] * 4
+    assert len({row["case_id"] for row in found}) == 4

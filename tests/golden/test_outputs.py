@@ -12,14 +12,17 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pytest_regressions.file_regression import FileRegressionFixture
 
-from modescope.analysis import table
+from modescope.analysis import load, table
 from modescope.analysis.compare import command as compare
+from modescope.analysis.derive import registry
 from modescope.analysis.report import report
 from modescope.analysis.why import command as why
 from modescope.bench.records.results import Record
@@ -170,6 +173,24 @@ def _rounded(text: str) -> str:
 OUTPUTS = {"table.txt": (table, ()), "columns.txt": (table, ("--csv",)), "why.txt": (why, ())}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def derived_once(folder: Path) -> Iterator[None]:
+    """Each study is read and derived once for all of its outputs."""
+    read, found = cache(load.read), dict[int, pd.DataFrame]()
+
+    def of_runs(runs: load.Runs) -> pd.DataFrame:
+        if id(runs) not in found:
+            found[id(runs)] = registry.of_runs(runs)
+        return found[id(runs)].copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        for command in (table, report):
+            patch.setattr(command, "read", read)
+            patch.setattr(command, "of_runs", of_runs)
+        patch.setattr(why, "derived", lambda study: of_runs(read(study)))
+        yield
+
+
 @pytest.mark.parametrize("output", [*OUTPUTS, "report.md"])
 @pytest.mark.parametrize("study", [*KEPT, *MADE_UP])
 def test_the_outputs_of_a_study(
@@ -188,14 +209,15 @@ def test_the_outputs_of_a_study(
     file_regression.check(shown, encoding="utf-8", fullpath=GOLDEN / study / output)
 
 
-@pytest.mark.parametrize("output", ["compare.json", "compare.md"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_the_outputs_of_a_comparison(
-    pair: str, output: str, tmp_path: Path, file_regression: FileRegressionFixture
+    pair: str, tmp_path: Path, file_regression: FileRegressionFixture
 ) -> None:
-    option = {"compare.json": "--json", "compare.md": "--markdown"}[output]
+    files = {"--json": tmp_path / "compare.json", "--markdown": tmp_path / "compare.md"}
+    options = [str(each) for option in files.items() for each in option]
     sides = [f"{pair}/{side}" for side in ("old", "new")]
     gates = ["--gate", "exact,speedup,latency"]
-    assert compare.main([*sides, *gates, option, str(tmp_path / output)]) == PAIRS[pair]
-    shown = _rounded((tmp_path / output).read_text(encoding="utf-8"))
-    file_regression.check(shown, encoding="utf-8", fullpath=GOLDEN / pair / output)
+    assert compare.main([*sides, *gates, *options]) == PAIRS[pair]
+    for file in files.values():
+        shown = _rounded(file.read_text(encoding="utf-8"))
+        file_regression.check(shown, encoding="utf-8", fullpath=GOLDEN / pair / file.name)

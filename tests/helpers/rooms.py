@@ -6,6 +6,7 @@ A new file needs no entry here; a new room is one line of `ROOMS`.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
@@ -84,11 +85,11 @@ def allowed() -> dict[str, set[str]]:
     }
 
 
-def modules(root: Path = ROOT) -> dict[str, Path]:
+def modules() -> dict[str, Path]:
     """Files by their names below `modescope`."""
-    paths = (path for top in TOPS for path in (root / top).rglob("*.py"))
+    paths = (path for top in TOPS for path in (ROOT / top).rglob("*.py"))
     return {
-        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in paths
     }
 
@@ -105,10 +106,10 @@ def imported(source: str, package: str) -> set[str]:
     return names
 
 
-def imports(root: Path = ROOT) -> dict[str, set[str]]:
+def imports() -> dict[str, set[str]]:
     """Modules, and the full names of all their imports."""
     names = {}
-    for module, path in modules(root).items():
+    for module, path in modules().items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
         names[module] = imported(path.read_text(encoding="utf-8"), f"modescope.{package}")
     return names
@@ -180,15 +181,8 @@ def unused(modules: Graph) -> Iterator[str]:
         )
 
 
-def loose(root: Path = ROOT) -> dict[str, int]:
-    """Python files that lie in no room, by folder."""
-    files = [name for name in modules(root) if name.count(".") == 1 and name not in ROOMS]
-    return {top: sum(name.startswith(f"{top}.") for name in files) for top in ("bench", "analysis")}
-
-
-def broken(root: Path = ROOT) -> Iterator[str]:
-    """A line for each broken rule."""
-    names = imports(root)
+def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
+    """A line for each rule that these modules and their imports break."""
     yield from misnamed(names)
     edges = graph(names)
     yield from forbidden_imports(edges)
@@ -198,6 +192,8 @@ def broken(root: Path = ROOT) -> Iterator[str]:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
         yield f"imports in a circle: {' -> '.join(error.args[1])}"
-    for top, count in loose(root).items():
-        if count > LOOSE_FILES_MAX:
-            yield f"{top}/ has {count} loose files, allowed are {LOOSE_FILES_MAX}"
+    files = (name for name in names if name.count(".") == 1 and name not in ROOMS)
+    loose = Counter(name.partition(".")[0] for name in files)
+    for top in ("bench", "analysis"):
+        if loose[top] > LOOSE_FILES_MAX:
+            yield f"{top}/ has {loose[top]} loose files, allowed are {LOOSE_FILES_MAX}"

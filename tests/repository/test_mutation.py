@@ -63,6 +63,7 @@ def test_the_faults_of_a_file(root: Path) -> None:
     assert not of_line(root, 4), "a constant of a module is no fault of its code"
 
 
+@pytest.mark.full
 def test_a_fault_is_killed_where_a_test_looks(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -206,7 +206,14 @@ def test_optional_columns_can_be_shown(opened: Tab) -> None:
     assert {"mde", "p95"} <= set(titles)
 
 
-@pytest.mark.parametrize("width", [PHONE, 768, *DESKTOPS])
+@pytest.mark.parametrize(
+    "width",
+    [
+        PHONE,
+        DESKTOPS[0],
+        *(pytest.param(each, marks=pytest.mark.full) for each in (768, DESKTOPS[1])),
+    ],
+)
 @pytest.mark.parametrize("unfolded", [False, True], ids=["folded", "unfolded"])
 def test_nothing_is_wider_than_the_screen(opened: Tab, width: int, unfolded: bool) -> None:
     opened.resize(width)
@@ -227,7 +234,7 @@ def test_nothing_is_wider_than_the_screen(opened: Tab, width: int, unfolded: boo
     assert needed <= available <= width
 
 
-@pytest.mark.parametrize("width", DESKTOPS)
+@pytest.mark.parametrize("width", [DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)])
 def test_on_a_desktop_no_table_scrolls_inside_itself(opened: Tab, width: int) -> None:
     opened.resize(width)
     opened.js("document.querySelectorAll('details').forEach((one) => { one.open = true })")
@@ -270,7 +277,9 @@ def test_a_phone_shows_mode_verdict_and_speedup_before_scrolling(opened: Tab) ->
     )
 
 
-@pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
+@pytest.mark.parametrize(
+    "width", [PHONE, DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)]
+)
 def test_no_text_of_a_figure_is_clipped_or_covers_another(opened: Tab, width: int) -> None:
     opened.resize(width)
     faults = opened.js(
@@ -441,7 +450,9 @@ def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:
     assert report.write(save(records, tmp_path)).stat().st_size < MOST_BYTES
 
 
-@pytest.mark.parametrize("width", [*DESKTOPS, PHONE])
+@pytest.mark.parametrize(
+    "width", [PHONE, DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)]
+)
 def test_the_slow_node_and_its_verdict_are_shown_before_scrolling(opened: Tab, width: int) -> None:
     opened.resize(width)
     assert "Node gpu-node-3.rack-12.example.org is slower" in opened.one("#nodes .banner").text

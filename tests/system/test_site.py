@@ -152,7 +152,9 @@ def test_a_broken_link_fails(tmp_path: Path) -> None:
         assert message in done.stderr
 
 
-@pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
+@pytest.mark.parametrize(
+    "width", [PHONE, *(pytest.param(each, marks=pytest.mark.full) for each in DESKTOPS)]
+)
 def test_wide_tables_scroll_by_themselves(tab: Tab, pages: dict[Path, Page], width: int) -> None:
     tab.resize(width)
     for file in pages:

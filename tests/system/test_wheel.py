@@ -138,7 +138,7 @@ def wheel(built: Path) -> Path:
     return file
 
 
-@pytest.fixture(scope="module", params=["wheel", "editable"])
+@pytest.fixture(scope="module", params=["wheel", pytest.param("editable", marks=pytest.mark.full)])
 def installed(
     request: pytest.FixtureRequest,
     wheel: Path,

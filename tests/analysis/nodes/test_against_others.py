@@ -64,7 +64,12 @@ SPREADS = (
 
 
 @pytest.mark.parametrize("spread", SPREADS)
-@pytest.mark.parametrize("rest", [{}, {"restless": 3.0}, {"works": 1, "modes": 24}], ids=str)
+@pytest.mark.parametrize(
+    "rest",
+    [{}, *(pytest.param(each, marks=pytest.mark.full)
+           for each in ({"restless": 3.0}, {"works": 1, "modes": 24}))],
+    ids=str,
+)  # fmt: skip
 def test_of_equal_nodes_at_most_5_percent_of_studies_name_one(
     spread: float, rest: dict[str, float]
 ) -> None:
@@ -79,6 +84,7 @@ def test_a_node_that_is_5_percent_slow_is_found_in_90_percent_of_studies(spread:
     assert sum(each not in ([], [0]) for each in named) / STUDIES <= 0.05
 
 
+@pytest.mark.full
 def test_two_slow_nodes_do_not_hide_each_other() -> None:
     named = Clock(0.01, slow=(0.05, 0.15)).named()
     assert sum(each == [0, 1] for each in named) / STUDIES >= 0.9
@@ -93,6 +99,7 @@ def test_the_stated_difference_is_found_in_80_percent_of_studies() -> None:
     assert enough.mean() == pytest.approx(0.8, abs=0.04)
 
 
+@pytest.mark.full
 def test_the_intervals_of_all_nodes_hold_together() -> None:
     source = np.random.default_rng(6)
     missed = 0
@@ -155,7 +162,9 @@ def test_spreads_within_and_between_nodes() -> None:
     assert spread_within(Readings(np.arange(3), np.arange(3), np.zeros(3))) is None
 
 
-@pytest.mark.parametrize("readings", [3, 6, 12])
+@pytest.mark.parametrize(
+    "readings", [6, *(pytest.param(each, marks=pytest.mark.full) for each in (3, 12))]
+)
 @pytest.mark.parametrize("between", [0.0, 0.02])
 def test_the_spread_between_nodes_lacks_the_noise_of_their_means(
     readings: int, between: float

@@ -67,7 +67,9 @@ class Queue:
     "job",
     [*(pytest.param(each, marks=pytest.mark.full) for each in JOB_EFFECTS[:-1]), JOB_EFFECTS[-1]],
 )
-@pytest.mark.parametrize("workers", [1, 3, pytest.param(6, marks=pytest.mark.full), None])
+@pytest.mark.parametrize(
+    "workers", [3, *(pytest.param(each, marks=pytest.mark.full) for each in (1, 6, None))]
+)
 @pytest.mark.parametrize("nodes", [pytest.param(2, marks=pytest.mark.full), 8])
 def test_of_equal_nodes_at_most_5_percent_of_studies_name_one(
     nodes: int, workers: int | None, job: float
@@ -84,13 +86,14 @@ def test_processes_of_one_worker_each_would_name_an_equal_node() -> None:
     assert not any(queue.named())
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.full), 3])
 def test_a_node_that_is_5_percent_slow_is_found(workers: int) -> None:
     """From one worker only with the reservation."""
     named = Queue(8, workers, 0.005, slow=0.05).named(surely=workers > 1)
     assert sum(0 in each for each in named) / STUDIES >= 0.9
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("workers", "job", "share"), [(3, 0.01, 0.85), (6, 0.02, 0.7)])
 def test_several_workers_find_it_among_jobs_that_differ(
     workers: int, job: float, share: float

@@ -57,10 +57,8 @@ def answer(folder: Path) -> Recommendation:
     ("again", "outcome", "disputed"),
     [
         ({}, types.MODE, None),
-        ({"compile": 1.13, "inference_mode": 1.06}, types.MODE, None),
         ({"compile": 1.13 / 1.029}, types.MODE, None),
         ({"compile": 1.13 / 1.06}, types.BETWEEN, "compile"),
-        ({"compile": 0.9}, types.BETWEEN, "compile"),
         ({"compile": 1.5}, types.BETWEEN, "compile"),
         ({"compile": {"speedup": 1.08, "spread": 0.5}}, types.MODE, None),  # intervals overlap
         ({"compile": {"speedup": 0.9, "status": "crashed", "reason": "why"}}, types.MODE, None),
@@ -125,10 +123,8 @@ def test_what_a_second_process_found_outlives_a_compaction(tmp_path: Path) -> No
         ([control(), COMPILE, NEXT, SLOWER], {}, ["compile", "inference_mode"]),
         ([control(), COMPILE, NEXT], {"compile": 1.13}, ["inference_mode"]),
         ([control(), COMPILE, NEXT], {"compile": 1.13, "inference_mode": 1.06}, []),
-        ([control(), COMPILE, SLOWER], {}, ["compile"]),
         ([control(), record("cuda-graph", speedup=1.3, device="cuda")], {}, ["cuda-graph"]),
         ([control(), record("compile", speedup=1.06), record("no_grad", speedup=1.3)], {}, []),
-        ([control(), record("compile", speedup=1.002, spread=0.01)], {}, []),
         ([control(), record("compile", speedup=1.3, budget="smoke")], {}, []),
         ([control(), *replicates(3)], {}, []),
     ],

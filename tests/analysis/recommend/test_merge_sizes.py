@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +66,6 @@ def test_a_span_ends_where_the_answer_changes(tmp_path: Path) -> None:
         "batch 16 to 32",
     ]
     assert "this data cannot show a difference" in spans[1]
-
-
-def test_a_single_shape_has_no_span_label(tmp_path: Path) -> None:
-    (sentence,) = sentences(tmp_path, batch(8, "compile", 2.0, first_call_s=0.001))
-    assert sentence == (
-        "transformer, batch 8, seq 64, inference, fp32: compile, 2.00× [1.98, 2.02] over eager, "
-        "pays at once, memory unknown"
-    )
-
-
-def test_one_answer_for_all_sizes_names_the_measured_sizes(tmp_path: Path) -> None:
-    (sentence,) = sentences(tmp_path, batch(1, "compile", 2.0), batch(64, "compile", 2.0))
-    assert "fp32: batch 1 to 64: compile, 2.00× [1.98, 2.02] over eager" in sentence
 
 
 def test_any_size_that_varies_alone_is_merged(tmp_path: Path) -> None:
@@ -146,24 +132,6 @@ def test_a_remark_on_some_sizes_names_them(tmp_path: Path) -> None:
     assert advice.remarks == ("At batch 8 and 16: Timings of compile are flagged: drift.",)
 
 
-def test_a_remark_on_all_sizes_names_none(tmp_path: Path) -> None:
-    sweep = [record("compile", shape=f'{{"batch":{n}}}') for n in (1, 8)]
-    (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
-    assert advice.remarks == (
-        "The noise floor is unknown: there is no usable run of eager against itself.",
-    )
-
-
-def test_spans_contain_their_recommendations(tmp_path: Path) -> None:
-    sweep = [*batch(16, "compile", 2.0), *batch(1, "compile", 2.0), *batch(64, "compile", 0.5)]
-    (advice,) = fold(recommend(derived(save(sweep, tmp_path))))
-    shapes = [[one.question.shape for one in span.recommendations] for span in advice.spans]
-    assert shapes == [
-        ['{"batch":1,"seq":64}', '{"batch":16,"seq":64}'],
-        ['{"batch":64,"seq":64}'],
-    ]
-
-
 def test_no_recommendations_merge_to_nothing(tmp_path: Path) -> None:
     assert fold(()) == ()
 
@@ -181,13 +149,6 @@ def test_a_mode_excluded_twice_is_named_with_the_difference_of_its_rows(
         "Not recommended: compile (fullgraph=true) and compile (fullgraph=false): a call needs "
         "90.0 MiB, more than the limit of 50 MiB."
     ) in advice.remarks
-
-
-def test_a_repeated_remark_is_printed_once(tmp_path: Path) -> None:
-    answers = recommend(derived(save([*batch(1, "compile", 2.0)], tmp_path)))
-    twice = [replace(one, remarks=("It rained.", "It rained.")) for one in answers]
-    (advice,) = fold(twice)
-    assert advice.remarks == ("It rained.",)
 
 
 def test_a_span_ends_where_results_are_no_longer_checked(tmp_path: Path) -> None:

@@ -46,9 +46,10 @@ def test_by_default_all_modes_that_need_no_gpu_are_compared(tmp_path: Path) -> N
     assert {each.settings.budget.name for each in found} == {"quick"}
 
 
-@pytest.mark.parametrize(
-    "group", ["model", "mode", "mode/bf16", "phase", "dtype", "shape", "budget"]
-)
+@pytest.mark.parametrize("group", ["phase", *(
+    pytest.param(each, marks=pytest.mark.full)
+    for each in ("model", "mode", "mode/bf16", "dtype", "shape", "budget")
+)])  # fmt: skip
 def test_presets_give_the_cases_of_the_command_line(ask: Ask, group: str) -> None:
     """Of which those of `custom` need a target."""
     key, _, folder = group.partition("/")

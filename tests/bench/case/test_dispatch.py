@@ -251,6 +251,7 @@ def test_detours_of_common_layers_are_known(name: str, grad: str) -> None:
     assert detours or timing.reason is None
 
 
+@pytest.mark.full
 def test_dispatch_of_compiled_code_has_a_note() -> None:
     timing = dispatch(nn.Linear(WIDTH, WIDTH), torch.ones(2, WIDTH), asked=COMPILE)
     assert timing.samples_s

@@ -136,6 +136,7 @@ def test_a_full_disk_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert (names(folder), content(folder)) == (files, before)
 
 
+@pytest.mark.full
 def test_compactions_at_once_and_a_sweep_lose_nothing(folder: Path, tmp_path: Path) -> None:
     new = [record("eager", run_id=f"new-{number}", case_id=f"new-{number}") for number in range(30)]
     before, counts = content(folder), list[int]()

@@ -297,6 +297,7 @@ def test_unflagged_disturbances_fail_the_check(
     assert (False not in result.values()) is sound
 
 
+@pytest.mark.full
 def test_disturbances_on_a_simulated_clock_are_flagged_where_the_ratio_changes() -> None:
     rows = list(disturbances.simulated_disturbances(QUICK))
     assert {row.check.split(": ")[1] for row in rows} == {

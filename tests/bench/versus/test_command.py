@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from modescope.bench.api import composing
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
@@ -85,8 +86,9 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 @cache
 def _collected(words: tuple[str, ...]) -> list[Request]:
-    """Hydra takes three quarters of a command, and the commands of this file are few."""
-    return collect(words)
+    """Hydra takes three quarters of a command: a sweep is composed as `modescope.compare` does."""
+    first, *rest = words
+    return composing.requests(rest) if first == "-m" else collect(words)
 
 
 @pytest.fixture

@@ -269,6 +269,7 @@ def test_each_model_must_be_of_the_folder(tmp_path: Path) -> None:
     assert f"model.target=theirs:build is imported from {elsewhere}" in str(error.value)
 
 
+@pytest.mark.full
 def test_the_functions_of_each_case_are_read_from_its_settings(ask: Ask) -> None:
     arguments = ("-m", "model=custom", "model.target=mine:build,theirs:build", "mode=eager,no_grad")
     cases = sources.of_user(ask(*arguments))

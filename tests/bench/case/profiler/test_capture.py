@@ -176,6 +176,7 @@ def test_a_matrix_product_is_one_kernel_however_it_is_composed() -> None:
     assert seen.ops_leaf > 3
 
 
+@pytest.mark.full
 def test_in_a_compiled_mlp_only_the_gelu_is_a_generated_kernel() -> None:
     """So a CPU shows no fusion of bias and GELU: each linear layer is one addmm, which adds the
     bias itself, and the GELU between them is a kernel of its own. On a GPU the bias joins the GELU.
