@@ -185,7 +185,7 @@ def _summarised(system: FileSystem, table: pa.Table, left_out: dict[str, str]) -
     paths = pc.unique(table.filter(pc.invert(current))[rows.FILE])
     kept = table.filter(pc.invert(pc.is_in(table[rows.FILE], paths)))
     whole = rows.tables(paths.to_pylist(), SCHEMA.names, system, left_out)
-    return pa.concat_tables([kept, *(with_summary(one).select(kept.column_names) for one in whole)])
+    return pa.concat_tables([kept, with_summary(whole).select(kept.column_names)])
 
 
 def with_summary(table: pa.Table) -> pa.Table:

@@ -33,6 +33,9 @@ LEAST_OF_A_LOSS = 0.75
 """Parts of a call explain why it takes longer than the baseline's if together they are at least
 this share of what it takes longer."""
 
+OVERHEAD = ("more_overhead", "bound_by_overhead", "guards")
+"""Causes that measure the same part of a call: the largest of them counts in what explains it."""
+
 
 def findings(rows: Sequence[Row]) -> list[tuple[Finding, ...]]:
     """For each row of the derived table its causes; none without a result or with a smoke budget.
@@ -108,7 +111,7 @@ def found_in(case: Case, causes: Sequence[Cause] = CAUSES) -> tuple[Finding, ...
     """
     evidence = [(entry, entry.rule(case)) for entry in causes]
     held = [(entry, each) for entry, each in evidence if each is not None]
-    shares = [each.share for entry, each in held if entry.kind in (LOSS, PART)]
+    shares = [(entry.code, each.share) for entry, each in held if entry.kind in (LOSS, PART)]
     explain = _parts_explain(case.row, shares)
     found = [_finding(case.row, entry, each, explain) for entry, each in held]
     if phrases.not_in_effect(case.row):
@@ -129,15 +132,18 @@ def _finding(row: Row, entry: Cause, evidence: Evidence, parts_explain: bool) ->
     return Finding(entry.code, kind, evidence.share, sentence, remedy, text)
 
 
-def _parts_explain(row: Row, shares: Sequence[float | None]) -> bool:
+def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool:
     """Whether what takes these parts of a call explains its speedup.
 
     It explains no gain, and no loss that is much larger than all these parts.
     """
-    if is_gain(row) or not is_loser(row) or None in shares:
+    known = [(code, share) for code, share in shares if share is not None]
+    if is_gain(row) or not is_loser(row) or len(known) < len(shares):
         return not is_gain(row)
+    overhead = max((share for code, share in known if code in OVERHEAD), default=0.0)
+    others = math.fsum(share for code, share in known if code not in OVERHEAD)
     loss: float = 1 - row["speedup"]
-    return math.fsum(filter(None, shares)) >= LEAST_OF_A_LOSS * loss
+    return overhead + others >= LEAST_OF_A_LOSS * loss
 
 
 def _before(row: Row, kind: int) -> str:

@@ -63,7 +63,7 @@ def more_overhead(case: Case) -> Evidence | None:
     return Evidence(
         added * row["speedup"],  # in parts of the row's own call
         {"added": numbers.duration(added * row["baseline_latency_s"]), "what": what,
-         "remedy": _remedy(row)},
+         "remedy": _remedy(case)},
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
     if phrases.on_cuda(row):
         ratio = of_columns(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
-        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(row)})
+        return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(case)})
     if row["dispatch_share"] is None:
         return None
     share = min(1.0, row["dispatch_share"])
@@ -83,7 +83,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
     count = row["ops_dispatched"]
     calls = "" if count is None else f" for {numbers.counted(count, 'operator', 'operators')}"
     text = f"{kind} {cells.share(row, 'dispatch_share')} of a call{calls}"
-    return Evidence(share, {"bound": text, "remedy": _remedy(row)})
+    return Evidence(share, {"bound": text, "remedy": _remedy(case)})
 
 
 def guards(case: Case) -> Evidence | None:
@@ -189,15 +189,25 @@ def _operators(case: Case) -> str:
     return "" if plain is None else _became("operators", case.row, plain, "ops_dispatched")
 
 
-def _remedy(row: Row) -> str:
-    more_work = "give each call more work, such as a larger batch"
+def _remedy(case: Case) -> str:
+    row, more_work = case.row, "give each call more work, such as a larger batch"
     if phrases.on_cuda(row) and row["compile_mode"] in CAPTURING:
         return f"Capture the whole call (mode=compile-cuda-graph), or {more_work}."
-    if phrases.on_cuda(row) and not row["graph"]:
+    if phrases.on_cuda(row) and not row["graph"] and not _is_slower_captured(case):
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
     return f"Compile it (mode=compile), or {more_work}."
+
+
+def _is_slower_captured(case: Case) -> bool:
+    """Whether the study has the row's precision in CUDA graphs, and each such row is slower."""
+    captured = [
+        one["speedup_ci_high"]
+        for one in case.siblings
+        if one["dtype"] == case.row["dtype"] and (one["graph"] or one["compile_mode"] in CAPTURING)
+    ]
+    return bool(captured) and max(captured) < case.row["speedup_ci_low"]
 
 
 CAUSES = (

@@ -22,15 +22,16 @@ from pyarrow import fs
 
 from modescope.bench.records import leftovers, rows
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.parquet import SCHEMA, STORED, packed, unpacked
 
 GROWTH = 2
 """A joined file is joined with smaller ones if it has at most so many times their rows: each row is
 then written again a few times in all, however often its study is compacted."""
 
+LOCAL = fs.LocalFileSystem()
 GROUP_ROWS = 2000  # in a row group: 20 to 100 MB of samples
-_LISTS = {field.name for field in SCHEMA if pa.types.is_list(field.type)}
-_SCALARS = [name for name in SCHEMA.names if name not in _LISTS]
+_LISTS = {"row_flags", "details", "samples"}
+_SCALARS = [name for name in STORED.names if name not in _LISTS]
 _FORMAT: dict[str, Any] = {
     "compression": "zstd",
     "use_dictionary": _SCALARS,
@@ -40,7 +41,7 @@ _FORMAT: dict[str, Any] = {
 }
 
 Change = Callable[[pa.Table], pa.Table]
-"""Other values in some columns of rows."""
+"""Other values in some columns of rows, which have those of SCHEMA."""
 
 
 @dataclass
@@ -63,7 +64,7 @@ def join(folder: Path, change: Change | None = None) -> Outcome:
         leftovers.clear(folder)
         chosen, others = (rows.files(folder) or [], []) if change else _chosen(folder)
         if len(chosen) > 1 or (change and chosen):
-            _join(folder, chosen, others, done, change or (lambda table: table))
+            _join(folder, chosen, others, done, change)
     return done
 
 
@@ -105,13 +106,17 @@ def _counted(path: str) -> tuple[float, str]:
 
 
 def _join(
-    folder: Path, chosen: Sequence[str], others: Sequence[str], done: Outcome, change: Change
+    folder: Path,
+    chosen: Sequence[str],
+    others: Sequence[str],
+    done: Outcome,
+    change: Change | None,
 ) -> None:
     inside = {run_id: path for path in others for run_id in _ids(path)}
     path = folder / f"{rows.JOINED}{os.urandom(8).hex()}.parquet"
     written: dict[str, None] = {}
     with atomic_write(path, sync=True, overwrite=False) as partial:
-        with pq.ParquetWriter(partial, SCHEMA, **_FORMAT) as writer:
+        with pq.ParquetWriter(partial, STORED, **_FORMAT) as writer:
             for table in _groups(chosen, done.left):
                 places = {}
                 for place, run_id in enumerate(table["run_id"].to_pylist()):
@@ -120,7 +125,7 @@ def _join(
                         places[run_id] = place
                         written[run_id] = None
                 new = table.take(pa.array(places.values(), pa.int64()))
-                writer.write_table(change(new).cast(SCHEMA))
+                writer.write_table(packed(change(unpacked(new, SCHEMA.names))) if change else new)
         if not written:  # all rows are in other files
             partial.unlink()
         elif _ids(partial) != [*written] or not _is_whole(str(partial)):
@@ -141,28 +146,22 @@ def _groups(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
         if sum(map(len, waiting)) >= GROUP_ROWS:
             yield pa.concat_tables(waiting)
             waiting = []
-    yield pa.concat_tables([SCHEMA.empty_table(), *waiting])
+    yield pa.concat_tables([STORED.empty_table(), *waiting])
 
 
 def _tables(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
     """A file with a column that is not in the schema stays: a later modescope wrote it."""
     for path in paths:
         try:
-            if more := {*pq.read_schema(path).names} - {*SCHEMA.names}:
+            if more := {*pq.read_schema(path).names} - {*STORED.names}:
                 left[path] = f"has unknown columns ({', '.join(sorted(more)[:3])})"
                 continue
-            for batch in _batches(path):
-                yield rows.valid(batch, left).select(SCHEMA.names)
+            for group in rows.groups(path, STORED, LOCAL):
+                yield rows.valid(group, left).select(STORED.names)
         except FileNotFoundError:
             continue
         except (OSError, pa.ArrowException) as error:
             left[path] = rows.why_not(error)
-
-
-def _batches(path: str) -> Iterator[pa.Table]:
-    """The rows of a file with every column, some at once."""
-    scanner = rows.scanner([path], SCHEMA.names, fs.LocalFileSystem(), GROUP_ROWS)
-    return (pa.Table.from_batches([batch]) for batch in scanner.to_batches())
 
 
 def _ids(path: str | Path) -> list[str]:
@@ -179,7 +178,7 @@ def _ids(path: str | Path) -> list[str]:
 def _is_whole(path: str) -> bool:
     """Whether every page of a joined file can be read."""
     try:
-        return sum(map(len, _batches(path))) > 0
+        return sum(map(len, rows.groups(path, STORED, LOCAL))) > 0
     except (OSError, pa.ArrowException):
         return False
 

@@ -17,7 +17,7 @@ from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json, stated
 from modescope.bench.records.scheduling import Scheduling
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are made of. Rows of other
 versions are not read."""
 

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow import fs
 
-from modescope.bench.records.parquet import SCHEMA
+from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpacked
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
@@ -28,17 +28,13 @@ CONFIRMATIONS = "confirmations"
 JOINED = "part-"
 """How the name of a file with many rows begins."""
 
-FILE = "__filename"
-"""Arrow's name of the column with the path of a row's file."""
+FILE = "_file"
+"""Column with the path of a row's file."""
 
-BATCH = 500  # files that are open at once: a footer takes 150 KB of memory
+BATCH = 500  # files whose rows are summarised at once, where their formulas have changed
 _ATTEMPTS = 10  # at reading what a compaction moves meanwhile; the second nearly always succeeds
-_SCHEMA = pa.schema([*SCHEMA, pa.field(FILE, pa.string())])
 _IDENTITY = ("schema_version", "run_id", "case_id", "status", "started_at")  # never null
 _AFTER_PATH = "': "  # in Arrow's messages
-_FORMAT = ds.ParquetFileFormat(
-    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-)
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,11 @@ def read(
             return None
         paths = list(filter(only, listed))
         left_out: dict[str, str] = {}
-        found = [_SCHEMA.empty_table().select([*columns, FILE])]
+        found = [each(tables([], columns, system, left_out), left_out)]
         try:
             for start in range(0, len(paths), BATCH):
                 batch = paths[start : start + BATCH]
-                found += [each(one, left_out) for one in tables(batch, columns, system, left_out)]
+                found.append(each(tables(batch, columns, system, left_out), left_out))
         except FileNotFoundError:  # a compaction has joined it since
             continue
         return Read(_once(pa.concat_tables(found)), left_out)
@@ -113,31 +109,43 @@ def exists(study: Path, run_id: str) -> bool:
     return joined is not None and run_id in joined.table["run_id"].to_pylist()
 
 
-def scanner(
-    paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, rows: int = 2**17
-) -> ds.Scanner:
-    """Reads these files in the columns of the schema, `rows` at most at once."""
-    fragments = [_FORMAT.make_fragment(path, filesystem=system) for path in paths]
-    dataset = ds.FileSystemDataset(fragments, SCHEMA, _FORMAT, filesystem=system)
-    names = [*columns, FILE]
-    return dataset.scanner(names, use_threads=False, cache_metadata=False, batch_size=rows)
-
-
 def tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
-) -> Iterator[pa.Table]:
-    """The rows of these files; those that cannot be read are found by halves and left out."""
-    try:
-        yield valid(scanner(paths, columns, system).to_table(), left_out)
-    except (OSError, pa.ArrowException) as error:
-        if len(paths) > 1:
-            half = len(paths) // 2
-            yield from tables(paths[:half], columns, system, left_out)
-            yield from tables(paths[half:], columns, system, left_out)
-        elif isinstance(error, FileNotFoundError):
+) -> pa.Table:
+    """The rows of these files; those that cannot be read are left out."""
+    schema = pa.schema([STORED.field(name) for name in stored_columns(columns)])
+    found = [schema.append(pa.field(FILE, pa.string())).empty_table()]
+    for path in paths:
+        try:
+            found += [*groups(path, schema, system)]
+        except FileNotFoundError:
             raise
-        else:
-            left_out[paths[0]] = why_not(error)
+        except (OSError, pa.ArrowException) as error:
+            left_out[path] = why_not(error)
+    return unpacked(valid(pa.concat_tables(found), left_out), [*columns, FILE])
+
+
+def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.Table]:
+    """The row groups of a file in these columns, null where absent, and FILE.
+
+    Raises OSError and ArrowException for a file that cannot be read, or has columns of other types.
+    """
+    with pq.ParquetFile(path, filesystem=system, page_checksum_verification=True) as file:
+        for number in range(file.num_row_groups):
+            table = file.read_row_group(number, schema.names, use_threads=False)
+            if table.schema != schema:  # of another version, or not ours
+                table = _in_schema(table, schema)
+            yield table.append_column(FILE, pa.array([path] * len(table), pa.string()))
+
+
+def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = {
+        field.name: table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    }
+    return pa.table(columns, schema=schema)
 
 
 def _is_ours(path: str) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from modescope.bench.resolve import Request
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import marker
+from tests.helpers.stored_rows import rows_in
 
 QUICKLY = ["budget=smoke", "compile_cache=warm", "profile=false", "memory=false"]
 
@@ -59,7 +60,7 @@ Show = Callable[[str], None]
 def rows(results: Path, study: str = "main") -> list[Row]:
     """Every stored row, oldest first; none may be unreadable."""
     files = (results / study / "rows").glob("*.parquet")
-    found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    found = [row for file in files for row in rows_in(file)]
     return sorted(found, key=lambda row: str(row["run_id"]))
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 
 from modescope.analysis.derive import registry
@@ -23,6 +22,7 @@ from modescope.bench.records import parquet
 from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.sweep import record_attempt
 from modescope.bench.sweep.process import isolation
+from tests.helpers.stored_rows import rows_in
 from tests.seams import planted, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text
@@ -62,7 +62,7 @@ def study(results_dir: Path, machines: dict[str, Machine]) -> Path:
 
 @pytest.fixture(scope="module")
 def stored(study: Path) -> dict[str, dict[str, Any]]:
-    rows = [row for file in (study / "rows").iterdir() for row in pq.read_table(file).to_pylist()]
+    rows = [row for file in (study / "rows").iterdir() for row in rows_in(file)]
     return {row["run_id"]: row for row in rows}
 
 
@@ -163,5 +163,5 @@ def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     died = tmp_path / "died"
     monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
     record_attempt.attempted(world.killed(died, tmp_path), lambda phase: None, run_id="killed")
-    row = pq.read_table(tmp_path / world.STUDY / "rows" / "killed.parquet").to_pylist()[0]
+    (row,) = rows_in(tmp_path / world.STUDY / "rows" / "killed.parquet")
     assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))

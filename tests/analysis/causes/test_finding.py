@@ -94,6 +94,15 @@ def test_parts_explain_a_loss_if_together_they_are_most_of_it(
     assert (f"{lead(row)};" in found[0].text) is (kind == REST)
 
 
+@pytest.mark.parametrize(("guards", "kind"), [(0.3, REST), (0.5, PART)])
+def test_overhead_counts_once_in_what_explains_a_loss(
+    tmp_path: Path, guards: float, kind: int
+) -> None:
+    (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
+    planted = [_planted("guards", PART, guards), _planted("more_overhead", PART, 0.25)]
+    assert {one.kind for one in found_in(Case(row), planted)} == {kind}
+
+
 @pytest.mark.parametrize(
     ("mode", "speedup", "spread", "expected"),
     [

@@ -182,6 +182,19 @@ def test_a_busy_host_of_a_gpu_is_told_to_capture_graphs(tmp_path: Path) -> None:
     assert "mode=reduce-overhead" in found.remedy
 
 
+@pytest.mark.parametrize(("captured", "is_told"), [(0.8, False), (1.2, True)])
+def test_graphs_that_the_study_has_measured_as_slower_are_not_advised(
+    tmp_path: Path, captured: float, is_told: bool
+) -> None:
+    clocks = cuda_clocks(100e-6, 40e-6)
+    records = [
+        record("cuda-graph", 100e-6 / captured, captured, spread=0.002, **clocks),
+        record("no_grad", 100e-6, 1.0, spread=0.002, **clocks),
+    ]
+    found = {one.code: one for one in of_last(rows_of(records, tmp_path))}
+    assert ("mode=reduce-overhead" in found["bound_by_overhead"].remedy) is is_told
+
+
 def test_guards_that_remain_come_after_what_explains_a_gain(tmp_path: Path) -> None:
     columns = profiled(200e-6, ("aten::addmm", 1, 50e-6), guards_s=80e-6, compiled_wrapper_s=20e-6)
     records = [record("inference_mode", speedup=1.25), record("compile", speedup=1.5, **columns)]

@@ -16,10 +16,11 @@ from modescope.bench.records import parquet
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
 from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.made_up_records import blank_record, record
+from tests.helpers.stored_rows import rows_in
 
 
 def read(path: Path) -> dict[str, Any]:
-    (found,) = pq.ParquetFile(path).read().to_pylist()
+    (found,) = rows_in(path)
     return {name: tuple(v) if isinstance(v, list) else v for name, v in found.items()}
 
 

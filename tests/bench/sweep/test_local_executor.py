@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.report import report
@@ -20,6 +19,7 @@ from modescope.bench.sweep import jobs
 from modescope.bench.sweep.process import isolation
 from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
+from tests.helpers.stored_rows import rows_in
 from tests.helpers.worlds import World
 
 pytestmark = pytest.mark.full
@@ -94,7 +94,7 @@ def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
         assert (plan.compile_cache, plan.budget.name, plan.replicate) == ("warm", "quick", 1)
     runs = {row["mode"]: row for row in rows(results)}
     files = sorted((results / "main" / "confirmations").glob("*.parquet"))
-    confirming = [parquet.ParquetFile(file).read().to_pylist()[0] for file in files]
+    confirming = [row for file in files for row in rows_in(file)]
     assert [row["confirms"] for row in confirming] == [
         runs[mode]["run_id"] for mode in ("compile", "no_grad")
     ]

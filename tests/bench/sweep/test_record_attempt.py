@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records.cases import Case, Plan
@@ -20,6 +19,7 @@ from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.process import isolation
 from modescope.bench.sweep.process.isolation import Outcome
 from tests.helpers.commands import Ask
+from tests.helpers.stored_rows import rows_in
 
 MEASURED = Outcome("returned", Result("failed", "measured", Findings()))
 TRIAL, RUN = "tuning_trial:nothing_to_tune", "runner:run"
@@ -130,6 +130,6 @@ def test_a_row_names_its_node_and_job(
     monkeypatch.setattr(isolation, "call", lambda *arguments, **options: MEASURED)
     run_id = record_attempt.measure(job, lambda phase: None, scheduling=given, folder=folder)
     path = job.plan.study_folder / folder / f"{run_id}.parquet"
-    (row,) = pq.ParquetFile(path).read().to_pylist()
+    (row,) = rows_in(path)
     assert {name: row[name] for name in asdict(expected)} == asdict(expected)
     assert row["gpu_uuid"] is None  # of a CPU

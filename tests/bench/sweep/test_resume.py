@@ -20,6 +20,7 @@ from modescope.bench.sweep.jobs import Job
 from modescope.bench.sweep.resume import COLUMNS, Earlier, Reuse
 from tests.helpers import made_up_records
 from tests.helpers.made_up_records import BUDGET, blank_record, part, record
+from tests.helpers.stored_rows import change
 
 HERE = part(
     Environment,
@@ -258,9 +259,7 @@ def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
 
 def test_rows_of_an_older_schema_are_not_reused(tmp_path: Path) -> None:
     path = measured(tmp_path)
-    old = pq.read_table(path).drop_columns(["cpu_model", "budget_settings"])
-    version = old.column_names.index("schema_version")
-    pq.write_table(old.set_column(version, "schema_version", [[1]]), path)
+    change(path, schema_version=1)
     assert found(tmp_path) == Reuse(None)
 
 

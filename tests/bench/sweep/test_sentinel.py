@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records.cases import Training
@@ -18,6 +17,7 @@ from modescope.bench.sweep import jobs, sentinel
 from modescope.bench.sweep.process import isolation
 from tests.helpers.commands import TINY, Ask
 from tests.helpers.made_up_records import CPU, H100
+from tests.helpers.stored_rows import rows_in
 from tests.helpers.worlds import World
 
 ON_N1 = Scheduling("n1", "slurm", "1234_5", 0, 12.5, "w3")
@@ -84,7 +84,7 @@ def test_its_row_names_the_node_and_is_no_result(ask: Ask, world: World, tmp_pat
     assert attempt is not None
     (path,) = tmp_path.rglob("*.parquet")
     assert path == tmp_path / "main" / "sentinels" / f"{attempt.run_id}.parquet"
-    (row,) = pq.ParquetFile(path).read().to_pylist()
+    (row,) = rows_in(path)
     assert (row["node"], row["worker"], row["mode"], row["budget"]) == (
         "n1", "w3", "eager", "quick",
     )  # fmt: skip

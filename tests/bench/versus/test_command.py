@@ -26,6 +26,7 @@ from modescope.bench.versus import command
 from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Side
 from tests.helpers.commands import Answer, Row, beside_progress, rows
+from tests.helpers.stored_rows import change
 from tests.helpers.worlds import World
 
 MODES = ("eager", "no_grad")
@@ -336,18 +337,9 @@ def test_rows_of_ordinary_sweeps_are_not_reused(versus: Versus, bench: Bench) ->
     assert len(bench.turns) == 4
     for side in ("old", "new"):
         for file in (Path("results") / f"main-{side}" / "rows").iterdir():
-            strip_block(file)
+            change(file, versus_block=None)
     versus(*SWEEP)
     assert len(bench.turns) == 4
-
-
-def strip_block(file: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(file).read()
-    place = table.schema.get_field_index("versus_block")
-    pq.write_table(table.set_column(place, "versus_block", pa.nulls(1, pa.int64())), file)
 
 
 def test_resume_false_measures_everything(versus: Versus, bench: Bench) -> None:
