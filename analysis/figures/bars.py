@@ -18,7 +18,6 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
-_LEGEND = 5  # columns
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,12 @@ def stacked(
     used = {name for panel in parts for bar in panel for name, amount in bar.items() if amount}
     named = [look for name, look in looks.items() if name in used]
     handles = [Patch(label=look.name, **look.style) for look in named] + list(further)
+    across = theme.legend_columns([handle.get_label() for handle in handles])
     figure, grid = theme.sheet(
         panels, phrases.work(about[0]), theme.beyond(len(about), panels),
-        legend=-(-len(handles) // _LEGEND), share=size,
+        legend=-(-len(handles) // across), share=size,
     )  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower left", ncols=_LEGEND, handlelength=1.6,
+    figure.legend(handles=handles, loc="outside lower left", ncols=across, handlelength=1.6,
                   borderpad=0.1, columnspacing=1.4)  # fmt: skip
     longest = [max(sum(bar.values()) for bar in panel) for panel in parts]
     drawn = []

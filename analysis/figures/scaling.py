@@ -34,8 +34,9 @@ def draw(series: Series) -> Figure:
     lines = ordered(series)
     precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
     columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
-    looks = {name: look for members in precisions for name, look in _looks(members).items()}
-    across = int(theme.WIDTH / (max(map(theme.text_width, looks)) + 0.5))
+    each = {name: look for members in precisions for name, look in _looks(members).items()}
+    looks = {_name(line): each[_name(line)] for line in lines}
+    across = theme.legend_columns(list(looks))
     high = _HIGH * len(precisions) + 0.2 * -(-len(looks) // across) + 0.3
     figure = Figure((theme.WIDTH, high), layout="constrained")
     grid = figure.subplots(len(precisions), len(columns), squeeze=False)
@@ -52,7 +53,11 @@ def draw(series: Series) -> Figure:
         inches = theme.WIDTH / len(columns) - _LABELS
         for axes in panels:
             theme.log_ticks(axes.xaxis, inches, "{:g}".format, thinned)
-    handles = [Line2D([], [], label=name, **look) for name, look in looks.items()]
+    handles = [
+        Line2D([], [], label=name, color=look["color"], marker=look["marker"],
+               linestyle=(0, look["dashes"]) if look["dashes"] else "-")
+        for name, look in looks.items()
+    ]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower left", ncols=across, handlelength=2.4)
     theme.small_print(figure, phrases.work_at(lines[0].rows[0], series.others))
     return figure
@@ -100,7 +105,7 @@ def _draw(axes: Axes, lines: Sequence[Line], column: str) -> None:
         frame, x="size", y="value", hue="line", style="line", hue_order=names, style_order=names,
         palette=[look["color"] for look in looks.values()],
         markers=[look["marker"] for look in looks.values()],
-        dashes=[look["linestyle"][1] for look in looks.values()],
+        dashes=[look["dashes"] for look in looks.values()],
         estimator="median", errorbar=("pi", 100), markeredgewidth=0, markersize=5.5, linewidth=1.4,
         legend=False, ax=axes,
     )  # fmt: skip
@@ -108,13 +113,13 @@ def _draw(axes: Axes, lines: Sequence[Line], column: str) -> None:
 
 
 def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
-    """The look of each line of a panel, by its name, in matplotlib's terms."""
+    """The look of each line of a panel, by its name."""
     drawn: Counter[tuple[str, str]] = Counter()
     looks = {}
     for line in lines:
         look = style.family(line.rows[0]).colour, style.marker(line.rows[0])
         dashes = _DASHES[drawn[look] % len(_DASHES)]
-        looks[_name(line)] = {"color": look[0], "marker": look[1], "linestyle": (0, dashes)}
+        looks[_name(line)] = {"color": look[0], "marker": look[1], "dashes": dashes}
         drawn[look] += 1
     return looks
 

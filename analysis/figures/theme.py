@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -88,8 +89,9 @@ class Panel:
 
 
 def charted(section: pd.DataFrame) -> list[Row]:
-    """The trusted rows of a SECTION, in the order of figures."""
-    return sorted(phrases.as_rows(trusted(section)), key=style.order)
+    """The trusted rows of a SECTION, in the order of figures: the baseline's precision first."""
+    rows = phrases.as_rows(trusted(section))
+    return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 
 def table_of(title: str, section: pd.DataFrame, columns: Sequence[Column]) -> Table:
@@ -166,6 +168,15 @@ def small_print(figure: Figure, *texts: str) -> None:
     engine.set(w_pad=0.03, h_pad=0.03, hspace=0.0)
     text = textwrap.fill("; ".join(filter(None, texts)), 94)
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
+
+
+def legend_columns(names: Sequence[str]) -> int:
+    """The most columns of a legend in which names fit, which fill it column by column."""
+
+    def wide(columns: int) -> float:
+        return sum(max(map(text_width, each)) + 0.52 for each in np.array_split(names, columns))
+
+    return next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
 
 
 def room(panels: Sequence[Panel]) -> float:
