@@ -89,22 +89,3 @@ def _filled(whole: float, parts: Sequence[Sized], rest: str) -> Parts:
         filled.append((name, part))
         whole -= part
     return [(name, part) for name, part in (*filled, (rest, whole)) if part]
-
-
-def setup_bytes(row: Row) -> float | None:
-    """A lower bound of the first call's peak, on the scale of the stack.
-
-    It was measured above the memory held before that call: weights, inputs, and an unknown rest
-    (the workspace of cuBLAS, tensors for checks), which is left out. None if it lies below the peak
-    of a steady call, and on a CPU, where it is the growth of the process including the compiler.
-    """
-    least = setup_on_scale(row)
-    return None if least is None or least < row["peak_bytes"] else least
-
-
-def setup_on_scale(row: Row) -> float | None:
-    """`setup_bytes` even where it lies below the peak of a steady call."""
-    parts = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
-    if None in parts or row["setup_peak_note"] is not None or not phrases.on_cuda(row):
-        return None
-    return float(sum(parts))

@@ -22,10 +22,6 @@ DOUBTS = {
     "profile_contradicts_device_time",
 }
 
-REST_OF_CALL = "rest"
-"""The first call without torch's phases: building, guards, capturing, running for the first time.
-"""
-
 MOST = 5  # per mode
 NAMED = 2  # leading columns: mode and name
 _LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
@@ -96,13 +92,6 @@ def phases_of(row: Row) -> dict[str, float]:
     """Seconds of each phase that took any time, in their order; none where unknown."""
     stored = row["compile_phases_s"]
     return {name: s for name, s in (json.loads(stored) if stored else {}).items() if s > 0}
-
-
-def with_rest(row: Row) -> dict[str, float]:
-    """`phases_of` and REST_OF_CALL, which add up to the first call."""
-    phases = phases_of(row)
-    rest_s = (row["first_call_s"] or 0.0) - sum(phases.values())
-    return phases | ({REST_OF_CALL: rest_s} if rest_s > 0 else {})
 
 
 @dataclass(frozen=True)

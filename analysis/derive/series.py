@@ -1,18 +1,17 @@
-"""Rows that differ in a size or in the threads alone: lines of one mode, and grids of several."""
+"""Rows that differ in a size alone: lines of one mode, and grids of several."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import compress, pairwise
 
 import pandas as pd
 
-from modescope.analysis.derive import pace, split
-from modescope.analysis.derive.select import GROUP, OF_THREADS, parts, trusted
+from modescope.analysis.derive import split
+from modescope.analysis.derive.select import GROUP, parts, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
@@ -22,7 +21,6 @@ from modescope.bench.stats.estimates import Estimate
 
 MIN_SIZES = 3  # a line always fits two points
 CHAINS = ("ops",)  # sizes that count operators, each of which costs overhead
-TOLERANCE = 0.01  # largest relative distance of a point from a straight line through others
 FIRST = "batch"  # the preferred size of a grid; else the one with most values
 _CONTEST = tuple(name for name in GROUP if name != "shape")
 
@@ -51,7 +49,6 @@ class Line:
     sizes: tuple[int, ...]
     slope: Estimate | None  # of the overhead, seconds per unit of the size
     crossing: Crossing | None
-    look: int = 0  # its number among lines with the same look
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ def _by_varying(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
 def _lines(size: str, rows: Sequence[Row]) -> tuple[Line, ...]:
     """A line for each variant that was measured at enough sizes."""
     every = (_line(name, size, members) for name, members in variants(rows).items())
-    return tuple(with_looks([line for line in every if len(set(line.sizes)) >= MIN_SIZES]))
+    return tuple(line for line in every if len(set(line.sizes)) >= MIN_SIZES)
 
 
 def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -120,15 +117,6 @@ def variants(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _names(row: Row) -> tuple[str, ...]:
     cache = f"with a {row['compile_cache']} cache"
     return phrases.mode(row), row["dtype"], f"against {phrases.baseline(row)}", cache
-
-
-def with_looks(lines: Sequence[Line]) -> Iterator[Line]:
-    """Numbers the lines of one mode with different precisions or options."""
-    drawn: Counter[tuple[str, str]] = Counter()
-    for line in lines:
-        looks = style.appearance(line.rows[0])
-        yield replace(line, look=drawn[looks])
-        drawn[looks] += 1
 
 
 def _line(name: str, size: str, rows: Sequence[Row]) -> Line:
@@ -169,95 +157,6 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
 def _between(start: float, end: float, share: float) -> float:
     """The point that lies `share` of the way from `start` to `end` on a logarithmic axis."""
     return math.exp(math.log(start) + share * math.log(end / start))
-
-
-@dataclass(frozen=True)
-class ThreadSeries:
-    """Trusted rows of one work at one size, whose threads differ; a line for each mode."""
-
-    lines: tuple[Line, ...]
-
-    @property
-    def counts(self) -> list[int]:
-        """The numbers of threads, rising."""
-        return sorted({count for line in self.lines for count in line.sizes})
-
-    @property
-    def clock(self) -> str:
-        """The clock of `pace.CLOCKS` that all rows have."""
-        return pace.clock(*(row for line in self.lines for row in line.rows))
-
-    def gains(self, line: Line) -> list[tuple[Row, Estimate | None]]:
-        """The rows of a line with more threads than the fewest of the series, and their gains.
-
-        Each is over the row of the line with the fewest; None without that row, or where unknown.
-        """
-        least = self.counts[0]
-        fewest = next((row for row in line.rows if row["threads"] == least), None)
-        return [
-            (row, pace.thread_gain(row, fewest, self.clock) if fewest else None)
-            for row in line.rows
-            if row["threads"] > least
-        ]
-
-
-def thread_series(rows: pd.DataFrame) -> list[ThreadSeries]:
-    """The works of `rows` that were measured with several numbers of threads."""
-    every = (phrases.as_rows(part) for part in parts(trusted(rows), OF_THREADS))
-    return [ThreadSeries(lines) for work in every if (lines := _thread_lines(work))]
-
-
-def _thread_lines(rows: Sequence[Row]) -> tuple[Line, ...]:
-    """A line for each variant with several numbers of threads, in the order of figures."""
-    lines = []
-    for name, members in variants(sorted(rows, key=style.order)).items():
-        ordered = tuple(sorted(members, key=lambda row: row["threads"]))
-        counts = tuple(row["threads"] for row in ordered)
-        if len(set(counts)) > 1:
-            lines.append(Line(name, ordered, counts, slope=None, crossing=None))
-    return tuple(with_looks(lines))
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The bytes that one mode saves at each size, by rising size."""
-
-    line: Line
-    sizes: tuple[int, ...]
-    saved_bytes: tuple[float, ...]
-
-    @property
-    def per_unit_bytes(self) -> float:
-        """The bytes added per unit of the size, between the smallest and the largest size."""
-        return (self.saved_bytes[-1] - self.saved_bytes[0]) / (self.sizes[-1] - self.sizes[0])
-
-    @property
-    def fixed_bytes(self) -> float:
-        """The straight line through these two at size 0: for example cast weights."""
-        return self.saved_bytes[0] - self.per_unit_bytes * self.sizes[0]
-
-    @property
-    def is_straight(self) -> bool:
-        """Whether all sizes lie on that line."""
-        return all(
-            abs(self.fixed_bytes + self.per_unit_bytes * size - known) <= TOLERANCE * known
-            for size, known in zip(self.sizes, self.saved_bytes, strict=True)
-        )
-
-
-def saved(series: Series) -> list[Saved]:
-    """Modes known to save bytes at MIN_SIZES sizes or more, in the order of figures."""
-    lines = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
-    return [one for one in map(_saved, lines) if len(one.sizes) >= MIN_SIZES]
-
-
-def _saved(line: Line) -> Saved:
-    known = {
-        size: float(row["saved_activation_bytes"])
-        for size, row in zip(line.sizes, line.rows, strict=True)
-        if row["saved_activation_bytes"]
-    }
-    return Saved(line, tuple(known), tuple(known.values()))
 
 
 @dataclass(frozen=True)

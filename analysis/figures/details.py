@@ -8,9 +8,9 @@ import pandas as pd
 
 from modescope.analysis.derive import profile
 from modescope.analysis.derive.profile import CompiledCall
-from modescope.analysis.derive.series import Series, by_slope
-from modescope.analysis.figures.scaling import bound, ordered
-from modescope.analysis.format import numbers, phrases
+from modescope.analysis.derive.series import Line, Series, by_slope
+from modescope.analysis.derive.split import Overhead
+from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import COUNTED, NAMING, Column, distinguishing, wanted
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table, of_columns
@@ -65,7 +65,32 @@ def of_series(series: Series) -> Table:
 def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
     """A line per mode; for a chain of operators the cheapest overhead first."""
     known = [line for line, _ in by_slope(series)] if series.is_chain else []
-    for line in (*known, *(line for line in ordered(series) if line not in known)):
+    rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
+    for line in (*known, *(line for line in rest if line not in known)):
         slope = (numbers.estimate(line.slope),) if series.is_chain else ()
         sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
-        yield line.name, sizes, *slope, bound(line, series.overhead, series.size)
+        yield line.name, sizes, *slope, _bound(line, series.overhead, series.size)
+
+
+def _bound(line: Line, overhead: Overhead, size: str) -> str:
+    """`up to about ops 49 (by the intervals between 32 and 64)`: where overhead sets the time."""
+    if (crossing := line.crossing) is not None:
+        rounded = float(f"{crossing.size:.2g}")  # interpolation gives no more than two digits
+        about = f"about {size} {rounded:g}"
+        where = f"up to {about}" if crossing.falling else f"from {about} on"
+        after, before = crossing.after, crossing.before
+        sure = after is not None and before is not None
+        ends = f"between {after} and {before}" if sure else "undecided"
+        return f"{where} (by the intervals {ends})"
+    sides = {row["bound_by"] for row in line.rows}
+    side = sides.pop() if len(sides) == 1 else "undecided"
+    # every row has a latency
+    needed = [clock for clock in (overhead.clock, overhead.against) if clock != "latency"]
+    return _THROUGHOUT.get(side) or f"unknown, as {' or '.join(needed)} time is missing"
+
+
+_THROUGHOUT = {
+    "overhead": "at every size",
+    "work": "at no size",
+    "undecided": "undecided by the intervals",
+}

@@ -1,31 +1,26 @@
-"""The device work and the kernels of each mode compared with plain eager's."""
+"""The device work and the kernels of each mode, beside plain eager's."""
 
 from __future__ import annotations
 
-import matplotlib
+from collections.abc import Sequence
+
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from modescope.analysis.derive.fusion import Pair, references_of, work_of
 from modescope.analysis.derive.select import trusted
-from modescope.analysis.figures.draw.canvas import MOST_ROWS, SMALL, Entry, Panel, and_more, stacked
-from modescope.analysis.figures.draw.dots import duration_axis
-from modescope.analysis.figures.figure import FigureKind
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.figures import theme
+from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import FUSION, KERNELS, NAMING
 from modescope.analysis.format.tables import Table
-from modescope.bench.stats import estimates
 from modescope.bench.stats.intervals import of_columns
 
-_FOOT = "circle: plain eager with the same grad axis; numbers at the ends: kernels per call"
-
-_TITLES = {
-    "faster": "less work than plain eager",
-    "slower": "more work than plain eager",
-    "equivalent": f"equal work within ±{numbers.whole_percent(estimates.MARGIN)}",
-    "inconclusive": "undecided by the intervals",
-}
+CAPTION = (
+    "The ring is plain eager with the same grad axis, the marker the mode: further left is less "
+    "work. The numbers are eager's work ÷ the mode's, with their 95 % interval."
+)
 
 
 def pairs(section: pd.DataFrame) -> list[Pair]:
@@ -33,78 +28,61 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
     references = references_of(phrases.as_rows(trusted(section)))
     return [
         Pair(row, references[work_of(row)], of_columns(row, "fusion_gain"))
-        for row in sorted(phrases.as_rows(section), key=style.order)
+        for row in theme.charted(section)
         if row["fusion_gain"] is not None
     ]
 
 
 def draw(section: pd.DataFrame) -> Figure | None:
-    """A dumbbell for each mode of a SECTION whose fusion gain is known; None if none is.
-
-    It spans from plain eager's work to the mode's; the kernel counts stand at both ends.
-    """
-    known = pairs(section)
+    """A panel of work and one of kernels per precision; None if no mode's gain is known."""
+    known = {pair.row["run_id"]: pair for pair in pairs(section)}
     if not known:
         return None
-    shown = known[:MOST_ROWS]
-    entries = [Entry(phrases.variant(p.row), numbers.ratio(p.gain), p.row) for p in shown]
-    longest_s = max(max(pair.row["work_s"], pair.reference_work_s) for pair in shown)
-    foot = f"{and_more(_FOOT, len(known) - len(shown))}\n{phrases.work(known[0].row)}"
-    with matplotlib.rc_context(style.RC):
-        stack = stacked([Panel("Device work of a call", entries)], foot)
-        (axes,) = stack.axes
-        axes.set_xlim(0, longest_s * 1.12)
-        duration_axis(axes, logarithmic=False)
-        for place, pair in enumerate(shown):
-            _dumbbell(axes, place, pair)
-    return stack.figure
+    rows = [pair.row for pair in known.values()]
+    panels = theme.panels("Device work", rows, cells.fusion_gain)
+    counted = any(None not in _kernels(pair) for pair in known.values())
+    more = theme.beyond(len(rows), panels)
+    figure, grid = theme.sheet(panels, phrases.work(rows[0]), more, columns=2 if counted else 1)
+    for line, panel in zip(grid, panels, strict=True):
+        members = [known[row["run_id"]] for row in panel.rows]
+        times = [(pair.reference_work_s, pair.row["work_s"]) for pair in members]
+        scale, unit = numbers.time_unit(max(map(max, times)))
+        _dumbbells(line[0], members, [(a / scale, b / scale) for a, b in times])
+        theme.linear_ticks(line[0], max(map(max, times)) / scale, unit, most=5)
+        if counted:
+            counts = list(map(_kernels, members))
+            _dumbbells(line[1], members, counts)
+            most = max((count for both in counts for count in both if count), default=1)
+            theme.linear_ticks(line[1], most, "per call", most=5)
+            line[1].set_title("Kernels")
+    return figure
 
 
-def _dumbbell(axes: Axes, place: int, pair: Pair) -> None:
-    colour = style.family(pair.row).colour
-    ends = (pair.row["work_s"], pair.reference_work_s)
-    axes.plot(ends, (place, place), linewidth=2, color=colour, solid_capstyle="butt")
-    axes.plot(ends[1], place, "o", color=style.EAGER.colour, markersize=6.5)
-    axes.plot(ends[0], place, style.marker(pair.row), color=colour, markersize=6.5)
-    leftwards = -1 if ends[0] <= ends[1] else 1
-    rows = ((ends[0], pair.row, leftwards), (ends[1], pair.reference, -leftwards))
-    for end_s, row, side in rows:
-        if row["kernels"] is not None:
-            axes.annotate(numbers.count(row["kernels"]), (end_s, place), (7 * side, 0),
-                          textcoords="offset points", va="center", size=SMALL,
-                          ha="left" if side > 0 else "right")  # fmt: skip
+def _kernels(pair: Pair) -> tuple[float | None, float | None]:
+    return pair.reference["kernels"], pair.row["kernels"]
 
 
-def caption(section: pd.DataFrame) -> str | None:
-    """The modes that do less work than plain eager, and their gain; None where unknown."""
-    known = pairs(section)
-    if not known:
-        return None
-    modes = phrases.grouped(
-        (
-            estimates.verdict(pair.gain) or "inconclusive",
-            f"{phrases.variant(pair.row)} ({_gain(pair)})",
-        )
-        for pair in known
-    )
-    sentence = "; ".join(
-        f"{title}: {', '.join(modes[name])}" for name, title in _TITLES.items() if name in modes
-    )
-    return f"{sentence[0].upper()}{sentence[1:]}."
-
-
-def _gain(pair: Pair) -> str:
-    parts = [numbers.ratio(pair.gain)]
-    counts = pair.row["kernels"], pair.reference["kernels"]
-    if None not in counts:
-        own = numbers.counted(counts[0], "kernel", "kernels")
-        parts.append(f"{own} instead of {numbers.count(counts[1])}")
-    if (beyond := pair.row["launch_gain"]) is not None:
-        overhead = "launching" if phrases.on_cuda(pair.row) else "dispatch"
-        alone = pair.row["fusion_speedup"]
-        work = f"{numbers.factor(alone)} from {'more' if alone < 1 else 'less'} work"
-        parts.append(f"speedup {work}, {numbers.factor(beyond)} from {overhead}")
-    return ", ".join(parts)
+def _dumbbells(
+    axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
+) -> None:
+    """A line per row from plain eager to the mode; none where one of them is unknown."""
+    known = [place for place, both in enumerate(ends) if None not in both]
+    frame = pd.DataFrame(
+        [(ends[place][side], place, side) for place in known for side in (0, 1)],
+        columns=["value", "place", "side"],
+    ).astype({"value": "float64"})
+    colours = {place: style.family(members[place].row).colour for place in known}
+    drawn = {"data": frame, "x": "value", "y": "place", "legend": False, "ax": axes}
+    sns.lineplot(**drawn, units="place", estimator=None, orient="y", hue="place",
+                 palette=colours, linewidth=2)  # fmt: skip
+    drawn["data"] = frame[frame["side"] == 0]
+    sns.scatterplot(**drawn, facecolor="none", edgecolor=style.EAGER.colour, linewidth=1.8, s=48,
+                    zorder=3)  # fmt: skip
+    drawn["data"] = frame[frame["side"] == 1]
+    sns.scatterplot(**drawn, hue="place", style="place", palette=colours, s=48, linewidth=0,
+                    markers={place: style.marker(members[place].row) for place in known},
+                    zorder=4)  # fmt: skip
+    axes.set(ylabel="", ylim=(len(members) - 0.5, -0.5))
 
 
 def table(section: pd.DataFrame) -> Table:
@@ -126,9 +104,3 @@ def _cells(pair: Pair) -> tuple[str, ...]:
         numbers.factor(row["fusion_speedup"]),
         numbers.factor(row["launch_gain"]),
     )
-
-
-FIGURE = FigureKind(
-    "fusion", "Device work and kernels", "device work and kernels of each mode and of eager",
-    draw, caption, table,
-)  # fmt: skip

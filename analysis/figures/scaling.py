@@ -1,45 +1,66 @@
-"""Latency and overhead over a size, by mode."""
+"""Latency, overhead and saved activations over a size, by mode."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-import matplotlib
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.lines import Line2D
 
 from modescope.analysis.derive.series import Line, Series
-from modescope.analysis.derive.split import Overhead
-from modescope.analysis.figures.draw.curves import curve, over, sheet
-from modescope.analysis.figures.figure import FigureKind
+from modescope.analysis.figures import theme
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.format.tables import Table
 
+CAPTION = (
+    "Both axes are logarithmic. Where a mode's latency is close to its overhead, calls are bound "
+    "by overhead: larger sizes cost nothing more."
+)
+_SAVED = "saved_activation_bytes"
+# Of several lines of one mode in a panel.
+_DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1), (4, 1, 1, 1))
+_HIGH, _LABELS = 2.1, 0.62  # inches: of a panel, and of what stands on its left
+_LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does not fill it
+
 
 def draw(series: Series) -> Figure:
-    """Latency and overhead over the size, both logarithmic, a line per mode on a common scale.
-
-    Overhead is host time on CUDA and dispatch on a CPU; if no row has it, only latency is drawn. A
-    cross on the latency marks the size at which overhead equals device time, or half the call.
-    """
+    """A line of panels per precision: latency, overhead and bytes saved, where they are known."""
     lines = ordered(series)
-    names = [line.name for line in lines]
-    names += [series.overhead.meets] if any(line.crossing for line in lines) else []
-    clocks = _clocks(series)
-    titles = [f"{clock.capitalize()} over {series.size}" for clock in clocks.values()]
-    with matplotlib.rc_context(style.RC):
-        panels = sheet(titles, names, phrases.work_at(lines[0].rows[0], series.others))
-        for axes, clock in zip(panels.axes, clocks, strict=True):
-            for line in lines:
-                _draw(axes, line, clock, line.name if clock == "latency_paired_s" else None)
-            over(axes, sorted({size for line in lines for size in line.sizes}), series.size)
-            axes.set_yscale("log")
-        _mark(panels.axes[0], lines, series.overhead.meets)
-        _share_height(panels.axes)
-        panels.legend()
-    return panels.figure
+    precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
+    columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
+    each = {name: look for members in precisions for name, look in _looks(members).items()}
+    looks = {_name(line): each[_name(line)] for line in lines}
+    across = theme.legend_columns(list(looks))
+    high = _HIGH * len(precisions) + 0.2 * -(-len(looks) // across) + 0.3
+    figure = Figure((theme.WIDTH, high), layout="constrained")
+    grid = figure.subplots(len(precisions), len(columns), squeeze=False)
+    for members, panels in zip(precisions, grid, strict=True):
+        dtype = f", {members[0].rows[0]['dtype']}" if len(precisions) > 1 else ""
+        for axes, (column, title) in zip(panels, columns.items(), strict=True):
+            _draw(axes, members, column)
+            axes.set(title=f"{title}{dtype}", xlabel=series.size, ylabel="")
+        clocks = len(columns) - (_SAVED in columns)
+        _share_scale(panels[:clocks], numbers.tick, theme.DECIMAL)
+        _share_scale(panels[clocks:], numbers.size_tick, theme.BINARY)
+        sizes = sorted({size for line in members for size in line.sizes})
+        thinned = [sizes[::step] for step in range(1, len(sizes) + 1)]
+        inches = theme.WIDTH / len(columns) - _LABELS
+        for axes in panels:
+            theme.log_ticks(axes.xaxis, inches, "{:g}".format, thinned)
+    handles = [
+        Line2D([], [], label=name, color=look["color"], marker=look["marker"],
+               linestyle=(0, look["dashes"]) if look["dashes"] else "-")
+        for name, look in looks.items()
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower left", ncols=across, handlelength=2.4)
+    theme.small_print(figure, phrases.work_at(lines[0].rows[0], series.others))
+    return figure
 
 
 def ordered(series: Series) -> list[Line]:
@@ -47,94 +68,92 @@ def ordered(series: Series) -> list[Line]:
     return sorted(series.lines, key=lambda line: style.order(line.rows[0]))
 
 
-def _clocks(series: Series) -> dict[str, str]:
-    """The column that each panel shows -> its title."""
-    clock = f"{series.overhead.clock}_paired_s"
-    known = any(row[clock] is not None for line in series.lines for row in line.rows)
-    return {"latency_paired_s": "latency"} | ({clock: series.overhead.label} if known else {})
+def _titles(series: Series) -> dict[str, str]:
+    """The columns that may be drawn, and the titles of their panels."""
+    overhead = series.overhead
+    clock = f"{overhead.clock}_paired"
+    return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
 
 
-def _draw(axes: Axes, line: Line, clock: str, label: str | None = None) -> None:
-    known = [(x, row[clock]) for x, row in zip(line.sizes, line.rows, strict=True) if row[clock]]
-    if known:
-        curve(axes, line, known, label)
+def _name(line: Line) -> str:
+    """The name of a line without its precision, which stands above the panel."""
+    return line.name.replace(f" {line.rows[0]['dtype']}", "", 1)
 
 
-def _mark(axes: Axes, lines: Sequence[Line], meaning: str) -> None:
-    label: str | None = meaning
+def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
+    """Line, size and each value: of a clock with the ends of its interval, where it has one."""
+    values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
+    return [
+        (_name(line), size, float(row[value]))
+        for line in lines
+        for size, row in zip(line.sizes, line.rows, strict=True)
+        for value in values
+        if row.get(value)
+    ]
+
+
+_ENDS = ("", "_ci_low", "_ci_high")
+
+
+def _draw(axes: Axes, lines: Sequence[Line], column: str) -> None:
+    """A line per mode: the median and the range of low, value and high."""
+    frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
+    looks = _looks(lines)
+    names = list(looks)
+    axes.set(xscale="log", yscale="log")
+    sns.lineplot(
+        frame, x="size", y="value", hue="line", style="line", hue_order=names, style_order=names,
+        palette=[look["color"] for look in looks.values()],
+        markers=[look["marker"] for look in looks.values()],
+        dashes=[look["dashes"] for look in looks.values()],
+        estimator="median", errorbar=("pi", 100), markeredgewidth=0, markersize=5.5, linewidth=1.4,
+        legend=False, ax=axes,
+    )  # fmt: skip
+    axes.grid(visible=True, axis="both")
+
+
+def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """The look of each line of a panel, by its name."""
+    drawn: Counter[tuple[str, str]] = Counter()
+    looks = {}
     for line in lines:
-        if line.crossing is not None:
-            axes.plot(line.crossing.size, line.crossing.latency_s, "x", color=style.INK,
-                      markersize=8, markeredgewidth=1.6, label=label, zorder=3)  # fmt: skip
-            label = None
+        look = style.family(line.rows[0]).colour, style.marker(line.rows[0])
+        dashes = _DASHES[drawn[look] % len(_DASHES)]
+        looks[_name(line)] = {"color": look[0], "marker": look[1], "dashes": dashes}
+        drawn[look] += 1
+    return looks
 
 
-def _share_height(panels: Sequence[Axes]) -> None:
-    limits = [axes.get_ylim() for axes in panels if axes.lines]
-    for axes in panels:
-        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-        seconds_axis(axes)
-
-
-def seconds_axis(axes: Axes) -> None:
-    """Few ticks on a logarithmic axis of seconds."""
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0), numticks=8))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: numbers.tick(seconds)))
-    axes.yaxis.set_minor_locator(NullLocator())
-
-
-def caption(series: Series) -> str:
-    """The sizes at which each mode is bound by overhead."""
-    modes = phrases.grouped(
-        (bound(line, series.overhead, series.size), line.name) for line in ordered(series)
-    )
-    listed = "; ".join(f"{', '.join(names)} {where}" for where, names in modes.items())
-    return f"Bound by overhead ({series.overhead.exceeds}): {listed}."
-
-
-def bound(line: Line, overhead: Overhead, size: str) -> str:
-    """`up to about ops 49 (by the intervals between 32 and 64)`: where overhead sets the time."""
-    if (crossing := line.crossing) is not None:
-        rounded = float(f"{crossing.size:.2g}")  # interpolation gives no more than two digits
-        about = f"about {size} {rounded:g}"
-        where = f"up to {about}" if crossing.falling else f"from {about} on"
-        after, before = crossing.after, crossing.before
-        sure = after is not None and before is not None
-        ends = f"between {after} and {before}" if sure else "undecided"
-        return f"{where} (by the intervals {ends})"
-    sides = {row["bound_by"] for row in line.rows}
-    side = sides.pop() if len(sides) == 1 else "undecided"
-    # every row has a latency
-    needed = [clock for clock in (overhead.clock, overhead.against) if clock != "latency"]
-    return _THROUGHOUT.get(side) or f"unknown, as {' or '.join(needed)} time is missing"
-
-
-_THROUGHOUT = {
-    "overhead": "at every size",
-    "work": "at no size",
-    "undecided": "undecided by the intervals",
-}
+def _share_scale(
+    panels: Sequence[Axes], label: Callable[[float], str], sets: Sequence[Sequence[float]]
+) -> None:
+    """One scale of values for these panels."""
+    limits = [end for axes in panels for end in axes.get_ylim()]
+    if limits:
+        low, high = min(limits), max(limits)
+        beyond = max(1.0, _LEAST * low / high) ** 0.5
+        for axes in panels:
+            axes.set_ylim(low / beyond, high * beyond)
+            theme.log_ticks(axes.yaxis, _HIGH - 0.7, label, sets, across=False)
 
 
 def table(series: Series) -> Table:
-    """Latency and overhead of each mode at each size."""
+    """What is drawn of each mode at each size."""
     sizes = sorted({size for line in series.lines for size in line.sizes})
     lines = []
     for line in ordered(series):
         at = dict(zip(line.sizes, line.rows, strict=True))
-        for clock in ("latency", series.overhead.clock):
-            cells = [_seconds(at.get(size), clock) for size in sizes]
+        for column, title in _titles(series).items():
+            cells = [_cell(at.get(size), column) for size in sizes]
             if set(cells) != {numbers.UNKNOWN}:
-                lines.append((line.name, clock, *cells))
-    titles = ("mode", "clock", *(f"{series.size} {size}" for size in sizes))
-    return Table(f"Times over {series.size}", titles, 2, tuple(lines))
+                lines.append((line.name, title, *cells))
+    titles = ("mode", "of a call", *(f"{series.size} {size}" for size in sizes))
+    return Table(f"Values over {series.size}", titles, 2, tuple(lines))
 
 
-def _seconds(row: Row | None, clock: str) -> str:
-    return numbers.UNKNOWN if row is None else numbers.duration(row[f"{clock}_s"])
-
-
-FIGURE = FigureKind(
-    "scaling", "Latency and overhead over a size",
-    "latency and overhead over a size, a line per mode", draw, caption, table,
-)  # fmt: skip
+def _cell(row: Row | None, column: str) -> str:
+    if row is None:
+        return numbers.UNKNOWN
+    if column == _SAVED:
+        return numbers.size(row[column])
+    return numbers.duration(row[f"{column}_s"])

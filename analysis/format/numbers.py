@@ -17,13 +17,13 @@ def duration(seconds: float | None) -> str:
     """`357 µs`: three digits, in the unit that fits the size."""
     if seconds is None:
         return UNKNOWN
-    scale, unit = _unit(seconds)
+    scale, unit = time_unit(seconds)
     return f"{_digits(seconds / scale, 3)} {unit}"
 
 
 def tick(seconds: float) -> str:
     """`0.5 ms`: a round number without trailing zeros, for an axis."""
-    scale, unit = _unit(seconds)
+    scale, unit = time_unit(seconds)
     return f"{seconds / scale:g} {unit}" if seconds else "0"
 
 
@@ -33,7 +33,7 @@ def duration_interval(value: float | None, low: float | None, high: float | None
         return duration(value)
     # The value of an interval around zero may be tiny: its ends choose the unit.
     size = value if low > 0 else max(abs(low), abs(high))
-    scale, unit = _unit(size)
+    scale, unit = time_unit(size)
     value, low, high, size = value / scale, low / scale, high / scale, size / scale
     places = _places(value, low, high, least=max(0, 2 - _magnitude(size)))
     return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
@@ -150,7 +150,8 @@ def size_tick(size_bytes: float) -> str:
     return f"{size_bytes / scale:g} {unit}" if size_bytes else "0"
 
 
-def _unit(seconds: float) -> tuple[float, str]:
+def time_unit(seconds: float) -> tuple[float, str]:
+    """The unit that fits the time: its seconds and its name."""
     return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
 
 

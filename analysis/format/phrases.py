@@ -97,11 +97,6 @@ def place(row: Row, letter: bool) -> str:
     return ", ".join((_machine(row), threads, *([_environment(row)] if letter else [])))
 
 
-def place_of_any_threads(row: Row, letter: bool) -> str:
-    """The same without the number of threads."""
-    return ", ".join((_machine(row), *([_environment(row)] if letter else [])))
-
-
 def _machine(row: Row) -> str:
     """`AMD EPYC, AVX2, no bf16 instructions`: the device."""
     name, device = row["device_name"], row["device"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from modescope.analysis.format.phrases import Row
 
-INK = "#24292f"  # text and lines; pages replace it with their own (`canvas.inline`)
+INK = "#24292f"  # text and lines; pages replace it with their own (`figures.theme.inline`)
 FADED = "#8c959f"
 ACTIVATIONS, OPTIMIZER = "#9a7b1e", "#6a6fc9"  # their share of memory and of a training step
 
@@ -61,32 +60,6 @@ CHARACTERS = {
     "P": "✚",
     "X": "✖\ufe0e",
 }
-# preset -> dash pattern of its line, distinct within its family; the lines of others are solid
-DASHES: dict[str, tuple[float, ...]] = {
-    "no_grad": (4, 2),
-    "inference_mode": (1, 1.5),
-    "max-autotune-no-cudagraphs": (1, 1.5),
-    "amp-compile": (4, 2),
-    "max-autotune": (4, 2),
-    "compile-cuda-graph": (1, 1.5),
-}
-RC: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.edgecolor": FADED,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "svg.fonttype": "none",  # keeps text as text: searchable, in the font of the page
-    "svg.hashsalt": "modescope",  # equal figures give equal bytes
-}
 
 
 def family(row: Row) -> Family:
@@ -104,20 +77,9 @@ def order(row: Row) -> tuple[int, int]:
     return FAMILIES.index(family(row)), place
 
 
-def linestyle(row: Row) -> Any:
-    """The line style of the preset, as matplotlib takes it."""
-    pattern = DASHES.get(_preset(row))
-    return "-" if pattern is None else (0, pattern)
-
-
 def marker(row: Row) -> str:
     """The marker of the preset; overridden axes do not change it."""
     return MARKERS.get(_preset(row), OTHER_MARKER)
-
-
-def appearance(row: Row) -> tuple[str, str]:
-    """Family and preset, which decide the colour, marker and dashes of a row."""
-    return family(row).name, _preset(row)
 
 
 def _preset(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a report: each work over its sizes and over threads, then at each size."""
+"""The figures of a report: each work over its sizes, then at each size."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from itertools import count, islice
 import pandas as pd
 
 from modescope.analysis.derive.select import FAMILY, SECTION, parts
-from modescope.analysis.derive.series import grids, series, thread_series
+from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures import details
-from modescope.analysis.figures.figure import Picture, pictures
-from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES, OF_THREADS
+from modescope.analysis.figures.registry import (
+    OF_GRIDS,
+    OF_SECTION,
+    OF_SERIES,
+    Picture,
+    pictures,
+)
 from modescope.analysis.format import phrases
 from modescope.analysis.format.tables import Table
 from modescope.analysis.report.study import Study
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
-# Drawing a figure takes about 0.1 s. The second limit is for reports that do not list all rows.
+# Drawing a figure takes about 0.4 s. The second limit is for reports that do not list all rows.
 MOST_FIGURES, MOST_OF_LARGE = 60, 24
 
 _NOTHING = (
@@ -49,7 +54,7 @@ class _Plan:
 
 
 def chapters(study: Study) -> list[Chapter]:
-    """The chapters over sizes of all works, those over threads, then those at each size."""
+    """The chapters over sizes of all works, then those at each size."""
     most = MOST_OF_LARGE if study.unlisted else MOST_FIGURES
     chosen, left, silent = [], most, 0
     for plan in _plans(study):
@@ -74,7 +79,6 @@ def _plans(study: Study) -> Iterator[_Plan]:
     every = list(parts(study.rows, FAMILY))
     for number, family in enumerate(every, start=1):
         yield from _over_sizes(study, family, f"{number}")
-    yield from _over_threads(study)
     numbered = count(1)
     for family in every:
         yield from _at_sizes(study, family, numbered)
@@ -88,14 +92,6 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
         shown = pictures(OF_SERIES, one, f"{name}-{number}")
         yield _Plan(title, place, shown, (details.of_series(one),))
-
-
-def _over_threads(study: Study) -> Iterator[_Plan]:
-    for number, one in enumerate(thread_series(study.rows), start=1):
-        row = one.lines[0].rows[0]
-        place = phrases.place_of_any_threads(row, study.has_letters)
-        shown = pictures(OF_THREADS, one, f"{number}")
-        yield _Plan(f"{phrases.work(row)}: over threads", place, shown, ())
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:

@@ -12,7 +12,7 @@ from modescope.analysis import cli, where
 from modescope.analysis.causes import finding
 from modescope.analysis.derive.registry import of_runs
 from modescope.analysis.derive.select import ordered
-from modescope.analysis.figures.registry import FIGURES
+from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder, RemotePath, read
 from modescope.analysis.nodes.groups import of_study
@@ -27,6 +27,10 @@ from modescope.bench.records.paths import ROOT
 
 RESULTS = Path("results")  # run.py's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
+_DRAWN = (
+    *(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES)),
+    *("latency", "waterfall", "compiling", "saved", "slope", "threads"),  # of earlier versions
+)
 
 
 def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None) -> Path:
@@ -77,8 +81,8 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
 def _put(folder: Path, texts: Mapping[str, str]) -> None:
     """Writes the files of a report and removes the figures of an earlier one."""
     folder.mkdir(parents=True, exist_ok=True)
-    for kind in FIGURES:
-        for old in folder.glob(f"{kind.name}-*.svg"):  # it may no longer be part of the report
+    for kind in _DRAWN:
+        for old in folder.glob(f"{kind}-*.svg"):  # it may no longer be part of the report
             old.unlink()
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")

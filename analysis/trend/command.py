@@ -17,7 +17,7 @@ from modescope.analysis.changes import split, welch
 from modescope.analysis.compare.command import margin_of
 from modescope.analysis.compare.formats import words
 from modescope.analysis.compare.rules import differences, sides
-from modescope.analysis.figures.draw.canvas import on_paper, svg
+from modescope.analysis.figures.theme import on_paper, svg
 from modescope.analysis.format import numbers
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.load import located

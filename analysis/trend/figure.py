@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from modescope.analysis.figures.draw.canvas import SMALL, WIDTH, wrapped
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.theme import SMALL, WIDTH
 from modescope.analysis.format import style
 from modescope.analysis.trend.series import Step
 
@@ -19,21 +21,21 @@ _HEIGHT, _FOOT = 1.5, 0.9  # inches
 
 def draw(steps: Sequence[Step], names: Sequence[str]) -> Figure:
     """A panel per series; `names`: those of all sets. Steps that are real have filled markers."""
-    with matplotlib.rc_context(style.RC):
+    with theme.look():
         height = _HEIGHT * len(steps) + _FOOT
         figure = Figure(figsize=(WIDTH, height))
         for place, step in enumerate(steps):
             bottom = height - _HEIGHT * (place + 1) + 0.3
             axes = figure.add_axes((0.16, bottom / height, 0.8, (_HEIGHT - 0.75) / height))
             _panel(axes, step, len(names))
-            title = wrapped(f"{step.series.pair.name}: {step.series.pair.work}", SMALL)
-            axes.set_title("\n".join(title), size=SMALL, loc="left")
+            title = f"{step.series.pair.name}: {step.series.pair.work}"
+            axes.set_title(textwrap.fill(title, 90), size=SMALL)
             axes.set_xticks(range(len(names)), [""] * len(names))
         axes.set_xticks(range(len(names)), names, rotation=30, ha="right", size=SMALL)
     return figure
 
 
-def _panel(axes: matplotlib.axes.Axes, step: Step, sets: int) -> None:
+def _panel(axes: Axes, step: Step, sets: int) -> None:
     values = (np.exp(np.array(step.series.values) - step.series.values[0]) - 1) * 100
     places = np.array(step.series.places)
     colour = style.family(step.series.pair.row).colour

@@ -12,15 +12,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from modescope.analysis.derive.select import SECTION, parts
-from modescope.analysis.figures import speedup
-from modescope.analysis.figures.figure import Picture, pictures
+from modescope.analysis.figures.registry import SPEEDUP, Picture, pictures
 from modescope.analysis.format import phrases
 from modescope.analysis.recommend.merge_sizes import Advice
 from modescope.bench.api.listing import listing
 from modescope.bench.text.markup import html_engine
 
-FITTING = '<svg style="display: block; max-width: 100%; height: auto"'
-"""The beginning of a figure that becomes smaller on a narrow page."""
+FITTING = '<svg style="display: block; width: 100%; min-width: 34rem; height: auto"'
+"""The beginning of a figure that becomes smaller on a narrow page, up to where it scrolls."""
 
 
 def html(frame: pd.DataFrame, advice: Sequence[Advice], failure: str | None, study: str) -> str:
@@ -35,7 +34,7 @@ def html(frame: pd.DataFrame, advice: Sequence[Advice], failure: str | None, stu
 
 def _picture(work: pd.DataFrame, name: str) -> Picture | None:
     """The figure; None without a row that has an interval."""
-    picture = next(pictures([speedup.FIGURE], work, name), None)
+    picture = next(pictures([SPEEDUP], work, name), None)
     if picture is None:
         return None
     return replace(picture, inline=Markup(str(picture.inline).replace("<svg", FITTING, 1)))

@@ -1,16 +1,12 @@
-"""The contents of a drawn figure: names, numbers, bars, points and foot."""
+"""The contents of a drawn figure: panels, names, numbers and bars."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from modescope.analysis.derive.registry import derived
@@ -32,70 +28,43 @@ def rows_of(folder: Path, *records: Record) -> pd.DataFrame:
     return _known[text].copy()
 
 
-def caption_of(
-    caption: Callable[[pd.DataFrame], str | None], folder: Path, *records: Record
-) -> str:
-    """The text of a figure's `caption` for a study of these records."""
-    text = caption(rows_of(folder, *records))
-    assert text is not None
-    return text
-
-
 def series_of(folder: Path, *records: Record) -> Series:
     """The only series among these records."""
     (found,) = series(rows_of(folder, *records))
     return found
 
 
+def panels(figure: Figure | None) -> dict[str, Axes]:
+    """The panels of a figure by their titles, without those that continue a row."""
+    assert figure is not None
+    return {axes.get_title(loc="left"): axes for axes in figure.axes}
+
+
 def only_axes(figure: Figure | None) -> Axes:
     """The axes of a figure with one panel."""
-    assert figure is not None
-    (axes,) = figure.axes
+    (axes,) = panels(figure).values()
     return axes
 
 
 def names(axes: Axes) -> list[str]:
     """The names of its rows, from the top."""
-    return _labelled(axes, "name")
+    return [label.get_text() for label in axes.get_yticklabels()]
 
 
 def numbers(axes: Axes) -> list[str]:
     """The texts at the right end of its rows."""
-    return _labelled(axes, "numbers")
+    (right,) = axes.child_axes
+    return [label.get_text() for label in right.get_yticklabels()]
 
 
-def _labelled(axes: Axes, label: str) -> list[str]:
-    return [text.get_text() for text in axes.texts if text.get_label() == label]
-
-
-def points(axes: Axes) -> list[Line2D]:
-    """The markers of values, without those beside names."""
-    return [
-        line for line in axes.lines
-        if line.get_marker() not in ("None", None, "") and line.get_label() != "_glyph"
-    ]  # fmt: skip
-
-
-def rectangles(axes: Axes) -> list[Rectangle]:
-    """The bars, in the order of drawing."""
-    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
-
-
-def bars(axes: Axes, unit: float = 1.0) -> list[tuple[float, float]]:
-    """(start, length) of each bar in `unit`, in the order of drawing."""
-    return [
-        (round(bar.get_x() / unit, 3), round(bar.get_width() / unit, 3)) for bar in rectangles(axes)
-    ]
-
-
-def opacity(axes: Axes, place: int) -> float:
-    """The opacity of a bar; 0 for an outline."""
-    return float(np.ravel(axes.patches[place].get_facecolor())[3])
-
-
-def foot(figure: Any) -> str:
-    """All text outside of the panels, on one line."""
-    return " ".join(" ".join(text.get_text().split()) for text in figure.texts)
+def bars(axes: Axes, unit: float = 1.0) -> dict[str, list[tuple[float, float]]]:
+    """(start, length) of each bar in `unit`, by the name of its row, from the left."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names(axes)}
+    for bar in axes.patches:
+        assert isinstance(bar, Rectangle)
+        name = names(axes)[round(bar.get_y() + bar.get_height() / 2)]
+        found[name].append((round(bar.get_x() * unit, 2), round(bar.get_width() * unit, 2)))
+    return {name: sorted(parts) for name, parts in found.items()}
 
 
 def cells(table: Table, *leading: str) -> dict[str, str]:

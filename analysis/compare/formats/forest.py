@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from modescope.analysis.compare.formats import words
 from modescope.analysis.compare.rules.gate import Compared
-from modescope.analysis.figures.draw.canvas import (
-    BAR,
-    MOST_ROWS,
-    Entry,
-    Panel,
-    and_more,
-    stacked,
-)  # fmt: skip
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.theme import MOST_ROWS, Panel
 from modescope.analysis.format import numbers, phrases, style
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ends
@@ -32,49 +25,40 @@ def draw(rows: Sequence[Compared], title: str, choose: Choose, margin: float) ->
     """A panel per work, a row per mode; None if no row has this change.
 
     Rows that fail have filled markers. At most MOST_ROWS rows are drawn, those that fail first; the
-    foot counts the others.
+    line above counts the others.
     """
     known = [row for row in rows if choose(row) is not None]
     if not known:
         return None
     kept = sorted(known, key=lambda row: (not row.failures, not row.changed))[:MOST_ROWS]
     chosen = {id(row) for row in kept}
-    shown = [row for row in known if id(row) in chosen]
-    with matplotlib.rc_context(style.RC):
-        return _drawn(shown, title, choose, margin, len(known) - len(shown))
-
-
-def _drawn(
-    rows: Sequence[Compared], title: str, choose: Choose, margin: float, hidden: int
-) -> Figure:
-    groups = phrases.grouped((row.pair.work, row) for row in rows)
+    groups = phrases.grouped((row.pair.work, row) for row in known if id(row) in chosen)
     panels = [
         Panel(
             f"{title}: {work}",
-            [Entry(row.pair.name, words.change(choose(row)), row.pair.row) for row in members],
+            [row.pair.row for row in members],
+            [row.pair.name for row in members],
+            [words.change(choose(row)) for row in members],
         )
         for work, members in groups.items()
     ]
-    foot = (
-        f"right of 0 % is slower; dark band: ±{numbers.percent(margin)}; filled markers: rows that "
-        "fail; a marker without a line has too few replicates for an interval"
-    )
-    stack = stacked(panels, and_more(foot, hidden))
-    limits = _limits([choose(row) for row in rows], margin)
-    for axes, members in zip(stack.axes, groups.values(), strict=True):
-        _scale(axes, limits)
-        _panel(axes, members, choose, margin * 100, stack.thick / 2)
-    return stack.figure
+    limits = _limits([choose(row) for row in kept], margin)
+    with theme.look():
+        figure, grid = theme.sheet(
+            panels,
+            f"right of 0 % is slower; band: ±{numbers.percent(margin)}; filled markers: rows that "
+            "fail; a marker without a line has too few replicates for an interval",
+            theme.beyond(len(known), panels),
+        )
+        for (axes,), members in zip(grid, groups.values(), strict=True):
+            _panel(axes, members, choose, margin * 100)
+            _scale(axes, limits)
+    return figure
 
 
-def _panel(
-    axes: Axes, rows: Sequence[Compared], choose: Choose, margin: float, half: float
-) -> None:
-    places = range(len(rows))
-    axes.hlines(places, -margin, margin, color=style.FADED, alpha=0.45, linewidth=BAR * 72,
-                capstyle="butt")  # fmt: skip
-    axes.vlines([0] * len(rows), [n - half for n in places], [n + half for n in places],
-                color=style.INK, linewidth=0.8)  # fmt: skip
+def _panel(axes: Axes, rows: Sequence[Compared], choose: Choose, margin: float) -> None:
+    axes.axvspan(-margin, margin, color=style.FADED, alpha=0.35, linewidth=0)
+    axes.axvline(0, color=style.INK, linewidth=0.8)
     for place, row in enumerate(rows):
         one = choose(row)
         assert one is not None
@@ -82,8 +66,8 @@ def _panel(
         axes.plot([end * 100 for end in ends(one)], (place, place), color=colour, linewidth=2,
                   solid_capstyle="butt")  # fmt: skip
         face = colour if row.failures else "none"
-        axes.plot(one.value * 100, place, style.marker(row.pair.row), markersize=6.5,
-                  color=colour, markerfacecolor=face, markeredgewidth=1.3)  # fmt: skip
+        axes.plot(one.value * 100, place, style.marker(row.pair.row), markersize=6,
+                  color=colour, markerfacecolor=face, markeredgewidth=1.2)  # fmt: skip
 
 
 def _limits(estimates: Sequence[Estimate | None], margin: float) -> tuple[float, float]:
@@ -92,13 +76,13 @@ def _limits(estimates: Sequence[Estimate | None], margin: float) -> tuple[float,
     least = max(_LEAST, 200 * margin)
     low = min(100 * min(low for low, _ in known), -least)
     high = max(100 * max(high for _, high in known), least)
-    room = (high - low) * 0.03
+    room = (high - low) * 0.04
     return low - room, high + room
 
 
 def _scale(axes: Axes, limits: tuple[float, float]) -> None:
     axes.set_xlim(*limits)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda value, _: f"{value:+g} %" if value else "0")
     )

@@ -15,7 +15,7 @@ from modescope.analysis.compare.rules.gate import (
     Compared,
     Comparison,
 )  # fmt: skip
-from modescope.analysis.figures.draw.canvas import inline, svg
+from modescope.analysis.figures.theme import inline, svg
 from modescope.analysis.format import phrases
 from modescope.analysis.format.tables import Table
 from modescope.analysis.report import glyphs

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.figures import latency
 from modescope.analysis.format import cells
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import Record
 from tests.helpers.causes import rows_of
 from tests.helpers.derivations import rows_of_each, values_of_each
-from tests.helpers.drawings import rows_of as table_of
 from tests.helpers.studies import cpu_clocks, record
 
 
@@ -176,8 +174,3 @@ def test_without_a_baseline_the_latency_is_what_the_clock_read(tmp_path: Path) -
     (row,) = rows_of_each(tmp_path, [record("compile", 300e-6, **none)])
     assert row["latency_paired_s"] == row["latency_s"]
     assert row["latency_paired_ci_low_s"] == row["latency_ci_low_s"]
-
-
-def test_the_figure_names_the_fastest_by_its_speedup(tmp_path: Path) -> None:
-    text = latency.caption(table_of(tmp_path, *_records()))
-    assert text.startswith("Shortest: inference_mode fp32, ")

@@ -10,8 +10,6 @@ from tests.helpers.derivations import rows_of_each, values_of_each
 from tests.helpers.pass_columns import memory, pool, trained
 from tests.helpers.studies import record, training
 
-NOTE = "growth of the resident set"
-
 
 def _stacks(folder: Path, *changes: dict[str, Any]) -> list[dict[str, float]]:
     records = (record("eager", **(memory(1000, 300) | columns)) for columns in changes)
@@ -83,20 +81,3 @@ def test_the_peak_includes_the_free_part_of_a_pool_or_is_unknown(tmp_path: Path)
     records = (record("eager", **memory(1000, 300) | columns) for columns, _ in planted)
     found = values_of_each(tmp_path, "peak_bytes", records)
     assert found == [expected for _, expected in planted]
-
-
-def test_only_a_setup_peak_of_the_allocator_is_comparable(tmp_path: Path) -> None:
-    planted: list[tuple[dict[str, Any], float | None]] = [
-        ({"device": "cuda", "setup_peak_bytes": 500}, 1510.0),
-        ({"device": "cuda", "setup_peak_bytes": 300}, 1310.0),  # the steady peak
-        ({"device": "cuda", "setup_peak_bytes": 299}, None),  # below it: more was held before
-        ({"device": "cpu", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
-        ({"device": "cuda", "setup_peak_bytes": 500, "setup_peak_note": NOTE}, None),
-        ({"device": "cuda", "setup_peak_bytes": None}, None),
-        ({"device": "cuda", "setup_peak_bytes": 500, "weights_bytes": None}, None),
-    ]
-    rows = rows_of_each(
-        tmp_path,
-        (record("eager", **memory(1000, 300) | pool(0, 0) | columns) for columns, _ in planted),
-    )
-    assert list(map(memory_parts.setup_bytes, rows)) == [expected for _, expected in planted]

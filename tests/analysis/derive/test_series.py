@@ -1,4 +1,4 @@
-"""Series over sizes and threads, bytes saved for backward, and grids of speedups."""
+"""Series over sizes, and grids of speedups."""
 
 from __future__ import annotations
 
@@ -15,29 +15,22 @@ from modescope.analysis.derive.series import (
     Grid,
     Line,
     Series,
-    ThreadSeries,
     grids,
-    saved,
     series,
-    thread_series,
 )
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of, series_of
 from tests.helpers.pass_columns import cpu_training
 from tests.helpers.studies import (
     CUDA_HOST,
-    PACE_S,
     SERIES,
     at_size,
     batch_series,
-    compiled_in_pieces,
     cpu_clocks,
     cuda_clocks,
     cuda_series,
     dispatch_series,
     record,
-    saving_steps,
-    with_threads,
 )
 
 
@@ -173,13 +166,6 @@ def test_cold_and_warm_caches_have_their_own_lines(tmp_path: Path) -> None:
     assert len(names) == 6
 
 
-def test_lines_of_one_mode_are_numbered_to_be_drawn_differently(tmp_path: Path) -> None:
-    found = series_of(tmp_path, *batch_series(), *compiled_in_pieces())
-    names = {line.name for line in found.lines if line.look == 1}
-    assert len(names) == 1
-    assert "compile (fullgraph=" in names.pop()
-
-
 def test_slopes_compare_processes_at_equal_pace(tmp_path: Path) -> None:
     """Every other process ran while the machine was slower."""
     paces = itertools.cycle((1.0, 1.75))
@@ -197,60 +183,6 @@ def _slower(slowdown: float, one: Record) -> Record:
         if seconds is not None
     }
     return replace(one, findings=replace(one.findings, **slower))
-
-
-def test_a_series_has_the_modes_with_several_numbers_of_threads(tmp_path: Path) -> None:
-    records = [with_threads(n, 1e-4 / n, mode) for mode in ("eager", "compile") for n in (2, 1)]
-    alone = with_threads(1, 1e-4, "amp", dtype="fp32")
-    (found,) = thread_series(rows_of(tmp_path, *records, alone))
-    assert {line.name: line.sizes for line in found.lines} == {"compile": (1, 2), "eager": (1, 2)}
-    assert found.counts == [1, 2]
-    assert thread_series(rows_of(tmp_path / "alone", alone)) == []
-
-
-def _gains(found: ThreadSeries, name: str) -> dict[int, float | None]:
-    (line,) = (each for each in found.lines if each.name == name)
-    return {row["threads"]: None if one is None else one.value for row, one in found.gains(line)}
-
-
-def test_gains_of_a_series_are_over_its_fewest_threads(tmp_path: Path) -> None:
-    records = [
-        *(with_threads(n, 4e-4 / n, "compile") for n in (2, 4)),
-        *(with_threads(n, 4e-4, "eager") for n in (1, 2)),
-    ]
-    rows = rows_of(tmp_path, *records)
-    (found,) = thread_series(rows)
-    assert _gains(found, "compile") == {2: None, 4: None}
-    assert _gains(found, "eager") == {2: pytest.approx(1.0, rel=0.01)}
-    of_column = rows[(rows["mode"] == "compile") & (rows["threads"] == 4)]["threads_gain"].item()
-    assert of_column == pytest.approx(2.0, rel=0.01)
-
-
-def test_a_series_has_one_clock(tmp_path: Path) -> None:
-    """Without the pace of one row all are compared as measured, as their latencies are shown."""
-    slow = with_threads(1, 200e-6, "compile", pace_rounds_s=(2 * PACE_S,) * 40)
-    compiled = [slow, with_threads(2, 100e-6, "compile")]
-    eager = [with_threads(1, 4e-4, "eager"), with_threads(2, 4e-4, "eager", pace_rounds_s=None)]
-    (paced,) = thread_series(rows_of(tmp_path / "paced", *compiled))
-    assert paced.clock == "latency_at_full_pace"
-    assert _gains(paced, "compile") == {2: pytest.approx(1.0, rel=0.01)}
-    (mixed,) = thread_series(rows_of(tmp_path / "mixed", *compiled, *eager))
-    assert mixed.clock == "latency"
-    assert _gains(mixed, "compile") == {2: pytest.approx(2.0, rel=0.01)}
-
-
-def test_saved_bytes_are_split_by_their_dependence_on_the_batch(tmp_path: Path) -> None:
-    (one,) = saved(series_of(tmp_path, *saving_steps("amp", (1300, 1600, 2200, 3400))))
-    assert one.sizes == (1, 2, 4, 8)
-    assert (one.per_unit_bytes, one.fixed_bytes, one.is_straight) == (300, 1000, True)
-
-
-def test_a_line_is_straight_within_one_percent(tmp_path: Path) -> None:
-    """From 1300 at batch 1 to 3400 at batch 8: 1600 at batch 2, and 16 are a percent of 1615."""
-    for middle_bytes, is_straight in ((1615, True), (1617, False)):
-        steps = saving_steps("amp", (1300, middle_bytes, 2200, 3400))
-        (one,) = saved(series_of(tmp_path / f"{middle_bytes}", *steps))
-        assert one.is_straight is is_straight
 
 
 def test_each_set_of_training_options_has_its_own_series(tmp_path: Path) -> None:

@@ -23,10 +23,11 @@ from modescope.analysis.compare.formats import (
     words,
 )  # fmt: skip
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, PASSED, Compared, Comparison
-from modescope.analysis.figures.draw.canvas import MOST_ROWS
+from modescope.analysis.figures.theme import MOST_ROWS
 from modescope.analysis.format.paragraphs import WIDTH
 from modescope.bench.stats.estimates import Estimate
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
+from tests.helpers.drawings import names
 from tests.helpers.json_schema import faults
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import not_measured
@@ -226,7 +227,7 @@ def test_the_forest_draws_each_row_and_marks_failures(comparison: Comparison) ->
     markers = [
         (float(np.ravel(line.get_xdata())[0]), line.get_markerfacecolor())
         for line in axes.lines
-        if np.size(line.get_xdata()) == 1 and line.get_label() != "_glyph"
+        if np.size(line.get_xdata()) == 1
     ]
     slow = of_mode(comparison, "compile").timing.latency.value
     assert len(markers) == 3
@@ -239,7 +240,7 @@ def test_a_forest_of_many_rows_keeps_those_that_fail(large: Comparison) -> None:
     slow = replace(slow, failures=("slower",))
     rows = [*(row for row in large.rows if row.timing.latency), slow]
     figure = forest.draw(rows, "Latency", lambda row: row.timing.latency, 0.02)
-    texts = [text.get_text() for text in figure.axes[0].texts if text.get_label() == "name"]
+    texts = names(figure.axes[0])
     assert len(texts) == MOST_ROWS
     assert texts.count("mode-7 fp32") >= 1
-    assert any("more rows" in text.get_text() for text in figure.texts)
+    assert "more rows" in figure.get_suptitle()

@@ -1,1 +1,0 @@
-"""Drawing functions shared by several figures."""

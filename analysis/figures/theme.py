@@ -1,0 +1,265 @@
+"""The look that all figures share: panels of named rows, round ticks, and reproducible SVG.
+
+The names of a panel's rows stand on its left and their numbers on its right, in columns that can be
+scanned. Needs matplotlib alone: importing seaborn takes two seconds.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from modescope.analysis.derive.select import GROUP, row_parts, trusted
+from modescope.analysis.format import phrases, style
+from modescope.analysis.format.columns import NAMING, Column, distinguishing
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.format.tables import Table, of_columns
+
+WIDTH = 6.4  # inches: 614 pixels, two columns of a page; on a phone a figure can be scrolled
+ROW = 0.21  # inches
+MOST_ROWS = 60  # per figure: about two pages
+SMALL = 8  # points
+PALE = "#b6bec7"  # bars of what is not the point
+_LONGEST = 26  # letters of a row's name on one line
+_RC: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": SMALL,
+    "axes.edgecolor": style.FADED,
+    "axes.labelcolor": style.INK,
+    "axes.grid": True,
+    "axes.grid.axis": "x",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "grid.color": style.FADED,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.7,
+    "hatch.linewidth": 0.7,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "text.color": style.INK,
+    "xtick.color": style.INK,
+    "ytick.color": style.INK,
+    "xtick.labelsize": SMALL,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "svg.fonttype": "none",  # keeps text as text: searchable, in the font of the page
+}
+
+
+def look() -> AbstractContextManager[None]:
+    """The settings of matplotlib under which a figure is drawn and saved."""
+    return matplotlib.rc_context(_RC)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Rows under a title, each with its name on the left and its numbers on the right."""
+
+    title: str
+    rows: Sequence[Row]
+    names: Sequence[str]
+    numbers: Sequence[str]
+
+
+def charted(section: pd.DataFrame) -> list[Row]:
+    """The trusted rows of a SECTION, in the order of figures: the baseline's precision first."""
+    rows = phrases.as_rows(trusted(section))
+    return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
+
+
+def table_of(title: str, section: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    """These columns of the charted rows."""
+    rows = charted(section)
+    return of_columns(title, rows, (*NAMING, *distinguishing(rows)), columns)
+
+
+def panels(
+    title: str, rows: Sequence[Row], numbers: Callable[[Row], str], against: bool = False
+) -> list[Panel]:
+    """A panel for each precision and baseline among the first MOST_ROWS `rows`.
+
+    `against`: name the baseline even if each precision has but one.
+    """
+    groups = row_parts(rows[:MOST_ROWS], GROUP)
+    groups.sort(key=lambda group: group[0]["dtype"] != group[0]["baseline_dtype"])
+    against |= len({group[0]["dtype"] for group in groups}) < len(groups)
+    caches = len({row["compile_cache"] for row in rows}) > 1
+    return [
+        Panel(
+            f"{title}, {phrases.contest(group[0]) if against else group[0]['dtype']}",
+            group,
+            [f"{phrases.mode(r)}, {r['compile_cache']}" if caches else phrases.mode(r)
+             for r in group],
+            [numbers(row) for row in group],
+        )
+        for group in groups
+    ]  # fmt: skip
+
+
+def beyond(rows: int, panels: Sequence[Panel]) -> str:
+    """How many of so many rows have no place in the panels; empty if all have."""
+    hidden = rows - sum(len(panel.rows) for panel in panels)
+    return f"{hidden} more rows are in the table only" if hidden else ""
+
+
+def sheet(
+    panels: Sequence[Panel], *above: str, columns: int = 1, legend: int = 0, share: bool = False
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure and its axes, a line of `columns` axes per panel, in which row n lies at y = n.
+
+    `above`: texts over the panels, in small print; `legend`: lines below them; `share`: one scale
+    of a column for all panels.
+    """
+    names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
+    row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
+    letters = int((WIDTH - _widest(names)) / 0.082)
+    titles = [textwrap.fill(panel.title, letters) for panel in panels]
+    heights = [len(panel.rows) for panel in panels]
+    lines = sum(title.count("\n") for title in titles) * 0.17 + 0.2 * legend
+    figure = Figure((WIDTH, row * sum(heights) + 0.56 * len(panels) + lines + 0.25),
+                    layout="constrained")  # fmt: skip
+    grid = figure.subplots(
+        len(panels), columns, squeeze=False, height_ratios=heights, sharex="col" if share else False
+    )
+    for panel, named, title, line in zip(panels, names, titles, grid, strict=True):
+        places = range(len(named))
+        for axes in line:
+            axes.set_yticks(places, named if axes is line[0] else [""] * len(named))
+            axes.set_ylim(len(named) - 0.5, -0.5)
+        line[0].set_title(title)
+        right = line[-1].secondary_yaxis("right")
+        right.set_yticks(places, panel.numbers, size=SMALL)
+        right.spines["right"].set_visible(False)
+    small_print(figure, *above)
+    return figure, [list(line) for line in grid]
+
+
+def small_print(figure: Figure, *texts: str) -> None:
+    """Writes texts, such as the work of a figure, over its panels."""
+    engine = figure.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)
+    engine.set(w_pad=0.03, h_pad=0.03, hspace=0.0)
+    text = textwrap.fill("; ".join(filter(None, texts)), 94)
+    figure.suptitle(text, x=0.008, ha="left", size=SMALL)
+
+
+def legend_columns(names: Sequence[str]) -> int:
+    """The most columns of a legend in which names fit, which fill it column by column."""
+
+    def wide(columns: int) -> float:
+        return sum(max(map(text_width, each)) + 0.52 for each in np.array_split(names, columns))
+
+    return next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
+
+
+def room(panels: Sequence[Panel]) -> float:
+    """The inches that names and numbers of the panels leave to one axes between them."""
+    names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
+    return WIDTH - _widest(names) - _widest([panel.numbers for panel in panels]) - 0.3
+
+
+def _widest(texts: Iterable[Iterable[str]]) -> float:
+    return max(text_width(line) for every in texts for text in every for line in text.split("\n"))
+
+
+@cache
+def text_width(text: str, size: float = SMALL) -> float:
+    """The width of a line in a figure, in inches; about the same in the font of a page."""
+    font = FontProperties(family=_RC["font.sans-serif"], size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+BINARY = [[2.0**power for power in range(-40, 61, step)] for step in (1, 2, 4)]
+DECIMAL = [
+    [float(f"{first}e{power}") for power in range(-12, 16) for first in firsts]
+    for firsts in ((1, 2, 5), (1, 3), (1,))
+]
+EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)]
+"""Sets of round numbers, for `log_ticks`."""
+
+
+def log_ticks(
+    axis: Any,
+    inches: float,
+    label: Callable[[float], str],
+    sets: Iterable[Sequence[float]],
+    across: bool = True,
+) -> None:
+    """On a logarithmic axis the densest set of ticks whose labels do not touch.
+
+    `inches`: the length of the axis; `across`: whether its labels stand beside each other.
+    """
+    low, high = sorted(axis.get_view_interval())
+
+    def touching(ticks: Sequence[float]) -> bool:
+        half = {tick: text_width(label(tick)) / 2 if across else 0.1 for tick in ticks}
+        apart = inches / math.log(high / low)
+        return any(math.log(b / a) * apart < half[a] + half[b] + 0.07 for a, b in pairwise(ticks))
+
+    within = [[tick for tick in ticks if low <= tick <= high] for ticks in sets]
+    fitting = [ticks for ticks in within if not touching(ticks)]
+    axis.set_major_locator(FixedLocator(max(fitting, key=len, default=[])))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: label(value)))
+
+
+def linear_ticks(axes: Axes, longest: float, unit: str, most: int = 7) -> None:
+    """An x axis of plain numbers from 0 to beyond the `longest`; `unit` is written below it."""
+    axes.set_xlim(0, longest * 1.04)
+    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel(unit)
+
+
+def svg(figure: Figure, name: str) -> str:
+    """The figure as SVG without a background, byte for byte the same each time.
+
+    `name` makes its ids unique among the figures of a page.
+    """
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with look(), matplotlib.rc_context({"svg.hashsalt": name}), io.StringIO() as buffer:
+        figure.savefig(buffer, format="svg", metadata=nothing, facecolor="none")
+        return buffer.getvalue()
+
+
+def on_paper(text: str) -> str:
+    """The SVG as a separate file, on white."""
+    return re.sub(r"(<svg\b[^>]*>)", r'\1\n <rect width="100%" height="100%" fill="#ffffff"/>',
+                  text, count=1)  # fmt: skip
+
+
+def inline(text: str) -> str:
+    """The SVG within a page: no prolog, no namespaces, the ink in the page's text colour."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # the same in every figure of a page
+    text = text.replace("'DejaVu Sans', sans-serif", "system-ui, sans-serif")
+    return text.replace(style.INK, "currentColor")
