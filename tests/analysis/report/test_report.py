@@ -226,8 +226,7 @@ def test_the_same_study_gives_the_same_bytes_in_the_folder_that_is_printed(
     assert capsys.readouterr().out == f"{main}/report/index.html\n"
     assert (main / "report" / "index.html").read_text() == html_text
     assert sorted(path.name for path in (main / "report").iterdir()) == [
-        "index.html", "latency-1.svg", "latency-2.svg", "report.md", "speedup-1.svg",
-        "speedup-2.svg", "waterfall-2.svg",
+        "index.html", "report.md", "speedup-1.svg", "speedup-2.svg",
     ]  # fmt: skip
 
 
