@@ -33,7 +33,7 @@ LEAST_OF_A_LOSS = 0.75
 """Parts of a call explain why it takes longer than the baseline's if together they are at least
 this share of what it takes longer."""
 
-OVERHEAD = ("more_overhead", "bound_by_overhead", "guards")
+OVERHEAD = ("more_overhead", "guards")
 """Causes that measure the same part of a call: the largest of them counts in what explains it."""
 
 
@@ -147,7 +147,7 @@ def _parts_explain(row: Row, shares: Sequence[tuple[str, float | None]]) -> bool
 
 
 def _before(row: Row, kind: int) -> str:
-    """With a colon what the cause explains; with a semicolon what it only stands beside.
+    """Ends in ":" if the cause explains the speedup, in ";" if it is only reported as well.
 
     Costs include the first call, which is therefore not said before them.
     """

@@ -12,7 +12,6 @@ from modescope.analysis.derive.formulas import Part
 from modescope.analysis.derive.select import per_row
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
-from modescope.bench.summary import MOST_DISPATCH
 
 # Flags of an unreliable profile (bench.case.profiler.capture).
 DOUBTS = {
@@ -25,13 +24,6 @@ DOUBTS = {
 MOST = 5  # per mode
 NAMED = 2  # leading columns: mode and name
 _LONGEST_NAME = 80  # characters; names of C++ templates have hundreds
-
-
-def is_checked(row: Row) -> bool:
-    """Whether a derived row's clocks were compared with its profile."""
-    if row["residual_s"] is None or not row["work_s"]:
-        return False
-    return phrases.on_cuda(row) or bool(row["dispatch_share"] <= MOST_DISPATCH)
 
 
 def residual_s(rows: pd.DataFrame) -> pd.Series:

@@ -23,8 +23,8 @@ from modescope.analysis.derive import (
     memory,
     pace,
     profile,
+    roofline,
     split,
-    waterfall,
 )
 from modescope.analysis.derive.formulas import Formula, Part, column
 from modescope.analysis.derive.replicates import ESTIMATES, combined
@@ -305,13 +305,13 @@ METRICS = (
            "of a steady call above an empty process, including what a graph's pool reserves for "
            "its replays (in whole segments of the allocator); null if there is a pool whose "
            "live part is unknown"),
-    Metric("floor_s", waterfall.floor_s, "s", "neither",
+    Metric("floor_s", roofline.floor_s, "s", "neither",
            "least time for flops and least_bytes at the ceilings of the device: the larger of the "
            "two quotients; null where one of the four is unknown; invalid with the flag "
            "above_ceiling"),
-    Metric("floor_bound", waterfall.floor_bound, "", "neither",
+    Metric("floor_bound", roofline.floor_bound, "", "neither",
            "the limit that sets floor_s: compute or memory"),
-    Metric("roofline_fraction", waterfall.roofline_fraction, "1", "higher",
+    Metric("roofline_fraction", roofline.roofline_fraction, "1", "higher",
            "floor_s ÷ device_s, on a CPU ÷ work_s; near 1 little is left to gain on this device at "
            "this dtype, if its measured ceilings are the highest possible; above 1 they are not "
            "(flag above_ceiling); low for pointwise arithmetic, which flops do not count"),

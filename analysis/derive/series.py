@@ -34,7 +34,6 @@ class Crossing:
     """
 
     size: float
-    latency_s: float
     falling: bool  # whether calls are bound by overhead below this size
     after: int | None
     before: int | None
@@ -139,7 +138,7 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     if len(changes) != 1:
         return None
     (n,) = changes
-    (size, row), (next_size, next_row) = placed[n : n + 2]
+    (size, _), (next_size, _) = placed[n : n + 2]
     share = excess[n] / (excess[n] - excess[n + 1])
     falling = excess[n] > 0
     sides = ("overhead", "work") if falling else ("work", "overhead")
@@ -147,7 +146,6 @@ def _crossing(placed: Sequence[tuple[int, Row]]) -> Crossing | None:
     before = [size for size, row in placed[n + 1 :] if row["bound_by"] == sides[1]]
     return Crossing(
         _between(size, next_size, share),
-        _between(row["latency_paired_s"], next_row["latency_paired_s"], share),
         falling,
         max(after, default=None),
         min(before, default=None),

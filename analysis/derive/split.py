@@ -24,19 +24,10 @@ class Overhead:
     ratio: str  # the column of their ratio within rounds
     threshold: float  # of that ratio, above which a call is bound by overhead
     name: str  # in a sentence
-    label: str  # title of an axis
-    exceeds: str  # the condition for being bound by overhead, in words
-    meets: str  # the same at equality
 
 
-_CPU = Overhead(
-    "dispatch", "latency", "dispatch_share", HALF, "dispatch", "dispatch (empty batch)",
-    "dispatch takes more than half of the call", "dispatch = half of the call",
-)  # fmt: skip
-_CUDA = Overhead(
-    "host", "device", "host_per_device", 1.0, "host time", "host time",
-    "the host is busy for longer than the device", "host time = device time",
-)  # fmt: skip
+_CPU = Overhead("dispatch", "latency", "dispatch_share", HALF, "dispatch")
+_CUDA = Overhead("host", "device", "host_per_device", 1.0, "host time")
 
 
 def overhead(row: Row) -> Overhead:

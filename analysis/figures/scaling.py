@@ -51,7 +51,7 @@ def draw(series: Series) -> Figure:
         sizes = sorted({size for line in members for size in line.sizes})
         thinned = [sizes[::step] for step in range(1, len(sizes) + 1)]
         inches = theme.WIDTH / len(columns) - _LABELS
-        for axes in panels:
+        for axes in filter(Axes.has_data, panels):
             theme.log_ticks(axes.xaxis, inches, "{:g}".format, thinned)
     handles = [
         Line2D([], [], label=name, color=look["color"], marker=look["marker"],
@@ -97,7 +97,11 @@ _ENDS = ("", "_ci_low", "_ci_high")
 
 def _draw(axes: Axes, lines: Sequence[Line], column: str) -> None:
     """A line per mode: the median and the range of low, value and high."""
-    frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
+    points = _points(lines, column)
+    if not points:  # as of dispatch under autocast
+        axes.set_axis_off()
+        return
+    frame = pd.DataFrame(points, columns=["line", "size", "value"])
     looks = _looks(lines)
     names = list(looks)
     axes.set(xscale="log", yscale="log")
@@ -127,7 +131,8 @@ def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
 def _share_scale(
     panels: Sequence[Axes], label: Callable[[float], str], sets: Sequence[Sequence[float]]
 ) -> None:
-    """One scale of values for these panels."""
+    """One scale of values for those panels that have any."""
+    panels = [axes for axes in panels if axes.has_data()]
     limits = [end for axes in panels for end in axes.get_ylim()]
     if limits:
         low, high = min(limits), max(limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -143,12 +143,6 @@ def grouped(pairs: Iterable[tuple[Key, Member]]) -> dict[Key, list[Member]]:
     for key, member in pairs:
         groups.setdefault(key, []).append(member)
     return groups
-
-
-def with_reasons(rows: Iterable[Row], why: Callable[[Row], str]) -> str:
-    """`eager fp32, amp bf16 (not measured); compile fp32 (too few blocks)`: rows by reason."""
-    groups = grouped((why(row), variant(row)) for row in rows)
-    return "; ".join(f"{', '.join(names)} ({text})" for text, names in groups.items())
 
 
 def is_control(row: Row) -> bool:

@@ -29,7 +29,7 @@ def readings(processes: pd.DataFrame, sentinels: pd.DataFrame) -> pd.DataFrame:
 
     Its columns are environment, node, gpu_uuid, worker, work, reading and log.
 
-    `processes` come from `select.latest`, `sentinels` from `beside_runs`; both have statistics.
+    `processes` come from `select.latest`, `sentinels` from `load.sentinels`; both have statistics.
     A process counts once: by its baseline, else by itself where it is plain eager. Smoke runs are
     left out, and so are sentinels of an environment that no process has. `environment` is the
     letter without the number of a model's source, `work` a number per work, and `reading` one for

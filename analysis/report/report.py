@@ -27,10 +27,7 @@ from modescope.bench.records.paths import ROOT
 
 RESULTS = Path("results")  # run.py's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
-_DRAWN = (
-    *(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES)),
-    *("latency", "waterfall", "compiling", "saved", "slope", "threads"),  # of earlier versions
-)
+_DRAWN = tuple(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES))
 
 
 def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None) -> Path:

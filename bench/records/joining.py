@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from modescope.bench.records import leftovers, rows
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.parquet import SCHEMA, STORED, packed, unpacked
+from modescope.bench.records.parquet import DETAILS, STORED, rewritten, unpacked
 
 GROWTH = 2
 """A joined file is joined with smaller ones if it has at most so many times their rows: each row is
@@ -125,7 +125,7 @@ def _join(
                         places[run_id] = place
                         written[run_id] = None
                 new = table.take(pa.array(places.values(), pa.int64()))
-                writer.write_table(packed(change(unpacked(new, SCHEMA.names))) if change else new)
+                writer.write_table(rewritten(new, change) if change else new)
         if not written:  # all rows are in other files
             partial.unlink()
         elif _ids(partial) != [*written] or not _is_whole(str(partial)):
@@ -157,10 +157,12 @@ def _tables(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
                 left[path] = f"has unknown columns ({', '.join(sorted(more)[:3])})"
                 continue
             for group in rows.groups(path, STORED, LOCAL):
-                yield rows.valid(group, left).select(STORED.names)
+                found = rows.valid(group, left).select(STORED.names)
+                unpacked(found, DETAILS)  # raises where they are none
+                yield found
         except FileNotFoundError:
             continue
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             left[path] = rows.why_not(error)
 
 

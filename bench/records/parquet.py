@@ -158,6 +158,23 @@ def unpacked(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return pa.table(made)
 
 
+def rewritten(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """Rows as a file holds them, after a `change` of columns of SCHEMA.
+
+    Details that a later modescope added stay.
+    """
+    new = packed(change(unpacked(stored, SCHEMA.names)))
+    unknown = [
+        {name: value for name, value in details.items() if name not in DETAILS}
+        for details in _objects(stored, "details", json.loads)
+    ]
+    if not any(unknown):
+        return new
+    texts = zip(unknown, new["details"].to_pylist(), strict=True)
+    details = [json.dumps(json.loads(text) | more) for more, text in texts]
+    return new.set_column(STORED.names.index("details"), "details", pa.array(details))
+
+
 def stored_columns(columns: Sequence[str]) -> list[str]:
     """The columns of a file that `unpacked` needs for these."""
     wanted = {*columns}

@@ -112,7 +112,10 @@ def exists(study: Path, run_id: str) -> bool:
 def tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:
-    """The rows of these files; those that cannot be read are left out."""
+    """The rows of these files; those that cannot be read are left out.
+
+    Their details are read at once, unless some cannot be.
+    """
     schema = pa.schema([STORED.field(name) for name in stored_columns(columns)])
     found = [schema.append(pa.field(FILE, pa.string())).empty_table()]
     for path in paths:
@@ -122,7 +125,13 @@ def tables(
             raise
         except (OSError, pa.ArrowException) as error:
             left_out[path] = why_not(error)
-    return unpacked(valid(pa.concat_tables(found), left_out), [*columns, FILE])
+    try:
+        return unpacked(valid(pa.concat_tables(found), left_out), [*columns, FILE])
+    except (ValueError, pa.ArrowException) as error:
+        if len(paths) > 1:
+            return pa.concat_tables([tables([one], columns, system, left_out) for one in paths])
+        left_out[paths[0]] = why_not(error)
+        return tables([], columns, system, left_out)
 
 
 def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.Table]:

@@ -39,7 +39,7 @@ class Place:
 
 
 ALONE = Place()
-"""Of a single case."""
+"""The place of a case that is measured alone."""
 
 
 def attempt(

@@ -19,6 +19,8 @@ from modescope.bench.records.paths import ROOT
 MEASURING = (
     *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
     *("records/cases.py", "records/training_options.py", "records/input_descriptions.py"),
+    *("records/tolerances.py", "records/cores.py", "records/instruction_sets.py"),
+    *("records/pickled_models.py",),
 )
 """Folders and files of bench/ whose code runs while a case is measured."""
 

@@ -149,8 +149,8 @@ def _built(case: Case) -> tuple[object, ...]:
 def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:
     """Hash of the source of each model that is built, or the user's mistake; None if unknown.
 
-    A child builds each model in all its shapes. If it crashes or hangs, the cases that it has not
-    got to are measured all the same, and their rows say what went wrong.
+    A child builds each model in all its shapes; if it crashes or hangs, one child for each shape.
+    Where that does so too, the case is measured all the same, and its row says what went wrong.
     """
     tried: dict[tuple[object, ...], dict[tuple[object, ...], None]] = {}
     for case, _ in cases:
@@ -159,15 +159,28 @@ def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
     sources: Sources = {}
     for model, of_model in tried.items():
-        outcome = isolation.call(
-            "modescope.bench.sweep.host:try_model", *model, [*of_model], timeout_s=limit_s
-        )
-        answer: tuple[str | None, dict[int, str]] = outcome.value or (None, {})
-        source, mistakes = answer
-        for number, each in enumerate(of_model):
-            mistake = mistakes.get(number)
-            sources[*model, *each] = UsageError(mistake) if mistake else source
+        sources |= _try_model(model, [*of_model], limit_s)
     return sources
+
+
+def _try_model(
+    model: tuple[object, ...], shapes: Sequence[tuple[object, ...]], limit_s: float
+) -> Sources:
+    outcome = isolation.call(
+        "modescope.bench.sweep.host:try_model", *model, shapes, timeout_s=limit_s * len(shapes)
+    )
+    if outcome.kind in ("crashed", "oom", "timeout") and len(shapes) > 1:
+        return {
+            key: source
+            for shape in shapes
+            for key, source in _try_model(model, [shape], limit_s).items()
+        }
+    answer: tuple[str | None, dict[int, str]] = outcome.value or (None, {})
+    source, mistakes = answer
+    return {
+        (*model, *shape): UsageError(mistakes[number]) if number in mistakes else source
+        for number, shape in enumerate(shapes)
+    }
 
 
 def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[Job]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from modescope.analysis import load, restat
@@ -72,6 +75,18 @@ def test_a_pandas_user_sees_the_numbers(tmp_path: Path) -> None:
     skipped = frame[frame["status"] == "skipped"]
     assert skipped["speedup"].isna().all()
     assert set(frame["summary_version"]) == {made.VERSION}
+
+
+def test_details_of_a_later_modescope_stay(tmp_path: Path) -> None:
+    stored(tmp_path)
+    path = min((tmp_path / "rows").iterdir())
+    table = pq.read_table(path)
+    details = json.dumps(json.loads(table["details"][0].as_py()) | {"mood": "fine"})
+    place = table.schema.get_field_index("details")
+    pq.write_table(table.set_column(place, "details", pa.array([details])), path)
+    assert restat.main([str(tmp_path)]) == 0
+    found = pd.read_parquet(tmp_path / "rows")["details"].map(json.loads)
+    assert found.str["mood"].dropna().tolist() == ["fine"]
 
 
 def test_rows_of_other_formulas_are_computed_as_they_are_read_and_by_restat(

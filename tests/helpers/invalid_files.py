@@ -91,6 +91,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str]] = {
     "older": (_of_version(SCHEMA_VERSION - 1), f"has schema version {SCHEMA_VERSION - 1}"),
     "no version": (_with(schema_version=None), "is not a row of modescope"),
     "other types": (_with(kernels="soon"), "cannot be read (Failed to parse"),
+    "no details": (_with(details="none"), "cannot be read (Expecting value"),
     "no name": (_with(run_id=None), "is not a row of modescope"),
     "a damaged page": (_damaged_page, "cannot be read"),
 }

@@ -137,20 +137,6 @@ def test_on_a_cpu_kernels_are_compared_with_the_clocks_of_their_process(tmp_path
     assert row["residual_s"] == pytest.approx(0.9e-4 * 2**0.5 * 0.02, rel=1e-3)
 
 
-def test_a_split_is_checked_only_where_kernels_are_the_work(tmp_path: Path) -> None:
-    planted: list[tuple[dict[str, Any], bool]] = [
-        (cpu_clocks(1e-4, 16e-6) | profiled(9, 90e-6), True),
-        (cpu_clocks(1e-4, 17e-6) | profiled(9, 90e-6), False),  # more than a sixth
-        (cpu_clocks(1e-4, 16e-6), False),
-        (cpu_clocks(1e-4, None) | profiled(9, 90e-6), False),
-        (cpu_clocks(1e-4, 101e-6) | profiled(9, 90e-6), False),
-        (cuda_clocks(60e-6, 40e-6) | profiled(9, 36e-6), True),
-        (cuda_clocks(60e-6, 40e-6), False),
-    ]
-    rows = _rows(tmp_path, *(columns for columns, _ in planted))
-    assert list(map(profile.is_checked, rows)) == [checked for _, checked in planted]
-
-
 def test_residual_and_idle_fraction_are_what_the_profile_lacks(tmp_path: Path) -> None:
     clocks = cuda_clocks(90e-6, 40e-6)
     on_cpu, overlapping, busy, longer, none = _rows(

@@ -90,7 +90,6 @@ def test_the_crossing_is_interpolated_on_logarithmic_axes(tmp_path: Path) -> Non
     way = before / (before - beyond)
     crossing = _line(found, "eager").crossing
     assert crossing.size == pytest.approx(16 * 4**way, rel=1e-4)
-    assert crossing.latency_s == pytest.approx(66e-6 * (114 / 66) ** way, rel=1e-4)
     assert (crossing.falling, crossing.after, crossing.before) == (True, 16, 64)
 
 

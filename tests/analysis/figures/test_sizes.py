@@ -9,6 +9,7 @@ import pytest
 
 from modescope.analysis.derive.series import grids
 from modescope.analysis.figures import heatmap, scaling
+from modescope.bench.records.ids import canonical_json
 from tests.helpers.drawings import cells, names, only_axes, panels, rows_of, series_of
 from tests.helpers.studies import (
     at_size,
@@ -71,6 +72,17 @@ def test_unknown_overhead_has_no_panel_and_saved_bytes_have_one(tmp_path: Path) 
     saved = panels(scaling.draw(saving))["Saved bytes"]
     assert np.ravel(saved.lines[0].get_ydata()) == pytest.approx([1024, 2048, 4096])
     assert cells(scaling.table(saving), "eager", "Saved bytes")["batch 4"] == "4.00 KiB"
+
+
+def test_a_panel_without_values_does_not_stretch_the_scale_of_the_others(tmp_path: Path) -> None:
+    amp = [
+        record("amp", 1e-3 * batch, 2.0, batch=batch,
+               shape=canonical_json({"batch": batch, "seq": 64}), **cpu_clocks(1e-3 * batch, None))
+        for batch in (1, 4, 16, 64, 256)
+    ]  # fmt: skip
+    found = panels(scaling.draw(series_of(tmp_path, *batch_series(), *amp)))
+    low, high = found["Latency, bf16"].get_ylim()
+    assert 1e-4 < low < 1e-3 < 0.256 < high < 1
 
 
 def test_two_lines_of_one_mode_are_drawn_differently(tmp_path: Path) -> None:

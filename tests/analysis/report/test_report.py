@@ -160,7 +160,7 @@ def test_a_report_draws_a_limited_number_of_figures_and_says_so(
     monkeypatch.setattr(figures, "MOST_FIGURES", 1)
     folder = save([*cpu_sweep("mlp"), *cpu_sweep("transformer")], tmp_path)
     (folder / "report").mkdir()
-    for name in ("slope-9.svg", "mine.svg"):
+    for name in ("scaling-9.svg", "mine.svg"):
         (folder / "report" / name).touch()
     for text in _texts(folder):
         assert text.count("No figure: a report draws at most 1") == 1

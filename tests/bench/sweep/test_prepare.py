@@ -64,6 +64,14 @@ def test_a_model_that_cannot_be_built_is_left_to_its_own_run(
     assert (job.refusal, job.environment.model_source_id) == (None, None)
 
 
+def test_after_a_crash_each_shape_has_a_child_of_its_own(
+    ask_quickly: Ask, asked: Asked, answers: list[Outcome]
+) -> None:
+    answers.append(Outcome("timeout"))
+    prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
+    assert [len(tried) for _, _, tried in asked] == [2, 1, 1]
+
+
 def test_the_host_is_read_once(ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     usual = isolation.call
