@@ -167,6 +167,7 @@ def small_print(figure: Figure, *texts: str) -> None:
     assert isinstance(engine, ConstrainedLayoutEngine)
     engine.set(w_pad=0.03, h_pad=0.03, hspace=0.0)
     text = textwrap.fill("; ".join(filter(None, texts)), 94)
+    figure.set_figheight(figure.get_figheight() + 0.14 * text.count("\n"))
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
 
 

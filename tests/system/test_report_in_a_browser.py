@@ -222,7 +222,7 @@ def test_nothing_is_wider_than_the_screen(opened: Tab, width: int, unfolded: boo
     beyond = opened.js(
         """
         return [...document.body.querySelectorAll("*")]
-          .filter((one) => !one.closest(".scroll *, .skip, .symbols, option"))
+          .filter((one) => !one.closest(".scroll *, .drawing *, .skip, .symbols, option"))
           .filter((one) => one.getClientRects().length)
           .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
           .map((one) => one.outerHTML.slice(0, 120));
@@ -311,7 +311,7 @@ def test_every_figure_draws_something(opened: Tab) -> None:
           figure.getBoundingClientRect().height, figure.querySelectorAll("td").length])
         """
     )
-    assert len(sizes) > 15
+    assert len(sizes) > 8
     assert all(marks > 3 and height > 80 and cells > 0 for marks, height, cells in sizes)
 
 
@@ -400,12 +400,12 @@ def test_user_text_is_never_executed(opened: Tab) -> None:
     assert "<script>alert(2)</script>" in opened.one("#left-out").text
 
 
-def test_each_row_links_to_its_command_and_data(opened: Tab) -> None:
+def test_each_row_links_to_its_command_and_run(opened: Tab) -> None:
     link = opened.all("#table tbody th a")[2]
     opened.js("arguments[0].click()", link)
     target = opened.one(".runs li:target")
     assert target.get_attribute("id") == link.get_attribute("href").rpartition("#")[2]
-    assert target.find_element("css selector", "a").get_attribute("href").endswith(".parquet")
+    assert target.get_attribute("id").removeprefix("run-") in target.text
 
 
 @pytest.fixture(scope="module")
