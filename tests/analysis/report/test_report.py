@@ -113,7 +113,9 @@ def test_a_script_in_a_name_is_text(html_text: str, page: Page, markdown: str) -
 
 def test_text_of_a_user_is_text_wherever_it_is_shown(tmp_path: Path) -> None:
     fields = ("model", "model_args", "command", "device_name", "reason")
-    odd = {name: f'{{"a":"</script><script>alert("{name}")</script>"}}' for name in fields}
+    odd: dict[str, Any] = {
+        name: f'{{"a":"</script><script>alert("{name}")</script>"}}' for name in fields
+    }
     failed = not_measured("no_grad", "oom", odd.pop("reason"))
     records = [record(**odd), record("eager"), failed]
     page = Page(report.write(save(records, tmp_path / "<script>study")).read_text())
