@@ -38,12 +38,11 @@ SECTION = (*_MODEL, "shape", *STEP)
 GROUP = (*SECTION, "dtype", "baseline_mode", "baseline_dtype")
 # The same work on the same machine, each row paired with the same baseline.
 SAME_BASELINE = (*SECTION, "baseline_mode", "baseline_dtype")
-# SECTION with any number of threads.
-OF_THREADS = tuple(name for name in SECTION if name != "threads")
-# One variant of it, whose threads differ: what further threads gain is measured within it.
+# One variant of a SECTION with any number of threads: what threads gain is measured within it.
 THREADED = (
-    *OF_THREADS, "mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype",
-)  # fmt: skip
+    *(name for name in SECTION if name != "threads"),
+    *("mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype"),
+)
 
 _SIZES = ("shape", "batch", "seq")
 _NAME = ("mode", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")  # always shown
