@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from modescope.analysis import cli, terminal, where
+from modescope.analysis import cli, nodes, terminal, where
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.derive.against import (
@@ -18,14 +18,12 @@ from modescope.analysis.derive.against import (
     against,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.registry import CONTRACT, METRICS, of_runs
+from modescope.analysis.derive.registry import CONTRACT, METRICS, derive
 from modescope.analysis.derive.replicates import ADDED
-from modescope.analysis.derive.select import ordered
+from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.load import Folder, read
-from modescope.analysis.nodes.groups import Group, of_study
-from modescope.analysis.nodes.sentences import warnings
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -83,9 +81,9 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     return "\n".join([f"why ({program('analysis.why', study)})", *lines]) if lines else ""
 
 
-def of_nodes(groups: Iterable[Group]) -> str:
-    """A line for each node that is slower than the others; empty if there is none."""
-    return "\n".join(line for text in warnings(groups) for line in paragraph(text))
+def node_warnings(processes: pd.DataFrame) -> str:
+    """The sentences of `analysis.nodes`; empty if there is none."""
+    return "\n".join(line for text in nodes.sentences(processes) for line in paragraph(text))
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -206,7 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"not print; leave out either {silent} or them"
             )
         runs = read(options.study)
-        every = of_runs(runs)
+        processes = latest(runs.table)
+        every = derive(processes)
         if options.against is not None:
             every = against(every, options.against)
         rows = every if options.where is None else where.select(every, options.where)
@@ -218,8 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            slow = of_nodes(of_study(runs, options.study))
-            above = "\n".join(filter(None, (text(rows), slow, why(rows, options.study))))
+            warnings = node_warnings(processes)
+            above = "\n".join(filter(None, (text(rows), warnings, why(rows, options.study))))
             print(f"{above}\n\n{advice(rows, wanted)}")
 
     return cli.exit_status(body)

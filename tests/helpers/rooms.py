@@ -48,7 +48,7 @@ ROOMS = {
     "analysis.load": "bench.records bench.stats bench.summary derive",
     "analysis.causes": "bench.records bench.stats format derive",
     "analysis.derive.registry": "bench.summary derive load causes",
-    "analysis.nodes": "bench.records bench.stats format changes derive load",
+    "analysis.nodes": "format derive",
     "analysis.recommend": "bench.records bench.stats format derive",
     "analysis.figures": "bench.stats bench.summary format derive",
     "analysis.cli": "bench.records load where",
@@ -56,7 +56,7 @@ ROOMS = {
     "analysis.restat": "cli compact load",
     "analysis.why": "format causes derive analysis.derive.registry cli where",
     "analysis.report": (
-        "bench.records bench.stats bench.text format derive load causes changes "
+        "bench.records bench.stats bench.text format derive load causes "
         "analysis.derive.registry nodes recommend figures cli where"
     ),
     "analysis.trend": "bench.records bench.stats changes compare cli where figures format load",
