@@ -28,7 +28,7 @@ from modescope.bench.sweep.sweep import Incomplete, Submission, join_rows
 WORKERS = 8
 """Chunks of a sweep unless cluster.workers says how many."""
 
-POLL_S = 1.0
+POLL_S = 2.0
 
 JOBS = "jobs.json"
 """In the folder of a submission: the scheduler's ids of its chunks, in their order."""

@@ -87,7 +87,7 @@ class Slurm:
         cases = max(len(chunk.numbers) for chunk in chunks)
         try:
             executor.update_parameters(**self._parameters(cases, folder / LINK))
-            with _outside_of_jobs(), _without_ctrl_c():
+            with _outside_of_jobs():
                 submitted = executor.map_array(Checkpointed(), chunks)
         except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
             said = " ".join(str(error).split())
@@ -111,17 +111,16 @@ class Slurm:
             del needs["cpus_per_task"]
         if not on_gpus and self._options["exclusive"] is None:
             needs["exclusive"] = True  # cases on the CPU take a node alone
-        # some sites have set the opposite of --requeue
-        given["additional_parameters"] = {
-            "requeue": True,
-            **given.get("additional_parameters", {}),
-        }
+        further = given.get("additional_parameters", {})
+        if not any("requeue" in key for key in further):
+            further = {**further, "requeue": True}  # some sites have set the opposite
+        given["additional_parameters"] = further
         given["setup"] = [
-            *given.get("setup", []),
             # since Slurm 22.05 srun does not take over the cores per task of sbatch
             '[ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
             # a network drive would make compiling look slow
             'export TMPDIR="${SLURM_TMPDIR:-/tmp}"',
+            *given.get("setup", []),
             f'export PYTHONPATH="{link}${{PYTHONPATH:+:$PYTHONPATH}}"',
         ]
         every = {**needs, **given}
@@ -158,16 +157,6 @@ def submit(requests: Sequence[Request]) -> Submission | None:
             raise UsageError(f"cluster=slurm: {command} is not here; start it on a login node")
     workers = options["workers"] or options["array_parallelism"]
     return distribute(requests, Slurm(options, *needed(requests)), workers)
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Blocks Ctrl-C until the ids of the jobs are known; it would reach sbatch, too."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -11,9 +11,6 @@ from modescope.bench.records.columns import nullable
 
 SLURM = "slurm"
 
-SENTINELS = "sentinels"
-"""Folder of a study with the rows of its workers' sentinels; see `bench.cluster.sentinel`."""
-
 
 @dataclass(frozen=True)
 class Scheduling:

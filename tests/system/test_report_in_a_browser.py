@@ -72,7 +72,7 @@ def _on_nodes(model: str) -> list[Record]:
             mode, 3e-4 * (1 + 1e-3 * number) * (1.08 if node == 3 else 1), model=model,
             node=f"gpu-node-{node}.rack-12.example.org", scheduler="slurm",
             gpu_uuid=f"GPU-0f6d2c51-7f3a-4a9e-8b1d-00000000000{node}", restart=node,
-            scheduler_job=f"123456_{node}", queue_wait_s=40.0 * node,
+            scheduler_job=f"123456_{node}",
             replicate=3 * node + number,
         )
         for node in range(4) for number in range(3) for mode in ("eager", "compile")
