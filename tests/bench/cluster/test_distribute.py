@@ -16,7 +16,7 @@ from modescope.bench.resolve import Request
 from modescope.bench.sweep.sweep import Incomplete, Submission
 from tests.helpers.commands import TINY, Ask
 
-SWEEP = [*TINY, "-m", "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
+SWEEP = [*TINY, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 
 
 class Jobs:
@@ -170,7 +170,7 @@ def test_a_dry_run_submits_nothing(ask_quickly: Ask, capsys: pytest.CaptureFixtu
 
 def test_a_wrong_size_is_refused_before_anything_is_submitted(ask_quickly: Ask) -> None:
     with pytest.raises(UsageError, match=r"shape\.ops=0: must be a whole number"):
-        distribute(ask_quickly(*TINY, "-m", "mode=eager", "shape.ops=8,0"), Jobs())
+        distribute(ask_quickly(*TINY, "mode=eager", "shape.ops=8,0"), Jobs())
 
 
 def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
