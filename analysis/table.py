@@ -83,6 +83,14 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     return "\n".join([f"why ({program('analysis.why', study)})", *lines]) if lines else ""
 
 
+def answer(
+    rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, slow_nodes: str = ""
+) -> str:
+    """All that is printed of derived rows: the table, what matters most in it, what to use."""
+    above = "\n".join(filter(None, (text(rows), slow_nodes, why(rows, folder))))
+    return f"{above}\n\n{advice(rows, wanted)}"
+
+
 def of_nodes(groups: Iterable[Group]) -> str:
     """A line for each node that is slower than the others; empty if there is none."""
     return "\n".join(line for text in warnings(groups) for line in paragraph(text))
@@ -219,8 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(against_mode(rows, options.against))
         elif not options.csv:
             slow = of_nodes(of_study(runs, options.study))
-            above = "\n".join(filter(None, (text(rows), slow, why(rows, options.study))))
-            print(f"{above}\n\n{advice(rows, wanted)}")
+            print(answer(rows, options.study, wanted, slow))
 
     return cli.exit_status(body)
 
