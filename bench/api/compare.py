@@ -139,9 +139,10 @@ def compare(
         try:
             pickle = saving.save(model, inputs, name, folder)
             submission = _submit(
+                "model=custom", f"model.pickle={pickle}",
                 f"experiment={'training' if phase == 'train' else 'modes'}" if modes is None
                 else f"mode={_joined(modes)}",
-                "model=custom", f"model.pickle={pickle}", f"phase={phase}", f"budget={budget}",
+                f"phase={phase}", f"budget={budget}",
                 *([] if dtype == "auto" else [f"dtype={_joined(dtype)}"]),
                 f"device={device}", f"threads={threads}",
                 f"results_dir={_quoted(str(folder.parent))}", f"study={_quoted(folder.name)}",
