@@ -86,6 +86,14 @@ def node_warnings(processes: pd.DataFrame) -> str:
     return "\n".join(line for text in nodes.sentences(processes) for line in paragraph(text))
 
 
+def answer(
+    rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, warnings: str = ""
+) -> str:
+    """All that is printed of derived rows: the table, what matters most in it, what to use."""
+    above = "\n".join(filter(None, (text(rows), warnings, why(rows, folder))))
+    return f"{above}\n\n{advice(rows, wanted)}"
+
+
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
     """The rows of `against` as a table whose speedups are against the mode `wanted`, with notes."""
     shown = in_place_of_the_baseline(rows)
@@ -217,9 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            warnings = node_warnings(processes)
-            above = "\n".join(filter(None, (text(rows), warnings, why(rows, options.study))))
-            print(f"{above}\n\n{advice(rows, wanted)}")
+            print(answer(rows, options.study, wanted, node_warnings(processes)))
 
     return cli.exit_status(body)
 

@@ -33,12 +33,12 @@ ROOMS = {
     "bench.command_line": "records settings resolve",
     "bench.case": "records stats devices timing steps",
     "bench.sweep": "records summary devices steps settings refusals resolve command_line",
-    "bench.cluster": "records settings summary resolve sweep",
+    "bench.cluster": "records resolve sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (
-        "records stats text devices timing steps settings resolve sweep analysis.format "
-        "analysis.derive analysis.load analysis.causes analysis.derive.registry "
-        "analysis.recommend analysis.figures analysis.why analysis.report"
+        "records stats text devices timing steps sweep analysis.derive analysis.load "
+        "analysis.causes analysis.derive.registry analysis.recommend analysis.table analysis.why "
+        "analysis.report"
     ),
     "bench.versus": "records steps resolve command_line sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
@@ -54,6 +54,11 @@ ROOMS = {
     "analysis.cli": "bench.records load where",
     "analysis.compact": "bench.records cli",
     "analysis.restat": "cli compact load",
+    "analysis.terminal": "format derive",
+    "analysis.table": (
+        "bench.records format derive analysis.derive.registry load causes changes cli where "
+        "nodes recommend terminal"
+    ),
     "analysis.why": "format causes derive analysis.derive.registry cli where",
     "analysis.report": (
         "bench.records bench.stats bench.text format derive load causes "

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from modescope.bench.api import composing
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
@@ -25,6 +24,7 @@ from modescope.bench.sweep import isolation, prepare
 from modescope.bench.versus import command
 from modescope.bench.versus.states import State
 from modescope.bench.versus.worker import Side
+from tests.helpers import composing
 from tests.helpers.commands import Answer, Row, beside_progress, rows
 from tests.helpers.stored_rows import change
 from tests.helpers.worlds import World
@@ -86,7 +86,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 @cache
 def _collected(words: tuple[str, ...]) -> list[Request]:
-    """Hydra takes three quarters of a command: a sweep is composed as `modescope.compare` does."""
+    """Hydra takes three quarters of a command: a sweep is composed without it."""
     first, *rest = words
     return composing.requests(rest) if first == "-m" else collect(words)
 
