@@ -34,8 +34,9 @@ from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.fingerprint import untested
 from modescope.bench.sweep.main import exit_status, terminate
+from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.progress_bar import advance, progress_bar
-from modescope.bench.versus.sides import start
+from modescope.bench.versus.sides import Side, start
 from modescope.bench.versus.states import state
 
 SIDES = ("old", "new")
@@ -87,8 +88,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
     """Measures the pairs that are missing; returns the folders of both studies.
 
     The two processes of a case in one block are a pair: only as a pair are they reused, as rows
-    that were measured at different times did not take turns. The number of a block is the time at
-    which it began, so that no other command has given it.
+    that were measured at different times did not take turns.
     """
     with ExitStack() as stack:
         states = [state(side, typed[side], stack) for side in SIDES]
@@ -107,27 +107,41 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
             print(warning)
         done = [one is not None and one == other
                 for one, other in zip(blocks, other_blocks, strict=True)]  # fmt: skip
-        print(
-            f"{len(jobs)} processes a side, in turns; {sum(done)} are reused"
-            + ("" if not any(done) else " (resume=false measures them again)")
+        again = "; resume=false measures them again" if any(done) else ""
+        print(f"processes a side, in turns: {len(jobs)} ({sum(done)} reused{again})")
+        every = turns(
+            [job.case.case_id for job in jobs],
+            [job.plan.replicate for job in jobs],
+            jobs[0].plan.seed,
+            requests[0].settings.order,
         )
-        replicates = [job.plan.replicate for job in jobs]
-        order = requests[0].settings.order
-        every = turns([job.case.case_id for job in jobs], replicates, jobs[0].plan.seed, order)
-        missing = [turn for turn in enumerate(every) if not done[turn[1][0]]]
-        begun: dict[int, int] = {}
-        with progress_bar(len(missing), "process") as bar:
-            for count, (position, (number, name)) in enumerate(missing, 1):
-                block = begun.setdefault(replicates[number], time.time_ns() // 1_000_000)
-                label = f"{name} {jobs[number].label}"
-                bar.set_description(label)
-                place = Place(order, position, block, name, sides[name].state.name)
-                sides[name].ask("measure", number, place)
-                advance(bar, count, f"{label}: {sides[name].answer()}")
+        missing = {at: turn for at, turn in enumerate(every) if not done[turn[0]]}
+        _take(missing, jobs, sides, requests[0].settings.order)
     for folder in folders if missing else ():
         with suppress(OSError):  # a disk too full for that keeps them as they are
             joining.join(folder / ROWS)
     return folders
+
+
+def _take(
+    missing: Mapping[int, tuple[int, str]],
+    jobs: Sequence[Job],
+    sides: Mapping[str, Side],
+    order: str,
+) -> None:
+    """Measures these turns, by their position, and shows progress on stderr.
+
+    The number of a block is the time at which it began, so that no other command has given it.
+    """
+    begun: dict[int, int] = {}  # by replicate
+    with progress_bar(len(missing), "process") as bar:
+        for count, (position, (number, name)) in enumerate(missing.items(), 1):
+            side, job = sides[name], jobs[number]
+            block = begun.setdefault(job.plan.replicate, time.time_ns() // 1_000_000)
+            label = f"{name} {job.label}"
+            bar.set_description(label)
+            side.ask("measure", number, Place(order, position, block, name, side.state.name))
+            advance(bar, count, f"{label}: {side.answer()}")
 
 
 def _of_side(request: Request, side: str) -> Request:

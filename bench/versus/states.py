@@ -111,13 +111,16 @@ def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
             f"{error}; name a branch, tag or commit of the repository in which you are "
             "(in a shallow clone first: git fetch --unshallow)"
         ) from None
-    places = [Path(each).resolve() for each in (*_python_path(), Path.cwd())]
-    moved = [tree / place.relative_to(top) if place.is_relative_to(top) else place
-             for place in places]  # fmt: skip
-    search = [new if new.is_dir() else old for new, old in zip(moved, places, strict=True)]
+    search = tuple(_moved(each, top, tree) for each in (*_python_path(), os.getcwd()))
     name = f"{typed} ({commit[:12]})"
-    python_path = tuple(map(str, search))
-    return State(side, typed, name, sys.executable, python_path, str(tree), str(top))
+    return State(side, typed, name, sys.executable, search, str(tree), str(top))
+
+
+def _moved(folder: str, top: Path, tree: Path) -> str:
+    """The same folder in `tree` in place of `top`, where that has it."""
+    path = Path(folder).resolve()
+    there = tree / path.relative_to(top) if path.is_relative_to(top) else path
+    return str(there if there.is_dir() else path)
 
 
 KINDS: dict[str, Callable[[str, str, str, ExitStack], State]] = {
