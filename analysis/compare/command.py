@@ -123,11 +123,6 @@ def check(options: Sequence[str]) -> None:
     _request(_parser().read(["OLD", "NEW", *options]))
 
 
-def surplus(words: Sequence[str]) -> list[str]:
-    """The words that are neither an option nor its value; UsageError where a value is missing."""
-    return _parser().parse_known_args(["OLD", "NEW", *words])[1]
-
-
 def _answer(request: Request) -> Comparison:
     """The comparison, or the reason why there is none, which goes to every output, too."""
     try:

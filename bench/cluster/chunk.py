@@ -84,7 +84,7 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
         return
     plan = next(iter(jobs.values())).plan
     leftovers.clear(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
-    reuses = dict(zip(jobs, find_earlier([*jobs.values()], chunk.requests[0]).reuses, strict=True))
+    reuses = dict(zip(jobs, find_earlier([*jobs.values()], chunk.requests[0]), strict=True))
     for number, reuse in reuses.items():
         if reuse.run_id:
             _append(chunk.log, f"{number} {reuse.run_id} reused")

@@ -131,7 +131,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":
         random.Random(plan.seed).shuffle(jobs)
-    reuses = find_earlier(jobs, request).reuses
+    reuses = find_earlier(jobs, request)
     for line in _reasons(reuses):
         print(line)
     for job, reuse in zip(jobs, reuses, strict=True):

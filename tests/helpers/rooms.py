@@ -40,7 +40,7 @@ ROOMS = {
         "analysis.causes analysis.derive.registry analysis.recommend analysis.table analysis.why "
         "analysis.report"
     ),
-    "bench.versus": "records steps resolve command_line sweep analysis.compare",
+    "bench.versus": "records resolve command_line sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
     "analysis.where": "bench.records",
     "analysis.changes": "bench.stats",

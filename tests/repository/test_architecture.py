@@ -35,7 +35,6 @@ WITHOUT_TORCH = {
 
 IN_CHILDREN = {
     "bench.sweep.host",
-    "bench.versus.origin",
     "bench.cluster.submitted",
 }
 """Modules of those rooms that only children import."""
