@@ -10,6 +10,7 @@ from modescope.analysis.derive.flags import Figure
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
+from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.ends import high, hurdle, low
 from modescope.analysis.recommend.exclusions import fits_into, refusal
@@ -112,6 +113,7 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         extra_bytes=None if None in peaks else peaks[0] - peaks[1],
         processes=row["replicates"],
         flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
+        code=code(row),
         accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
         compiles=bool(row["compile_mode"] != "none" or row["graph"]),

@@ -29,7 +29,7 @@ _COLUMNS = (
     "speedup", "speedup_ci_low", "speedup_ci_high",
     "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
-    "setup_peak_bytes", "weights_bytes", "input_bytes",
+    "setup_peak_bytes", "weights_bytes", "input_bytes", "compile_options", "fullgraph",
 )  # fmt: skip
 
 

@@ -31,6 +31,13 @@ class Advice:
     text: str  # the whole sentence
     remarks: tuple[str, ...]  # further sentences, with the sizes that they concern
 
+    @property
+    def programs(self) -> dict[str, str]:
+        """The code of each mode that is better than the baseline, by its name: `amp bf16`."""
+        answers = (one for span in self.spans for one in span.recommendations)
+        chosen = [one.choice for one in answers if one.choice and one.outcome == MODE]
+        return {f"{choice.mode} {choice.dtype}": choice.code for choice in chosen}
+
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
     """One Advice per work, place, precision and baseline, merged over the batch where it varies.

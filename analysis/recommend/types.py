@@ -69,6 +69,7 @@ class Choice:
     extra_bytes: float | None  # beyond the peak of the baseline
     processes: int  # combined in this row; the spread between them is unknown for one
     flags: tuple[str, ...]  # those that concern the speedup
+    code: str  # the lines of a program that do the same
     accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
     unchecked: str = ""  # why its results could not be judged
     compiles: bool = False  # or captures
