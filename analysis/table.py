@@ -87,7 +87,7 @@ def _programs(advice: Iterable[Advice]) -> Iterator[str]:
         yield f"code for {phrases.listed(list(dict.fromkeys(names)))}"
         yield from (f"    {line}".rstrip() for line in lines)
     if more:
-        programs = numbers.counted(more, "program is", "programs are")
+        programs = numbers.counted(more, "more program is", "more programs are")
         yield from ("", f"{programs} in the report (python -m analysis.report)")
 
 

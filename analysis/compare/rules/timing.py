@@ -11,7 +11,7 @@ import numpy as np
 from modescope.analysis.changes import power, verdicts, welch
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES, UNDECIDED, Changes, Margins
 from modescope.analysis.changes.welch import Change
-from modescope.analysis.compare.rules.pairs import Pair
+from modescope.analysis.compare.rules.sides import Pair
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
