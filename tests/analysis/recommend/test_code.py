@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.analysis.recommend.code import code
-from modescope.bench.records.cases import CompileOptions, Inference, Training, Variant
-from modescope.bench.records.results import work_of
+from modescope.bench.records.cases import CompileOptions, Training, Variant
 from modescope.bench.steps import torch_settings
 from modescope.bench.steps.evidence import mode_effect
 from tests.helpers.emulated_graphs import emulated
-from tests.helpers.probe_models import (
-    WIDTH,
-    Inside,
-    Tells,
-    case,
-    inside,
-    linear,
-    model,
-    preset,
-    smoke,
-    variant,
-)
+from tests.helpers.probe_models import WIDTH, Inside, Tells, inside, preset, variant
+from tests.helpers.programs import lines, named, run
 
 GRAPH = variant(graph=True)
 TRAINING = Training(optimizer="adamw", lr=0.01)
@@ -47,32 +34,6 @@ def _as_before(restored_settings: None) -> Iterator[None]:
     with torch_settings.kept():
         yield
     torch.compiler.reset()
-
-
-def lines(asked: Variant, training: Training | None = None, device: str = "cpu") -> str:
-    asked_case = case(model(linear), asked, device=device)
-    return code(asdict(work_of(replace(asked_case, options=training or Inference()), smoke())))
-
-
-def named(words: str, grad: str | None = None) -> Variant:
-    """`amp bf16` as a variant; `grad` in place of the one that inference has."""
-    name, dtype = words.split()
-    return Variant(replace(preset(name), grad=grad or preset(name).grad), dtype)
-
-
-def run(program: str, net: nn.Module | None = None) -> SimpleNamespace:
-    """The names after the program has run on a model and inputs of torch's seed 0."""
-    torch.manual_seed(0)
-    names: dict[str, Any] = {"torch": torch, "model": net or nn.Linear(WIDTH, WIDTH)}
-    outputs: list[Any] = []
-
-    def loss_of(output: Any) -> Any:
-        outputs.append(output)
-        return (output[0] if isinstance(output, tuple) else output).square().mean()
-
-    names |= {"given": names["model"], "inputs": [torch.randn(2, WIDTH)], "loss_of": loss_of}
-    exec(program, names)
-    return SimpleNamespace(**names, outputs=outputs)
 
 
 def check(program: str, asked: Variant, training: bool) -> None:
