@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -27,13 +27,14 @@ from modescope.analysis.load import Folder, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.merge_sizes import fold
+from modescope.analysis.recommend.merge_sizes import Advice, fold
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
 MOST_ROWS = 24  # in a summary; the command line prints all
 MOST_CAUSES = 3  # beneath a table; analysis.why prints all
+MOST_CODE = 30  # lines; a report has all
 
 _PRECISION = re.compile(r"(fp|bf|tf)\d+")
 
@@ -63,10 +64,29 @@ def text(rows: pd.DataFrame) -> str:
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Which mode to use: a sentence for each work, with remarks beneath."""
     lines = []
-    for one in fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes)):
+    every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
+    for one in every:
         lines += paragraph(one.text)
         lines += [line for note in one.remarks for line in beneath(note)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_programs(every)])
+
+
+def _programs(advice: Iterable[Advice]) -> Iterator[str]:
+    """The code of the modes to use, each once, as far as MOST_CODE reaches."""
+    every = phrases.grouped((code, name) for one in advice for name, code in one.programs.items())
+    left, more = MOST_CODE, 0
+    for code, names in every.items():
+        lines = code.splitlines()
+        if len(lines) > left:
+            more += 1
+            continue
+        left -= len(lines)
+        yield ""
+        yield f"code for {phrases.listed(list(dict.fromkeys(names)))}"
+        yield from (f"    {line}".rstrip() for line in lines)
+    if more:
+        programs = numbers.counted(more, "more program is", "more programs are")
+        yield from ("", f"{programs} in the report (python -m analysis.report)")
 
 
 def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:

@@ -64,10 +64,10 @@ ROOMS = {
         "bench.records bench.stats bench.text format derive load causes "
         "analysis.derive.registry nodes recommend figures cli where"
     ),
-    "analysis.trend": "bench.records bench.stats changes compare cli where figures format load",
+    "analysis.trend": "bench.records bench.stats changes compare cli where format load",
     "analysis.compare": (
         "bench.records bench.stats bench.text format derive analysis.derive.registry load where "
-        "figures cli report changes"
+        "cli changes"
     ),
 }
 

@@ -40,6 +40,7 @@ IN_CHILDREN = {
 """Modules of those rooms that only children import."""
 
 SAY_TORCH_CUDA = {
+    "analysis.recommend.code",  # in the lines that it prints
     "bench.devices.chosen",
     "bench.devices.counted_apart",
     "bench.devices.cuda",

@@ -338,7 +338,7 @@ def test_colours_follow_the_colour_scheme_in_figures_too(opened: Tab) -> None:
 def test_a_printed_page_is_light_unfolded_and_without_controls(opened: Tab) -> None:
     opened.look(media="print", scheme="dark")
     assert _colours(opened)[0] == "rgb(255, 255, 255)"
-    assert opened.all("details[open]") == []
+    assert opened.all("details[open]:not(:has(code))") == []
     folded = opened.all("details .scroll td")
     assert len(folded) > 100
     assert all(opened.js("return arguments[0].map((one) => one.offsetHeight > 0)", folded))
@@ -370,13 +370,17 @@ def clipboard(opened: Tab) -> Iterator[Tab]:
     opened.driver.execute_cdp_cmd("Browser.resetPermissions", {})
 
 
-def test_a_command_is_copied(clipboard: Tab) -> None:
-    button, code = clipboard.all(".copy")[3], clipboard.all(".command code")[3]
+@pytest.mark.parametrize(
+    ("part", "label"), [(".runs", "copy the command of "), (".works", "copy the code for ")]
+)
+def test_a_command_and_a_program_are_copied(part: str, label: str, clipboard: Tab) -> None:
+    button, code = clipboard.all(f"{part} .copy")[3], clipboard.all(f"{part} .command code")[3]
+    clipboard.js("arguments[0].closest('details')?.setAttribute('open', '')", code)
     button.click()
     read = "const done = arguments[0]; navigator.clipboard.readText().then(done, done)"
-    assert clipboard.driver.execute_async_script(read) == code.text
+    assert clipboard.driver.execute_async_script(read) == code.get_property("textContent")
     assert button.text == "copied"
-    assert button.get_attribute("aria-label").startswith("copy the command of ")
+    assert button.get_attribute("aria-label").startswith(label)
 
 
 def test_a_button_is_never_broken_over_lines(opened: Tab) -> None:
@@ -389,7 +393,7 @@ def test_a_button_is_never_broken_over_lines(opened: Tab) -> None:
 def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab, old_way: bool) -> None:
     opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     opened.js("document.execCommand = () => arguments[0]", old_way)
-    button, code = opened.all(".copy")[0], opened.all(".command code")[0]
+    button, code = opened.all(".runs .copy")[0], opened.all(".runs .command code")[0]
     button.click()
     assert opened.js("return String(getSelection())") == code.text
     assert button.text == ("copied" if old_way else "selected: press Ctrl-C")

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
-from modescope.analysis.compare.formats import (
-    document,
-    forest,
-    github,
-    junit,
-    markdown,
-    page,
-    plain,
-    words,
-)  # fmt: skip
+from modescope.analysis.compare import exporters, words
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, PASSED, Compared, Comparison
-from modescope.analysis.figures.theme import MOST_ROWS
 from modescope.analysis.format.paragraphs import WIDTH
 from modescope.bench.stats.estimates import Estimate
 from tests.helpers.comparisons import REQUEST, compared, of_mode, processes
-from tests.helpers.drawings import names
 from tests.helpers.json_schema import faults
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import not_measured
@@ -66,13 +53,13 @@ def large(comparison: Comparison) -> Comparison:
 
 
 def test_the_sentence_comes_first(comparison: Comparison) -> None:
-    lines = plain.text(comparison).splitlines()
+    lines = exporters.terminal(comparison).splitlines()
     assert lines[0] == comparison.sentence
     assert comparison.sentence == (
         "Regression: 3 of 6 rows fail (1 no longer ok, 1 missing, 1 slower)."
     )
     assert max(map(len, lines)) <= WIDTH
-    assert markdown.text(comparison).startswith("**Regression: 3 of 6 rows fail")
+    assert exporters.markdown(comparison).startswith("**Regression: 3 of 6 rows fail")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +76,17 @@ def test_changes_as_text(estimate: Estimate | None, text: str) -> None:
     assert words.change(estimate) == text
 
 
+def content_of(one: Comparison) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(exporters.document(one))
+    return content
+
+
 def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -> None:
     for one in (comparison, large, REFUSED):
-        content = json.loads(document.text(one))
+        content = content_of(one)
         assert list(faults(content, SCHEMA, SCHEMA)) == []
         assert len(content["rows"]) == len(one.rows)
-    content = document.content(comparison)
+    content = content_of(comparison)
     assert content["version"] == SCHEMA["properties"]["version"]["const"]
     row = next(one for one in content["rows"] if one["failures"] == ["slower"])
     assert row["latency_change"]["low"] > 0.02
@@ -102,7 +94,7 @@ def test_json_is_as_the_schema_says(comparison: Comparison, large: Comparison) -
 
 
 def test_the_schema_rejects_what_it_should(comparison: Comparison) -> None:
-    content = document.content(comparison)
+    content = content_of(comparison)
     wrong: dict[str, Any]
     for wrong in ({"status": 7}, {"rows": [{}]}, {"margin": "1%"}, {"more": 1}, {"version": 2}):
         assert list(faults({**content, **wrong}, SCHEMA, SCHEMA))
@@ -110,7 +102,7 @@ def test_the_schema_rejects_what_it_should(comparison: Comparison) -> None:
 
 
 def of_junit(one: Comparison) -> ElementTree.Element:
-    return ElementTree.fromstring(junit.text(one).encode())
+    return ElementTree.fromstring(exporters.junit(one).encode())
 
 
 def test_junit_counts_failures_and_skips(comparison: Comparison) -> None:
@@ -144,7 +136,7 @@ def table_rows(text: str) -> list[str]:
 
 
 def test_markdown_escapes_and_folds(comparison: Comparison) -> None:
-    text = markdown.text(comparison)
+    text = exporters.markdown(comparison)
     assert r"no \*kernel\* \| &lt;b&gt; &amp;" in text
     assert text.count("<details>") == text.count("</details>") == 1
     assert {line.count(" | ") for line in table_rows(text)} == {6}
@@ -152,95 +144,55 @@ def test_markdown_escapes_and_folds(comparison: Comparison) -> None:
     assert "left out" not in text
 
 
-@pytest.mark.parametrize("limit", [markdown.COMMENT, 20_000, 6_000])
+@pytest.mark.parametrize("limit", [exporters.COMMENT_BYTES, 20_000, 6_000])
 def test_markdown_is_cut_to_the_limit_and_says_so(large: Comparison, limit: int) -> None:
-    text = markdown.text(large, limit)
+    text = exporters.markdown(large, limit)
     shown = len([line for line in table_rows(text) if "mode-" in line])
-    assert len(text) <= limit
+    assert len(text.encode()) <= limit
     assert f"{1000 - shown} rows are left out here" in text
     assert text.count("<details>") == text.count("</details>")
     assert shown > (limit - 3000) / 400
 
 
 def test_a_thousand_rows_fit_into_a_step_summary(large: Comparison) -> None:
-    text = markdown.text(large, github.SUMMARY_BYTES, bytes_count=True)
-    assert len(text.encode()) <= github.SUMMARY_BYTES
+    text = exporters.markdown(large, exporters.SUMMARY_BYTES)
+    assert len(text.encode()) <= exporters.SUMMARY_BYTES
     assert "left out" not in text
 
 
 def test_failing_rows_come_before_the_others_when_cut(large: Comparison) -> None:
-    text = markdown.text(large, 8_000)
+    text = exporters.markdown(large, 8_000)
     assert "FAILS" in text
     assert "<details>" not in text
 
 
 def test_annotations_are_few_and_escaped(comparison: Comparison, large: Comparison) -> None:
-    lines = github.commands(large)
-    assert len(lines) == github.ANNOTATIONS
+    lines = exporters.github(large).splitlines()
+    assert len(lines) == exporters.ANNOTATIONS
     assert all(line.startswith("::error title=") for line in lines)
     assert lines[-1].endswith("92 more rows fail; the summary of the step has them")
-    (crashed,) = (line for line in github.commands(comparison) if "no_grad" in line)
+    (crashed,) = (line for line in exporters.github(comparison).splitlines() if "no_grad" in line)
     title, _, message = crashed.removeprefix("::error title=").partition("::")
     assert "," not in title
     assert ":" not in title
     assert "\n" not in message
     passed = replace(comparison, status=PASSED, rows=())
-    assert github.commands(passed)[0].startswith("::notice title=modescope::")
+    assert exporters.github(passed).startswith("::notice title=modescope::")
 
 
 def test_percent_and_line_ends_are_encoded() -> None:
-    assert github._line("error", "a:b,c", "50 %\nx") == "::error title=a%3Ab%2Cc::50 %25%0Ax"
+    assert exporters._command("error", "a:b,c", "50 %\nx") == "::error title=a%3Ab%2Cc::50 %25%0Ax"
 
 
 def test_the_summary_is_appended_within_its_limit(
     large: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = tmp_path / "summary.md"
-    monkeypatch.setenv(github.SUMMARY, str(summary))
-    summary.write_text("x" * (github.SUMMARY_BYTES - 70_000))
-    assert github.add_summary(large) is None
-    assert summary.stat().st_size <= github.SUMMARY_BYTES
+    monkeypatch.setenv(exporters.SUMMARY, str(summary))
+    summary.write_text("x" * (exporters.SUMMARY_BYTES - 70_000))
+    assert exporters.add_summary(large) is None
+    assert summary.stat().st_size <= exporters.SUMMARY_BYTES
     assert "rows are left out here" in summary.read_text()
-    assert "nearly as long" in github.add_summary(large)
-    monkeypatch.delenv(github.SUMMARY)
-    assert "is not set" in github.add_summary(large)
-
-
-def test_the_page_is_complete_in_one_file(comparison: Comparison) -> None:
-    text = page.text(comparison)
-    assert text.index(comparison.sentence) < text.index("<svg") < text.index("What differs")
-    assert text.count("<figure>") == 2
-    assert "no *kernel* | &lt;b&gt;" in text
-    assert "worse, not gated" in text
-    assert not re.search(r"<script|https?://(?!www\.w3\.org)", text)
-    refused = page.text(REFUSED)
-    assert "no &lt;study&gt; | at x" in refused
-    assert "<figure>" not in refused
-
-
-def test_the_forest_draws_each_row_and_marks_failures(comparison: Comparison) -> None:
-    def latency(row: Compared) -> Any:
-        return row.timing.latency
-
-    figure = forest.draw(comparison.rows, "Latency", latency, 0.02)
-    (axes,) = figure.axes
-    markers = [
-        (float(np.ravel(line.get_xdata())[0]), line.get_markerfacecolor())
-        for line in axes.lines
-        if np.size(line.get_xdata()) == 1
-    ]
-    slow = of_mode(comparison, "compile").timing.latency.value
-    assert len(markers) == 3
-    assert [place for place, face in markers if face != "none"] == [pytest.approx(slow * 100)]
-    assert forest.draw([], "Latency", latency, 0.02) is None
-
-
-def test_a_forest_of_many_rows_keeps_those_that_fail(large: Comparison) -> None:
-    slow = of_mode(large, "mode-7")
-    slow = replace(slow, failures=("slower",))
-    rows = [*(row for row in large.rows if row.timing.latency), slow]
-    figure = forest.draw(rows, "Latency", lambda row: row.timing.latency, 0.02)
-    texts = names(figure.axes[0])
-    assert len(texts) == MOST_ROWS
-    assert texts.count("mode-7 fp32") >= 1
-    assert "more rows" in figure.get_suptitle()
+    assert "nearly as long" in exporters.add_summary(large)
+    monkeypatch.delenv(exporters.SUMMARY)
+    assert "is not set" in exporters.add_summary(large)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from modescope.analysis.compare.rules import differences
-from modescope.analysis.compare.rules.pairs import matched
+from modescope.analysis.compare.rules.sides import matched
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import compared, processes, side
 
