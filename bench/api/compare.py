@@ -64,6 +64,11 @@ class Comparison:
         return self.answers[0].choice
 
     @property
+    def code(self) -> str:
+        """The lines of a program that run the model in the `best` mode; empty if none is known."""
+        return self.best.code if self.best else ""
+
+    @property
     def verdict(self) -> str:
         """Which mode to use, in a sentence for each precision, with remarks."""
         return table.advice(self.frame)

@@ -109,6 +109,7 @@ def test_it_says_which_mode_to_use_and_why(shared: Shared) -> None:
     found = shared.found
     (answer,) = found.answers
     assert found.best == answer.choice
+    assert found.code == (answer.choice.code if answer.choice else "")
     assert found.verdict == advice(found.frame)
     assert all(f"\n{mode} fp32 · " in found.why for mode in MODES)
 
@@ -162,6 +163,7 @@ def test_a_case_that_fails_is_a_row_with_its_reason(tmp_path: Path) -> None:
         "cuda-graph": "skipped",
     }
     assert found.best is None
+    assert found.code == ""
     assert found.answers[0].outcome == "nothing"
     assert " failed:" in repr(found)
 
