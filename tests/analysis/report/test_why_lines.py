@@ -50,3 +50,17 @@ def test_over_several_sizes_a_mode_has_the_line_of_its_largest_difference(tmp_pa
     ]
     (line,) = _lines(_page(save(records, tmp_path)))
     assert line.startswith("Slower: batch 1, seq 64: amp is 5.0 times slower than eager fp32: ")
+
+
+def test_modes_with_one_cause_are_one_line(tmp_path: Path) -> None:
+    casts = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
+    records = [
+        record("eager", speedup=1.0, spread=0.002),
+        record("amp", speedup=0.2, **casts),
+        record("amp-compile", speedup=0.25, **casts),
+    ]
+    (line,) = _lines(_page(save(records, tmp_path)))
+    assert line.startswith(
+        "Slower: amp and amp-compile are 4.0 to 5.0 times slower than eager fp32: "
+    )
+    assert line.count("82 % of a call") == 1
