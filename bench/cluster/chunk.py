@@ -10,7 +10,7 @@ import fcntl
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +38,16 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a chunk's log: `<number> <run id>`, `… reused`, or `<number> error: <mistake>`."""
+    """A line of a chunk's log: `<number> begun`, `<number> <run id>`, or that and ` reused`.
+
+    `<number> error: <mistake>` instead if this machine cannot measure the case; it has no row.
+    """
 
     number: int
+    begun: bool = False  # and not finished
     run_id: str | None = None
     reused: bool = False
-    mistake: str | None = None  # why this machine cannot measure the case; it has no row
+    mistake: str | None = None
 
 
 def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
@@ -55,54 +59,58 @@ def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
     ]
 
 
-def read_log(path: Path) -> list[Entry]:
-    """The finished cases of a chunk; none before it has started."""
-    try:
-        lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
-    except FileNotFoundError:
-        return []
-    return [_entry(line) for line in lines]
+def read_log(path: Path) -> dict[int, Entry]:
+    """The last line of each case that a chunk has begun, by its number."""
+    lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
+    return {entry.number: entry for entry in map(_entry, lines)}
 
 
 def _entry(line: str) -> Entry:
     number, first, *rest = line.split(" ", 2)
     if first == "error:":
         return Entry(int(number), mistake=rest[0])
-    return Entry(int(number), first, reused=rest == ["reused"])
+    if first == "begun":
+        return Entry(int(number), begun=True)
+    return Entry(int(number), run_id=first, reused=rest == ["reused"])
 
 
 def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
-    """Measures the cases that are not in the chunk's log yet, each once.
+    """Measures the cases that are not finished in the chunk's log, each once.
 
-    A chunk that is started again, after a requeue, goes on where it stopped. `job`: the scheduler's
-    name of it; None: as Slurm's variables tell.
+    A chunk that is started again, after a requeue, goes on where it stopped; last with the case
+    that it was measuring then, which may be what ended it. `job`: the scheduler's name of it; None:
+    as Slurm's variables tell.
     """
     os.chdir(chunk.working_folder)
-    finished = {entry.number for entry in read_log(chunk.log)}
-    jobs = _jobs(chunk, [number for number in chunk.numbers if number not in finished])
+    log = read_log(chunk.log)
+    left = [n for n in chunk.numbers if n not in log or log[n].begun]
+    where, order = scheduling(chunk.scheduler, job=job), chunk.requests[0].settings.order
+    jobs = _jobs(chunk, sorted(left, key=log.__contains__), where.node)
     if not jobs:
         return
     plan = next(iter(jobs.values())).plan
     leftovers.clear(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
-    reuses = dict(zip(jobs, find_earlier([*jobs.values()], chunk.requests[0]), strict=True))
-    for number, reuse in reuses.items():
+    taken = {entry.run_id for entry in log.values() if entry.run_id}
+    reuses = find_earlier([*jobs.values()], chunk.requests[0], taken)
+    missing: dict[int, Job] = {}
+    for (number, case), reuse in zip(jobs.items(), reuses, strict=True):
         if reuse.run_id:
             _append(chunk.log, f"{number} {reuse.run_id} reused")
-        elif reuse.why_not:
-            print(f"measured again: {jobs[number].label}: {reuse.why_not}", flush=True)
-    where, order = scheduling(chunk.scheduler, job=job), chunk.requests[0].settings.order
-    for position, number in enumerate(chunk.numbers):
-        if number in jobs and not reuses[number].run_id:
-            case = jobs[number]
-            with _locks(case):
-                row = attempt(case, place=Place(order, position), where=where)
-            if row["status"] == "crashed":
-                time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
-            _append(chunk.log, f"{number} {row['run_id']}")
-            print(f"{row['run_id']}  {case.label}: {in_short(row)}", flush=True)
+        else:
+            missing[number] = case
+            if reuse.why_not:
+                print(f"measured again: {case.label}: {reuse.why_not}", flush=True)
+    for number, case in missing.items():
+        with _locks(case):
+            _append(chunk.log, f"{number} begun")
+            row = attempt(case, place=Place(order, chunk.numbers.index(number)), where=where)
+        if row["status"] == "crashed":
+            time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
+        _append(chunk.log, f"{number} {row['run_id']}")
+        print(f"{row['run_id']}  {case.label}: {in_short(row)}", flush=True)
 
 
-def _jobs(chunk: Chunk, numbers: Sequence[int]) -> Mapping[int, Job]:
+def _jobs(chunk: Chunk, numbers: Sequence[int], node: str | None) -> dict[int, Job]:
     """What to measure, by number; the log says why this machine cannot measure the others."""
     every = tasks(chunk.requests)
     parts = prepare_each(chunk.requests, {every[number][0] for number in numbers})
@@ -111,7 +119,7 @@ def _jobs(chunk: Chunk, numbers: Sequence[int]) -> Mapping[int, Job]:
         position, replicate = every[number]
         part = parts[position]
         if isinstance(part, UsageError):
-            _append(chunk.log, f"{number} error: {' '.join(str(part).split())}")
+            _append(chunk.log, f"{number} error: {' '.join(str(part).split())} (on {node})")
         else:
             jobs[number] = part[replicate]
     return jobs

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ import modescope
 from modescope.bench.cluster.chunk import Chunk, Entry, read_log, tasks
 from modescope.bench.records.cases import Plan
 from modescope.bench.records.environment import DeviceFacts
+from modescope.bench.records.files import atomic_write
 from modescope.bench.records.ids import short_hash
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep.prepare import check_study
@@ -66,12 +68,10 @@ def distribute(
 
     The same command waits for the jobs of an earlier one while one of them lives.
     """
-    kept, plan = _checked(requests)
-    settings, numbers = kept[0].settings, [*range(len(tasks(kept)))]
-    if settings.order == "random":  # else a mode would be measured by one node alone
-        random.Random(plan.seed).shuffle(numbers)
-    count = min(workers or WORKERS, len(numbers))
-    cases = "1 case" if len(numbers) == 1 else f"{len(numbers)} cases"
+    kept, alike, plan = _checked(requests)
+    settings, total = kept[0].settings, len(tasks(kept))
+    count = min(workers or WORKERS, len(alike))
+    cases = "1 case" if total == 1 else f"{total} cases"
     where = f"{count} {'job' if count == 1 else 'jobs'} of cluster={engine.name}"
     print(f"{cases} in {where} → {plan.study_folder}", flush=True)
     if settings.dry_run:
@@ -80,26 +80,41 @@ def distribute(
         return None
     logs = plan.study_folder.absolute() / "logs"
     same = short_hash({"engine": engine.name, "requests": [_content(each) for each in kept]})
-    folder, jobs = _living(logs, same, engine)
+    folder, jobs = _living(logs, same, engine, total)
     if not jobs:
-        folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{engine.name}-{same}"
-        (folder / LINK).mkdir(parents=True, exist_ok=True)
+        folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{engine.name}-{same}"
+        if settings.order == "random":  # else a mode would be measured by one node alone
+            random.Random(f"{plan.seed} {folder.name}").shuffle(alike)
+        (folder / LINK).mkdir(parents=True)
         (folder / LINK / "modescope").symlink_to(Path(modescope.__file__).parent)
         chunks = [
             Chunk(
                 tuple(kept),
-                tuple(numbers[n::count]),
+                tuple(chain(*alike[n::count])),
                 folder / f"chunk-{n}.log",
                 Path.cwd(),
                 engine.name,
             )
             for n in range(count)
         ]
+        for chunk in chunks:
+            chunk.log.touch()  # NFS remembers for long that a file was missing
         jobs = engine.submit(chunks, folder)
-        (folder / JOBS).write_text(json.dumps(jobs))
-    print(f"output of the jobs → {folder}", flush=True)
+        with atomic_write(folder / JOBS) as file:
+            file.write_text(json.dumps(jobs))
+    print(f"files of the jobs → {folder}", flush=True)
     finished = _finished(kept, engine, folder, jobs)
-    return Submission(plan.study_folder, len(numbers), finished, engine.detaches)
+    return Submission(plan.study_folder, total, finished, engine.detaches)
+
+
+def on_gpus(requests: Sequence[Request]) -> list[Request]:
+    """Requests for jobs that have a GPU: one that lacks it says so, and does not use its cores."""
+    return [
+        replace(each, settings=replace(each.settings, device="cuda"))
+        if each.settings.device == "auto"
+        else each
+        for each in requests
+    ]
 
 
 def needed(requests: Sequence[Request]) -> tuple[int, float]:
@@ -108,10 +123,11 @@ def needed(requests: Sequence[Request]) -> tuple[int, float]:
     return max(each.threads for each in every), max(each.timeout_s for each in every)
 
 
-def _checked(requests: Sequence[Request]) -> tuple[list[Request], Plan]:
-    """The requests, of equal ones the first, and the plan of one; UsageError for a mistake.
+def _checked(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:
+    """The requests, of equal ones the first; the numbers of equal cases together; a plan.
 
-    Sizes are only checked here, for some device.
+    Equal cases, as of several seeds, belong into one chunk, since each row stands for one of them.
+    Raises UsageError for a mistake. Sizes are only checked here, for some device.
     """
 
     def describe(name: str) -> DeviceFacts:
@@ -121,9 +137,12 @@ def _checked(requests: Sequence[Request]) -> tuple[list[Request], Plan]:
     for request in requests:
         case, plan = resolve(request, describe)
         found.setdefault((case.case_id, request.settings.device, plan), request)
-    plans = [plan for _, _, plan in found]
-    check_study(plans)
-    return [*found.values()], plans[0]
+    kept, keys = [*found.values()], [*found]
+    check_study(plan for _, _, plan in keys)
+    alike: dict[tuple[str, str, int], list[int]] = {}
+    for number, (position, replicate) in enumerate(tasks(kept)):
+        alike.setdefault((*keys[position][:2], replicate), []).append(number)
+    return kept, [*alike.values()], keys[0][2]
 
 
 def _content(request: Request) -> dict[str, Any]:
@@ -131,14 +150,21 @@ def _content(request: Request) -> dict[str, Any]:
     return asdict(replace(request, settings=replace(request.settings, cluster={})))
 
 
-def _living(logs: Path, same: str, engine: Engine) -> tuple[Path, list[str]]:
-    """The newest submission of the same sweep and its jobs, none if all have ended."""
+def _living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
+    """The newest submission of the same sweep and its jobs; none if it is finished or has ended."""
     for file in sorted(logs.glob(f"*-{engine.name}-{same}/{JOBS}"), reverse=True)[:1]:
         jobs: list[str] = json.loads(file.read_text())
-        if engine.detaches and None in engine.states(jobs).values():
+        left = len(_entries(file.parent)) < total
+        if engine.detaches and left and None in engine.states(jobs).values():
             print("waiting for the jobs of an earlier command, which keep their options")
             return file.parent, jobs
     return logs, []
+
+
+def _entries(folder: Path) -> dict[int, Entry]:
+    """The finished cases of a submission, by number."""
+    logs = map(read_log, folder.glob("chunk-*.log"))
+    return {n: entry for log in logs for n, entry in log.items() if not entry.begun}
 
 
 def _finished(
@@ -149,12 +175,14 @@ def _finished(
     try:
         with progress_bar(total, "case") as bar:
             ended = 0  # in so many looks one after another
-            while len(seen) < total and ended < 3:  # files of other machines appear late
-                for entry in _new_entries(folder, len(jobs), seen):
+            while len(seen) < total and ended < 3:  # lines of other machines appear late
+                new = {n: each for n, each in _entries(folder).items() if n not in seen}
+                for number, entry in new.items():
+                    seen[number] = entry
                     if entry.run_id:
                         yield entry.run_id
                     how = entry.mistake or ("reused" if entry.reused else "measured")
-                    advance(bar, len(seen), f"{_name(requests, entry.number)}: {how}")
+                    advance(bar, len(seen), f"{_name(requests, number)}: {how}")
                 states = engine.states(jobs)
                 ended = 0 if None in states.values() else ended + 1
                 bar.set_postfix(jobs=Counter(states.values())[None], refresh=True)
@@ -165,19 +193,11 @@ def _finished(
     if reused := sum(entry.reused for entry in seen.values()):
         print(f"reusing {reused} of {total} cases; resume=false measures them again")
     join_rows(folder.parents[1] / "rows")
-    mistakes = [entry.mistake for entry in seen.values() if entry.mistake]
-    if mistakes:
-        raise Incomplete(mistakes[0], refused=len(mistakes) == total)
-    if len(seen) < total:
-        raise Incomplete(_missing(requests, engine, jobs, seen))
-
-
-def _new_entries(folder: Path, chunks: int, seen: dict[int, Entry]) -> Iterator[Entry]:
-    for n in range(chunks):
-        for entry in read_log(folder / f"chunk-{n}.log"):
-            if entry.number not in seen:
-                seen[entry.number] = entry
-                yield entry
+    mistakes = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
+    missing = [_missing(requests, engine, jobs, seen)] if len(seen) < total else []
+    if mistakes or missing:
+        refused = not any(entry.run_id for entry in seen.values()) and not missing
+        raise Incomplete("; ".join([*mistakes, *missing]), refused)
 
 
 def _missing(

@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute
+from modescope.bench.cluster.distribute import LINK, States, distribute, on_gpus
 from modescope.bench.records.cores import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
@@ -55,8 +55,9 @@ class Gpus:
                     start_new_session=True,  # Ctrl-C reaches this process, which ends them
                 )
             assert process.stdin
-            process.stdin.write(pickle.dumps((chunk, gpu, part)))
-            process.stdin.flush()
+            with suppress(BrokenPipeError):  # it has ended, as `states` will tell
+                process.stdin.write(pickle.dumps((chunk, gpu, part)))
+                process.stdin.flush()
             self._processes[gpu] = process
         return [*self._processes]
 
@@ -84,13 +85,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     gpus = visible_gpus()
     if not gpus:
         raise UsageError("cluster=gpus: nvidia-smi names no GPU here; leave it out")
-    pinned = [  # a process that lacks its GPU says so, instead of measuring on its cores
-        replace(each, settings=replace(each.settings, device="cuda"))
-        if each.settings.device == "auto"
-        else each
-        for each in requests
-    ]
-    return distribute(pinned, Gpus(gpus), len(gpus))
+    return distribute(on_gpus(requests), Gpus(gpus), len(gpus))
 
 
 def visible_gpus() -> list[str]:

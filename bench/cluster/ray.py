@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, needed
+from modescope.bench.cluster.distribute import LINK, States, distribute, needed, on_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import restore
@@ -35,23 +35,22 @@ class Ray:
         """See `Engine`."""
         before = signal.getsignal(signal.SIGTERM)
         path = os.pathsep.join(filter(None, (str(folder / LINK), os.environ.get("PYTHONPATH"))))
-        given = {
-            "logging_level": "warning",
-            "log_to_driver": False,
-            "runtime_env": {"env_vars": {"PYTHONPATH": path}},
-            **self._init,
-        }
-        try:
-            self._ray.init(**given)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UsageError(f"cluster.init: {' '.join(str(error).split())}") from error
-        finally:
-            signal.signal(signal.SIGTERM, before)  # Ray sets its own
+        if not self._ray.is_initialized():
+            quiet = {"logging_level": "warning", "log_to_driver": False}
+            try:
+                self._ray.init(**quiet, **self._init)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise UsageError(f"cluster.init: {' '.join(str(error).split())}") from error
+            finally:
+                signal.signal(signal.SIGTERM, before)  # Ray sets its own
         self._check()
         # Ray limits the threads of libraries, and hides GPUs of tasks that ask for none
         undone = ["OMP_NUM_THREADS", *(["CUDA_VISIBLE_DEVICES"] if not self._gpus() else [])]
         variables = {name: os.environ.get(name) for name in undone}
-        task = self._ray.remote(measure).options(max_retries=0, **self._remote)
+        environment = {"env_vars": {"PYTHONPATH": path}}
+        task = self._ray.remote(measure).options(
+            max_retries=0, runtime_env=environment, **self._remote
+        )
         for number, chunk in enumerate(chunks):
             self._tasks[f"{number}"] = task.remote(chunk, variables)
         return [*self._tasks]
@@ -82,7 +81,7 @@ class Ray:
         try:
             self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            return f"ended: {str(error).strip().splitlines()[0]}"
+            return f"ended: {str(error).strip().splitlines()[-1]}"
         return "finished"
 
     def interrupt(self, jobs: Sequence[str]) -> None:
@@ -107,4 +106,5 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         for part in ("init", "remote")
     )
     remote.setdefault("num_cpus", needed(requests)[0])
-    return distribute(requests, Ray(init, remote), options["workers"])
+    asked = on_gpus(requests) if remote.get("num_gpus") else requests
+    return distribute(asked, Ray(init, remote), options["workers"])

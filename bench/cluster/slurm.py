@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, needed
+from modescope.bench.cluster.distribute import LINK, States, distribute, needed, on_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.main import terminate
@@ -46,7 +46,7 @@ GENERAL = (
 )
 """Options that submitit has for all schedulers; others begin with `slurm_` there."""
 
-ASK_FOR_GPUS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu", "gres")
+GPU_OPTIONS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu")
 
 OWN = ("engine", "workers", "max_num_timeout")
 """Options that are not handed to submitit's `update_parameters`."""
@@ -102,14 +102,13 @@ class Slurm:
             # sbatch knows no --exclusive=False; 0 is a value
             if key not in OWN and value is not None and value is not False and value not in ({}, [])
         }
-        on_gpus = any(key in given for key in ASK_FOR_GPUS)
         delay_s = self._options["signal_delay_s"]
         minutes = math.ceil((cases * self._timeout_s + START_S + delay_s) / 60)
         needs = {"timeout_min": minutes, "cpus_per_task": self._threads}
         needs |= {"nodes": 1, "tasks_per_node": 1}  # an exclusive job has as many tasks as cores
         if "cpus_per_gpu" in given:
             del needs["cpus_per_task"]
-        if not on_gpus and self._options["exclusive"] is None:
+        if not asks_for_gpus(self._options) and self._options["exclusive"] is None:
             needs["exclusive"] = True  # cases on the CPU take a node alone
         further = given.get("additional_parameters", {})
         if not any("requeue" in key for key in further):
@@ -132,9 +131,9 @@ class Slurm:
         squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", "-j", arrays)
         if squeue is None or (squeue.returncode and "Invalid job id" not in squeue.stderr):
             return dict.fromkeys(jobs)
-        lines = [line.split(" ", 2) for line in squeue.stdout.splitlines()]
-        known = {words[0]: words[1] for words in lines}
-        for _, state, reason in lines:
+        lines = [line.split(maxsplit=2) for line in squeue.stdout.splitlines()]
+        known = {words[0]: words[1] for words in lines if len(words) == 3}
+        for _, state, reason in (words for words in lines if len(words) == 3):
             if state == "PENDING" and reason.strip("()") not in {*USUAL, *self._said}:
                 self._said.add(reason.strip("()"))
                 print(f"a job waits in the queue: {reason}", flush=True)
@@ -155,8 +154,20 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     for command in ("sbatch", "squeue", "srun"):
         if shutil.which(command) is None:
             raise UsageError(f"cluster=slurm: {command} is not here; start it on a login node")
+    if (count := options["gpus_per_node"] or 0) > 1:
+        raise UsageError(
+            f"cluster.gpus_per_node={count}: a job uses one; ask for 1, and more cluster.workers"
+        )
     workers = options["workers"] or options["array_parallelism"]
-    return distribute(requests, Slurm(options, *needed(requests)), workers)
+    asked = on_gpus(requests) if asks_for_gpus(options) else requests
+    return distribute(asked, Slurm(options, *needed(requests)), workers)
+
+
+def asks_for_gpus(options: Mapping[str, Any]) -> bool:
+    """Whether jobs with these options get a GPU."""
+    further = [*(options["additional_parameters"] or {}).items(), ("gres", options["gres"])]
+    texts = [f"{key}={value}" for key, value in further if value]
+    return any(options[name] for name in GPU_OPTIONS) or any("gpu" in text for text in texts)
 
 
 @contextmanager

@@ -43,12 +43,15 @@ class Reuse:
     why_not: str | None = None
 
 
-def find_earlier(jobs: Sequence[Job], request: Request) -> list[Reuse]:
-    """What the study holds of each of `jobs`, with resume and retry of `request`."""
+def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] = ()) -> list[Reuse]:
+    """What the study holds of each of `jobs`, with resume and retry of `request`.
+
+    `taken`: run ids of rows that other cases have reused.
+    """
     if not request.resume:
         return [Reuse(None)] * len(jobs)
     earlier = Earlier(jobs[0].plan.study_folder / ROWS, {job.case.case_id for job in jobs})
-    return [earlier.find(job, request.settings.retry) for job in jobs]
+    return [earlier.find(job, request.settings.retry, taken) for job in jobs]
 
 
 class Earlier:
@@ -66,12 +69,16 @@ class Earlier:
         for row in table.to_pylist():
             self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
 
-    def find(self, job: Job, retry: bool) -> Reuse:
+    def find(self, job: Job, retry: bool, taken: Collection[str] = ()) -> Reuse:
         """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
         rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
         # others were skipped beside another case of their sweep
         skipped_too = bool(job.refusal or job.plan.untuned)
-        fitting = [row for row in rows if skipped_too or row["status"] != "skipped"]
+        fitting = [
+            row
+            for row in rows
+            if row["run_id"] not in taken and (skipped_too or row["status"] != "skipped")
+        ]
         newest_first = sorted(fitting, key=lambda row: str(row["run_id"]), reverse=True)
         differences = [_difference(row, job.plan, job.environment) for row in newest_first]
         if None not in differences:

@@ -130,9 +130,12 @@ def test_the_same_command_waits_for_jobs_that_live(
     detaches: bool, state: str | None, submissions: int, ask_quickly: Ask
 ) -> None:
     jobs = Jobs(detaches)
+    say, jobs.say = jobs.say, lambda number: None  # type: ignore[method-assign]
     run(ask_quickly(*SWEEP), jobs)
-    jobs.state = state
+    jobs.state, jobs.say = state, say  # type: ignore[method-assign]
     again = run(ask_quickly(*SWEEP), jobs)
+    for chunk in jobs.submitted[0]:
+        chunk.log.write_text("".join(f"{say(number)}\n" for number in chunk.numbers))
     assert len([*again.finished]) == 12
     assert len(jobs.submitted) == submissions
 
@@ -175,13 +178,32 @@ def test_a_wrong_size_is_refused_before_anything_is_submitted(ask_quickly: Ask) 
 
 def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
     log = tmp_path / "chunk-0.log"
-    assert read_log(log) == []
-    log.write_text("3 run-3\n4 run-4 reused\n5 error: no such device\n6 run")
-    assert read_log(log) == [
-        Entry(3, "run-3"),
-        Entry(4, "run-4", reused=True),
+    log.write_text("3 begun\n3 run-3\n4 run-4 reused\n5 error: no such device\n6 begun\n7 run")
+    assert [*read_log(log).values()] == [
+        Entry(3, run_id="run-3"),
+        Entry(4, run_id="run-4", reused=True),
         Entry(5, mistake="no such device"),
+        Entry(6, begun=True),
     ]
+
+
+def test_equal_cases_are_in_one_chunk(ask_quickly: Ask) -> None:
+    run(ask_quickly(*SWEEP, "seed=0,1"), (jobs := Jobs()), 5)
+    (chunks,) = jobs.submitted
+    assert sorted(number for chunk in chunks for number in chunk.numbers) == [*range(24)]
+    for chunk in chunks:
+        words = [(*chunk.requests[n].overrides,) for n in chunk.numbers]
+        without_seed = [tuple(w for w in each if not w.startswith("seed=")) for each in words]
+        assert all(without_seed.count(each) == 2 for each in without_seed)
+
+
+def test_a_finished_sweep_is_not_waited_for(ask_quickly: Ask) -> None:
+    jobs = Jobs(detaches=True)
+    jobs.state = None  # Slurm does not answer, or is completing
+    assert len([*run(ask_quickly(*SWEEP), jobs).finished]) == 12
+    run(ask_quickly(*SWEEP, "resume=false"), jobs)
+    run(ask_quickly(*SWEEP, "resume=false"), jobs)
+    assert len(jobs.submitted) == 3
 
 
 def test_jobs_are_kept_in_the_folder_of_the_submission(ask_quickly: Ask) -> None:

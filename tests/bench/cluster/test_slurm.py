@@ -89,9 +89,13 @@ def test_an_option_of_slurm_reaches_sbatch(option: str, script: Script) -> None:
     [
         ({}, {"--time=47", "--cpus-per-task=2", "--exclusive", "--ntasks-per-node=1"}),
         ({"gpus_per_node": 1}, {"--time=47", "--cpus-per-task=2", "--ntasks-per-node=1"}),
+        (
+            {"additional_parameters": {"gpus": 1}},
+            {"--time=47", "--cpus-per-task=2", "--ntasks-per-node=1"},
+        ),
         ({"exclusive": False}, {"--time=47", "--cpus-per-task=2", "--ntasks-per-node=1"}),
     ],
-    ids=["on the CPU", "on a GPU", "beside others"],
+    ids=["on the CPU", "on a GPU", "on a GPU by another option", "beside others"],
 )
 def test_what_a_job_of_so_many_cases_gets(
     options: dict[str, Any], expected: set[str], script: Script
@@ -107,7 +111,7 @@ def test_what_a_job_of_so_many_cases_gets(
     [
         ("7_0 RUNNING None\n7_1 PENDING (Priority)\n", [None, None]),
         ("7_0 COMPLETED None\n7_1 REQUEUED None\n", ["COMPLETED", None]),
-        ("7_0 NODE_FAIL None\n", ["NODE_FAIL", "unknown to Slurm"]),
+        ("\n7_0 NODE_FAIL None\n", ["NODE_FAIL", "unknown to Slurm"]),
         (None, [None, None]),
     ],
     ids=["alive", "one requeued", "one forgotten", "no answer"],
