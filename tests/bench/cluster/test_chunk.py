@@ -1,0 +1,97 @@
+"""What a chunk measures, skips and reuses; children have immediate results."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.cluster import chunk as module
+from modescope.bench.cluster.chunk import Chunk, measure_chunk, read_log
+from modescope.bench.sweep import isolation, prepare
+from tests.helpers.commands import TINY, Ask, rows
+from tests.helpers.worlds import World
+
+Measure = Callable[..., list[int]]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def measure(
+    ask_quickly: Ask, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Measure:
+    """Measures a chunk of such a sweep whose log has these lines; the numbers in their order."""
+    monkeypatch.setattr(isolation, "call", World().call)
+    monkeypatch.setattr(prepare, "_hosts", {})
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "chunk-0.log"
+
+    def call(words: Sequence[str], numbers: Sequence[int], lines: Sequence[str] = ()) -> list[int]:
+        log.write_text("".join(f"{line}\n" for line in lines))
+        requests = [
+            replace(each, settings=replace(each.settings, results_dir=str(results)))
+            for each in ask_quickly(*TINY, *words)
+        ]
+        measure_chunk(Chunk(tuple(requests), tuple(numbers), log, tmp_path, "slurm"), "7_0")
+        added = log.read_text().splitlines()[len(lines) :]
+        return [int(line.split()[0]) for line in added if line.endswith("begun")]
+
+    return call
+
+
+MODES = ["mode=eager,no_grad,inference_mode"]
+
+
+def test_the_cases_of_a_chunk_are_measured_in_its_order(measure: Measure, results: Path) -> None:
+    assert measure(MODES, [2, 0]) == [2, 0]
+    found = rows(results)
+    assert [(row["mode"], row["scheduler_job"]) for row in found] == [
+        ("inference_mode", "7_0"),
+        ("eager", "7_0"),
+    ]
+
+
+def test_what_it_was_measuring_comes_last_after_a_restart(measure: Measure) -> None:
+    assert measure(MODES, [0, 1, 2], ["0 begun", "0 run-0", "1 begun"]) == [2, 1]
+
+
+def test_a_row_stands_for_one_case_also_after_a_restart(measure: Measure, results: Path) -> None:
+    assert measure(["mode=eager", "seed=0,1"], [0]) == [0]
+    (row,) = rows(results)
+    lines = [f"0 {row['run_id']}"]
+    assert measure(["mode=eager", "seed=0,1"], [0, 1], lines) == [1]
+    assert measure(["mode=eager", "seed=0,1"], [0, 1]) == []
+    assert len(rows(results)) == 2
+
+
+def test_a_mistake_has_a_line_and_no_row(measure: Measure, results: Path, tmp_path: Path) -> None:
+    assert measure(["mode=eager", "threads=99"], [0]) == []
+    (entry,) = read_log(tmp_path / "chunk-0.log").values()
+    assert entry.mistake
+    assert entry.mistake.startswith("threads=99: ")
+    assert not rows(results)
+
+
+def test_two_cases_on_the_cpu_exclude_each_other(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt, held = module.attempt, []
+
+    def try_lock(*arguments: object, **options: object) -> object:
+        folder = Path("/dev/shm") / f"modescope-locks-{os.getuid()}"
+        with (folder / "node").open() as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        held.append(True)
+        return attempt(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "attempt", try_lock)
+    measure(MODES, [0, 1])
+    assert held == [True, True]
