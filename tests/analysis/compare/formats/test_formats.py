@@ -211,7 +211,9 @@ def test_the_page_is_complete_in_one_file(comparison: Comparison) -> None:
     assert text.index(comparison.sentence) < text.index("<svg") < text.index("What differs")
     assert text.count("<figure>") == 2
     assert "no *kernel* | &lt;b&gt;" in text
-    assert "worse, not gated" in text
+    kinds = {change: kind for _, rows in page._exact(comparison).works for _, change, kind in rows}
+    assert kinds["kernels 12 → 14"] == "worse, not gated"
+    assert kinds["not in the new results"] == "fails"
     assert not re.search(r"<script|https?://(?!www\.w3\.org)", text)
     refused = page.text(REFUSED)
     assert "no &lt;study&gt; | at x" in refused
