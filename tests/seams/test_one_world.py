@@ -27,8 +27,6 @@ from tests.seams import planted, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text
 
-pytestmark = pytest.mark.full
-
 EXACT = 1e-6
 """Relative."""
 
