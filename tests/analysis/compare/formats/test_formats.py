@@ -234,6 +234,8 @@ def test_the_forest_draws_each_row_and_marks_failures(comparison: Comparison) ->
     slow = of_mode(comparison, "compile").timing.latency.value
     assert len(markers) == 3
     assert [place for place, face in markers if face != "none"] == [pytest.approx(slow * 100)]
+    left, right = axes.get_xlim()
+    assert left < -4 < slow * 100 < right  # twice the margin, or more
     assert forest.draw([], "Latency", latency, 0.02) is None
 
 
