@@ -25,7 +25,6 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     from modescope.analysis import table
     from modescope.analysis.derive import registry, select
     from modescope.analysis.load import read
-    from modescope.analysis.nodes import groups
     from modescope.bench.records.rows import ROWS
 
     runs = read(study).table
@@ -33,7 +32,7 @@ def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
     latest = select.latest(runs, among=run_ids)
     derived = registry.derive(latest)
     print("\n".join([table.summary(derived, folder=study), *table.not_shown(mine, derived)]))
-    for text in (table.of_nodes(groups.of_processes(latest, study)), table.why(derived, study)):
+    for text in (table.node_warnings(latest), table.why(derived, study)):
         if text:
             print(text)
     if is_sweep:

@@ -23,7 +23,6 @@ from modescope.bench.records import rows
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SAMPLES, SCHEMA
 from modescope.bench.records.paths import runner
-from modescope.bench.records.scheduling import SENTINELS
 from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import VERSION, summary
@@ -125,14 +124,6 @@ def samples(study_folder: str | Folder) -> pd.DataFrame:
     return in_order(table.to_pandas())
 
 
-def sentinels(study_folder: str | Folder) -> pd.DataFrame:
-    """Every sentinel with its summary; no rows if there is none.
-
-    Sentinels are plain eager of one case, measured by each worker at its start.
-    """
-    return _decoded(_beside(located(study_folder) / SENTINELS))
-
-
 def in_order(runs: pd.DataFrame) -> pd.DataFrame:
     """Rows in the order of their start."""
     return runs.sort_values(["started_at", "run_id"], ignore_index=True)
@@ -143,19 +134,14 @@ def _with_confirmations(folder: Folder, runs: pa.Table) -> pa.Table:
 
     Of several that confirmed one the newest counts.
     """
-    found = _beside(folder / rows.CONFIRMATIONS).sort_by("started_at").to_pylist()
+    confirmations = _rows(folder / rows.CONFIRMATIONS)  # without the unreadable: no row needs them
+    found = [] if confirmations is None else confirmations.table.sort_by("started_at").to_pylist()
     confirming = {row["confirms"]: row for row in found}
     for column in ESTIMATES["speedup"]:
         known = (confirming.get(run_id, {}) for run_id in runs["run_id"].to_pylist())
         values = pa.array([row.get(column) for row in known], pa.float64())
         runs = runs.append_column(f"confirming_{column}", values)
     return runs
-
-
-def _beside(folder: Folder) -> pa.Table:
-    """Rows that are in no table; unreadable files are left out, as no row depends on them."""
-    found = _rows(folder)
-    return SCHEMA.empty_table() if found is None else found.table
 
 
 def _rows(folder: Folder, columns: Sequence[str] = COLUMNS) -> rows.Read | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from modescope.analysis import cli, terminal, where
+from modescope.analysis import cli, nodes, terminal, where
 from modescope.analysis.causes.important import most_important
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES
 from modescope.analysis.derive.against import (
@@ -18,24 +18,23 @@ from modescope.analysis.derive.against import (
     against,
     in_place_of_the_baseline,
 )
-from modescope.analysis.derive.registry import CONTRACT, METRICS, of_runs
+from modescope.analysis.derive.registry import CONTRACT, METRICS, derive
 from modescope.analysis.derive.replicates import ADDED
-from modescope.analysis.derive.select import ordered
+from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.load import Folder, read
-from modescope.analysis.nodes.groups import Group, of_study
-from modescope.analysis.nodes.sentences import warnings
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.merge_sizes import fold
+from modescope.analysis.recommend.merge_sizes import Advice, fold
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
 
 MOST_ROWS = 24  # in a summary; the command line prints all
 MOST_CAUSES = 3  # beneath a table; analysis.why prints all
+MOST_CODE = 30  # lines; a report has all
 
 _PRECISION = re.compile(r"(fp|bf|tf)\d+")
 
@@ -65,10 +64,29 @@ def text(rows: pd.DataFrame) -> str:
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
     """Which mode to use: a sentence for each work, with remarks beneath."""
     lines = []
-    for one in fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes)):
+    every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
+    for one in every:
         lines += paragraph(one.text)
         lines += [line for note in one.remarks for line in beneath(note)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_programs(every)])
+
+
+def _programs(advice: Iterable[Advice]) -> Iterator[str]:
+    """The code of the modes to use, each once, as far as MOST_CODE reaches."""
+    every = phrases.grouped((code, name) for one in advice for name, code in one.programs.items())
+    left, more = MOST_CODE, 0
+    for code, names in every.items():
+        lines = code.splitlines()
+        if len(lines) > left:
+            more += 1
+            continue
+        left -= len(lines)
+        yield ""
+        yield f"code for {phrases.listed(list(dict.fromkeys(names)))}"
+        yield from (f"    {line}".rstrip() for line in lines)
+    if more:
+        programs = numbers.counted(more, "more program is", "more programs are")
+        yield from ("", f"{programs} in the report (python -m analysis.report)")
 
 
 def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
@@ -83,9 +101,17 @@ def why(rows: pd.DataFrame, folder: str | Folder | None = None) -> str:
     return "\n".join([f"why ({program('analysis.why', study)})", *lines]) if lines else ""
 
 
-def of_nodes(groups: Iterable[Group]) -> str:
-    """A line for each node that is slower than the others; empty if there is none."""
-    return "\n".join(line for text in warnings(groups) for line in paragraph(text))
+def node_warnings(processes: pd.DataFrame) -> str:
+    """The sentences of `analysis.nodes`; empty if there is none."""
+    return "\n".join(line for text in nodes.sentences(processes) for line in paragraph(text))
+
+
+def answer(
+    rows: pd.DataFrame, folder: Folder, wanted: Wishes = ANYTHING, warnings: str = ""
+) -> str:
+    """All that is printed of derived rows: the table, what matters most in it, what to use."""
+    above = "\n".join(filter(None, (text(rows), warnings, why(rows, folder))))
+    return f"{above}\n\n{advice(rows, wanted)}"
 
 
 def against_mode(rows: pd.DataFrame, wanted: str) -> str:
@@ -206,7 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"not print; leave out either {silent} or them"
             )
         runs = read(options.study)
-        every = of_runs(runs)
+        processes = latest(runs.table)
+        every = derive(processes)
         if options.against is not None:
             every = against(every, options.against)
         rows = every if options.where is None else where.select(every, options.where)
@@ -218,9 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.against is not None and not options.csv:
             print(against_mode(rows, options.against))
         elif not options.csv:
-            slow = of_nodes(of_study(runs, options.study))
-            above = "\n".join(filter(None, (text(rows), slow, why(rows, options.study))))
-            print(f"{above}\n\n{advice(rows, wanted)}")
+            print(answer(rows, options.study, wanted, node_warnings(processes)))
 
     return cli.exit_status(body)
 

@@ -84,6 +84,11 @@ def collect(words: Sequence[str]) -> list[Request]:
     return requests
 
 
+def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
+    """`collect` for `bench.sweep.isolation`, where Hydra may be the caller's own."""
+    return collect(words)
+
+
 def is_override(word: str) -> bool:
     """Whether a word sets something."""
     return bool(OVERRIDE.match(word))

@@ -26,8 +26,8 @@ OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
 """Settings of a command as a whole: no part of a case, nor of the command for one."""
 
 CLUSTER_NUMBERS = (
-    *("workers", "timeout_min", "cpus_per_task", "gpus_per_node", "tasks_per_node", "nodes"),
-    *("mem_gb", "array_parallelism", "signal_delay_s", "max_num_timeout"),
+    *("workers", "timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb"),
+    *("array_parallelism", "signal_delay_s", "max_num_timeout"),
 )
 """Options of engines that are whole numbers, where an engine has them."""
 

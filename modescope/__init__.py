@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modescope.bench.api.compare import compare
-    from modescope.bench.api.comparison import Best, Comparison
-    from modescope.bench.api.measure import measure
-    from modescope.bench.api.measured import Measured
+    from modescope.bench.api.compare import Comparison, compare
+    from modescope.bench.api.measure import Measured, measure
     from modescope.bench.records.errors import UsageError
 
-__all__ = ["Best", "Comparison", "Measured", "UsageError", "compare", "measure"]
+__all__ = ["Comparison", "Measured", "UsageError", "compare", "measure"]
 __version__ = "0.1.0"
 
 _FOLDER = Path(__file__).resolve().parent
@@ -24,9 +22,8 @@ if not (_FOLDER / "bench").is_dir():
     __path__.append(str(_FOLDER.parent))
 
 _PLACES = {
-    "Best": "modescope.bench.api.comparison",
-    "Comparison": "modescope.bench.api.comparison",
-    "Measured": "modescope.bench.api.measured",
+    "Comparison": "modescope.bench.api.compare",
+    "Measured": "modescope.bench.api.measure",
     "UsageError": "modescope.bench.records.errors",
     "compare": "modescope.bench.api.compare",
     "measure": "modescope.bench.api.measure",

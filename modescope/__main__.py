@@ -42,7 +42,7 @@ COMMANDS = {
     "versus": Command(
         "modescope.bench.versus.__main__:main", "measure two states in turns, and compare them"
     ),
-    "trend": Command("modescope.analysis.trend.__main__:main", "find steps over several studies"),
+    "trend": Command("modescope.analysis.trend:main", "find steps over several studies"),
     "compact": Command(
         "modescope.analysis.compact:main", "join the files of many runs, to read them fast"
     ),

@@ -205,8 +205,8 @@ def ask(typed: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def ask_quickly(ask: Ask, tmp_path_factory: pytest.TempPathFactory) -> Ask:
-    """As `ask` with -m, composed as `modescope.compare` does, in 10 ms; by Hydra with an option."""
-    from modescope.bench.api import composing
+    """As `ask` with -m, composed in 10 ms; by Hydra with an option."""
+    from tests.helpers import composing
 
     folder = tmp_path_factory.mktemp("asked")
 

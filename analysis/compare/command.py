@@ -11,12 +11,13 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from modescope.analysis import cli, where
-from modescope.analysis.compare.formats import document, github, junit, markdown, page, plain
+from modescope.analysis.compare import exporters
+from modescope.analysis.compare.exporters import FILES
 from modescope.analysis.compare.rules import differences, gate
 from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
 from modescope.analysis.load import located
@@ -25,14 +26,6 @@ from modescope.bench.records.paths import program
 
 SKIP = 125
 """Tells `git bisect run` that a commit cannot be judged."""
-
-FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {
-    "markdown": (markdown.text, "Markdown, short enough for a comment on GitHub"),
-    "json": (document.text, "every row, as docs/compare.schema.json describes"),
-    "junit": (junit.text, "JUnit XML, a test case per row; undecided rows are skipped"),
-    "html": (page.text, "a page with figures, complete in one file"),
-}
-"""Options that take a file: what is written to it, and its description. A new one is a line."""
 
 _PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
 
@@ -81,10 +74,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--bisect", action="store_true", help="for git bisect run: status 125 in place of 2 and 3"
     )
-    parser.add_argument(
-        "--allow", metavar="NAME", action="append", default=[],
-        help=f"compare although this differs: {', '.join(differences.ALLOWED)}",
-    )  # fmt: skip
+    differences.add_option(parser)
     where.add_option(parser)
     for name, (_, what) in FILES.items():
         parser.add_argument(f"--{name}", metavar="FILE", type=Path, help=f"write {what}")
@@ -123,11 +113,6 @@ def check(options: Sequence[str]) -> None:
     _request(_parser().read(["OLD", "NEW", *options]))
 
 
-def surplus(words: Sequence[str]) -> list[str]:
-    """The words that are neither an option nor its value; UsageError where a value is missing."""
-    return _parser().parse_known_args(["OLD", "NEW", *words])[1]
-
-
 def _answer(request: Request) -> Comparison:
     """The comparison, or the reason why there is none, which goes to every output, too."""
     try:
@@ -138,11 +123,11 @@ def _answer(request: Request) -> Comparison:
 
 def _print(comparison: Comparison, options: argparse.Namespace) -> None:
     if options.github:
-        print("\n".join(github.commands(comparison)))
+        print(exporters.github(comparison))
     if comparison.status == NOT_COMPARED:
         print(f"error: {comparison.sentence}", file=sys.stderr)
     else:
-        print(plain.text(comparison))
+        print(exporters.terminal(comparison))
 
 
 def _write(comparison: Comparison, options: argparse.Namespace) -> None:
@@ -156,10 +141,10 @@ def _write(comparison: Comparison, options: argparse.Namespace) -> None:
                 raise UsageError(_unwritable(f"--{name} {path}", error)) from None
     if options.github:
         try:
-            if why := github.add_summary(comparison):
+            if why := exporters.add_summary(comparison):
                 print(f"note: {why}", file=sys.stderr)
         except OSError as error:
-            raise UsageError(_unwritable(f"${github.SUMMARY}", error)) from None
+            raise UsageError(_unwritable(f"${exporters.SUMMARY}", error)) from None
 
 
 def _unwritable(what: str, error: OSError) -> str:

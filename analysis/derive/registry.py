@@ -29,7 +29,7 @@ from modescope.analysis.derive import (
 from modescope.analysis.derive.formulas import Formula, Part, column
 from modescope.analysis.derive.replicates import ESTIMATES, combined
 from modescope.analysis.derive.select import are_on_cuda, latest
-from modescope.analysis.load import Folder, Runs, read
+from modescope.analysis.load import Folder, read
 from modescope.bench.summary import STEP_PARTS
 
 
@@ -58,12 +58,7 @@ _SHARED: dict[str, tuple[str, Formula]] = {
 
 def derived(study_folder: str | Folder) -> pd.DataFrame:
     """One row per case and environment of a study, with every metric."""
-    return of_runs(read(study_folder))
-
-
-def of_runs(runs: Runs) -> pd.DataFrame:
-    """One row per case and environment of all runs of a study."""
-    return derive(latest(runs.table))
+    return derive(latest(read(study_folder).table))
 
 
 def derive(processes: pd.DataFrame) -> pd.DataFrame:

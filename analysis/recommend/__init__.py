@@ -1,6 +1,4 @@
-"""Which mode to run a model in: the decision from the derived table, and its sentences.
+"""Which mode to run a model in.
 
-`decide.recommend(table)` answers each Question, `merge_sizes.fold` merges equal answers for
-neighbouring sizes into one sentence, and `constraints.Wishes` holds the user's constraints: number
-of calls and memory limit.
+`decide.recommend` decides, `merge_sizes.fold` says it in sentences, `code.code` in a program.
 """

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from modescope.analysis.recommend import types
-from modescope.analysis.recommend.ends import high, low
-from modescope.analysis.recommend.types import Choice, Recommendation
+from modescope.analysis.recommend.types import Choice, Recommendation, high, low
 
 APART = 0.03
 """Two processes contradict each other if they differ by more, and their intervals do not overlap.

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 from modescope.bench.records.errors import UsageError
 
-_DECIMAL = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_BINARY = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_UNITS = _DECIMAL | _BINARY
-_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]*)\s*")
+_LETTERS = "KMGT"
+UNITS = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate(_LETTERS, start=1)},
+    **{f"{letter}IB": 1024**power for power, letter in enumerate(_LETTERS, start=1)},
+}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)\s*")
 
 
 @dataclass(frozen=True)
@@ -61,22 +64,10 @@ def calls(text: str) -> float:
 def size_bytes(text: str) -> int:
     """`8GB`, `8 GiB`, `1.5gib` or `1000000B`, as bytes; UsageError without a unit."""
     match = _SIZE.fullmatch(text)
-    number, name = (match[1], match[2].upper()) if match else ("", "")
-    if match and not name:
-        either = f"{_either(number, 'G')}, or {number}B for bytes"
-        raise UsageError(f"--memory-limit {text}: has no unit; write {either}")
-    if match and name and f"{name}B" in _DECIMAL:  # 8G
-        either = _either(number, name)
-        raise UsageError(f"--memory-limit {text}: {match[2]} is ambiguous; write {either}")
-    size = float(number) * _UNITS[name] if name in _UNITS else 0.0
+    size = float(match[1]) * UNITS.get(match[2].upper(), 0) if match else 0
     if not 1 <= size < math.inf:
         raise UsageError(
-            f"--memory-limit {text}: must be a number above 0 with B, KB, MB, GB, TB, KiB, MiB, "
-            f"GiB or TiB, for example {_either('8', 'G')}"
+            f"--memory-limit {text}: must be a number above 0 with B, KB, MB, GB, TB (steps of "
+            "1000), KiB, MiB, GiB or TiB (steps of 1024), for example 8GiB"
         )
     return int(size)
-
-
-def _either(number: str, letter: str) -> str:
-    """The same number with either unit."""
-    return f"{number}{letter}B (steps of 1000) or {number}{letter}iB (steps of 1024)"

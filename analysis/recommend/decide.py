@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import pandas as pd
 
+from modescope.analysis.derive import formulas
+from modescope.analysis.derive.flags import Figure
 from modescope.analysis.derive.select import GROUP, SECTION, row_parts
-from modescope.analysis.format import phrases
+from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.recommend import choose, sentences
-from modescope.analysis.recommend.amortized import gain
-from modescope.analysis.recommend.choose import Option
+from modescope.analysis.recommend import types
+from modescope.analysis.recommend.code import code
 from modescope.analysis.recommend.confirm import confirmed
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
-from modescope.analysis.recommend.exclusions import refusal
-from modescope.analysis.recommend.types import Question, Recommendation, Refusal
+from modescope.analysis.recommend.ties import cheapest
+from modescope.analysis.recommend.types import (
+    Choice,
+    Question,
+    Recommendation,
+    Refusal,
+    Tie,
+    high,
+    hurdle,
+    low,
+)
+from modescope.bench.stats import intervals
+from modescope.bench.stats.estimates import MARGIN, Estimate
 
 QUESTION = (*GROUP, "compile_cache")
 _COLUMNS = (
@@ -29,8 +42,55 @@ _COLUMNS = (
     "speedup", "speedup_ci_low", "speedup_ci_high",
     "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
-    "setup_peak_bytes", "weights_bytes", "input_bytes",
+    "setup_peak_bytes", "weights_bytes", "input_bytes", "compile_options", "fullgraph",
 )  # fmt: skip
+
+NEAR = 0.03
+"""Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
+compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16, 1.24]."""
+
+KINDS = {
+    "skipped": "skipped",
+    "wrong": "wrong",
+    "failed": "failed",
+    "not_in_effect": "not in effect, or not known to be",
+    "smoke": "with a smoke budget only",
+    "unchecked": "with unknown error",
+    "baseline": "with a baseline that was wrong or not in effect",
+    "no_interval": "without an interval",
+    "memory": "over the memory limit",
+    "memory_unknown": "with unknown memory",
+    "first_call_unknown": "with an unknown first call",
+    "unpaid": "not shown to pay for the first call within the requested calls",
+    "slower": "slower than the baseline",
+    "no_difference": "with no difference shown by the interval",
+    "noise": "not shown to be above the noise floor of the baseline",
+    "less": "with less gain than the recommended mode",
+    "open": "too uncertain to tell from the recommended mode",
+}
+"""Why a row is not chosen, in words after a count: `2 skipped, 1 over the memory limit`."""
+
+RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
+    ("skipped", lambda row: row["status"] == "skipped"),
+    ("wrong", lambda row: row["status"] == "wrong_result"),
+    ("failed", lambda row: row["status"] != "ok"),
+    ("not_in_effect", lambda row: not row["in_effect"]),
+    ("smoke", phrases.is_smoke),
+    ("unchecked", lambda row: row["error"] is None and not phrases.unchecked(row)),
+    ("wrong", lambda row: not phrases.unchecked(row) and _exceeds_its_limit(row)),
+    ("baseline", lambda row: {"baseline_wrong", "baseline_not_in_effect"} & {*phrases.flags(row)}),
+    ("no_interval", lambda row: row["speedup_ci_low"] is None),
+)
+"""What excludes a row, whatever its speedup; the first rule that holds is the reason. Timing flags
+exclude nothing: rounds in random order keep the ratio valid, and each flag is reported with it."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A row that may be chosen, and its gain over the baseline; both have an interval."""
+
+    row: Row
+    gain: Estimate
 
 
 def recommend(
@@ -39,21 +99,20 @@ def recommend(
     """The answer to each Question of a derived table, in the order of its sections.
 
     Usable rows ended ok, were in effect and correct, had more than a smoke budget and a correct
-    baseline that was in effect, and have an interval. Timing flags do not disqualify a row, because
-    rounds in random order keep the ratio valid; they are reported. Results that could not be
-    judged are reported, too.
+    baseline that was in effect, and have an interval. Results that could not be judged, and timing
+    flags, are reported and disqualify no row.
 
     A mode is chosen if its interval lies above 1 + MARGIN, and above the noise floor (the baseline
     against itself) where that excludes 1. Modes within NEAR of the best, whose intervals allow a
     difference of less than MARGIN from it, are tied; the cheapest of those that were checked is
     chosen: by first call, memory, then simplicity. `calls` spreads the first call over so many
-    further ones (`amortized.gain`). Where a second process of the mode or of the next best
-    contradicts the first (`confirm`), the answer is undecided. Rows not known to fit into
-    `memory_limit_bytes` are left out.
+    further ones (`gain`). Where a second process of the mode or of the next best contradicts the
+    first (`confirm`), the answer is undecided. Rows not known to fit into `memory_limit_bytes` are
+    left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
-        _answer(rows, _baseline(section, rows[0]), wishes)
+        confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
         for section in row_parts(phrases.as_rows(table[list(_COLUMNS)]), SECTION)
         for rows in row_parts(section, QUESTION)
     )
@@ -74,45 +133,218 @@ def _baseline(section: Sequence[Row], case: Row) -> Row | None:
 
 
 def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recommendation:
-    question = Question(**{field.name: rows[0][field.name] for field in fields(Question)})
-    options, refused = _options(rows, baseline, wishes)
-    answer = confirmed(choose.chosen(question, options, refused, baseline, wishes))
-    accepted = next(filter(None, map(phrases.baseline_accepted, rows)), "")
-    unchecked = _unchecked([baseline] if baseline else rows)
-    answer = replace(answer, baseline_accepted=accepted, baseline_unchecked=unchecked)
-    headline, remarks = sentences.together([answer]), sentences.remarks(answer)
-    return replace(answer, headline=headline, remarks=remarks)
-
-
-def _unchecked(rows: Sequence[Row]) -> str:
-    """Why no results of rows that ended ok could be judged; empty if those of any could."""
-    reasons = [phrases.unchecked(row) for row in rows if row["status"] == "ok"]
-    return reasons[0] if reasons and all(reasons) else ""
-
-
-def _options(
-    rows: Sequence[Row], baseline: Row | None, wishes: Wishes
-) -> tuple[list[Option], list[Refusal]]:
-    """The rows that may be chosen instead of the baseline, and why the others may not."""
-    options, refused = [], []
+    options, refused = list[Option](), list[Refusal]()
     for row in rows:
         if phrases.is_control(row):
             continue
+        ratio = gain(row, wishes.calls, _baseline_first_call_s(row, baseline))
         if why := refusal(row, wishes):
             refused.append(Refusal(row["run_id"], phrases.mode(row), *why))
-        elif ratio := gain(row, wishes.calls, _first_call_s(row, baseline)):
-            options.append(Option(row, ratio))
-        else:
+        elif ratio is None:
             reason = "the first call's time, its own or the baseline's, is unknown"
             unknown = Refusal(row["run_id"], phrases.mode(row), "first_call_unknown", reason)
             refused.append(unknown)
-    return options, refused
+        else:
+            options.append(Option(row, ratio))
+    floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
+    least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
+    winners = [option for option in options if low(option.gain) > least_gain]
+    best = max(winners, key=lambda option: low(option.gain), default=None)
+    close = [option for option in winners if best and _is_equal(option.gain, best.gain)]
+    others = [one for one in options if one not in close]
+    lost = (_lost(one, best if one in winners else None, least_gain, wishes) for one in others)
+    rivals = [one for one in others if high(one.gain) >= 1]
+    rival = max(rivals, key=lambda option: low(option.gain), default=None)
+    outcome = _outcome(winners, options, refused, fits)
+    choice, tied = _cheapest(close, baseline) if close else (None, ())
+    if outcome == types.BASELINE and baseline is not None and floor is not None:
+        choice = _choice(Option(baseline, floor), baseline)
+    unchecked = [phrases.unchecked(row) for row in ([baseline] if baseline else rows)
+                 if row["status"] == "ok"]  # fmt: skip
+    return Recommendation(
+        Question(**{field.name: rows[0][field.name] for field in fields(Question)}),
+        wishes, outcome, choice, tied, (*lost, *refused), floor, _mde(options), fits,
+        baseline_accepted=next(filter(None, map(phrases.baseline_accepted, rows)), ""),
+        baseline_unchecked=unchecked[0] if unchecked and all(unchecked) else "",
+        rival=_choice(rival, baseline) if rival else None,
+    )  # fmt: skip
 
 
-def _first_call_s(row: Row, baseline: Row | None) -> float | None:
+def _floor(baseline: Row | None) -> Estimate | None:
+    """The baseline's speedup over itself, the noise floor; None without a usable run of it."""
+    if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
+        return None
+    return intervals.of_columns(baseline, "speedup")
+
+
+def _mde(options: Sequence[Option]) -> float | None:
+    """The change that even the least certain row detects, of those that are no clear loss."""
+    no_losses = [option for option in options if high(option.gain) >= 1 / (1 + MARGIN)]
+    known = [option.row["mde"] for option in no_losses if option.row["mde"] is not None]
+    return max(known, default=None) if len(known) == len(no_losses) else None
+
+
+def _baseline_first_call_s(row: Row, baseline: Row | None) -> float | None:
     """The baseline's first call, measured with this row, or else in the baseline's own run.
 
     A baseline that compiles has none with this row: the case's own compilation warms its cache.
     """
     paired: float | None = row["baseline_first_call_s"]
     return paired if paired is not None or baseline is None else baseline["first_call_s"]
+
+
+def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estimate | None:
+    """The baseline's total time ÷ this row's, over a first call and `calls` further ones.
+
+    `calls` None: the speedup itself; first calls are ignored. The interval comes from the paired
+    speedup alone, because first calls are single readings. A first call shorter than the baseline's
+    counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
+    where that is undecided, the measured first call counts. None where a time is unknown.
+    """
+    speedup = intervals.of_columns(row, "speedup")
+    first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
+    if calls is None or speedup.low is None:
+        return speedup
+    if first_s is None or call_s is None or baseline_first_s is None:
+        return None
+    extra_s = formulas.extra_s(row, baseline_first_s)
+    spent_s = first_s if extra_s is None else baseline_first_s + extra_s
+
+    def over_calls(ratio: float) -> float:
+        return float((baseline_first_s + calls * call_s) / (spent_s + calls * call_s / ratio))
+
+    return Estimate(*map(over_calls, (speedup.value, low(speedup), high(speedup))))
+
+
+def refusal(row: Row, wishes: Wishes) -> tuple[str, str] | None:
+    """Kind and reason for a row that cannot be recommended; None for one that can."""
+    kind = next((kind for kind, holds in RULES if holds(row)), None)
+    if kind is not None:
+        return kind, ""
+    limit_bytes = wishes.memory_limit_bytes
+    fits = fits_into(row, limit_bytes)
+    if limit_bytes is None or fits:
+        return None
+    limit = f"the limit of {numbers.limit(limit_bytes)}"
+    if fits is None:
+        return "memory_unknown", f"not known to fit into {limit}"
+    needed_bytes, where = max(_needed(row))
+    return "memory", f"{where} needs {numbers.size(needed_bytes)}, more than {limit}"
+
+
+def _exceeds_its_limit(row: Row) -> bool:
+    limit = phrases.accepted_error(row)
+    return limit is not None and not row["error"] <= limit
+
+
+def fits_into(row: Row | None, limit_bytes: int | None) -> bool | None:
+    """Whether a row needs no more than the limit; None where that is unknown."""
+    if limit_bytes is None:
+        return True
+    if row is None:
+        return None
+    if any(needed > limit_bytes for needed, _ in _needed(row)):
+        return False
+    return None if row["peak_bytes"] is None else True
+
+
+def _needed(row: Row) -> Iterator[tuple[float, str]]:
+    """The known peaks in bytes above an empty process.
+
+    Weights and inputs, allocated earlier, are added to the first call's peak. On a CPU that peak is
+    the growth of the process, compiler included, which has to fit as well.
+    """
+    first = (row["setup_peak_bytes"], row["weights_bytes"], row["input_bytes"])
+    if row["peak_bytes"] is not None:
+        yield float(row["peak_bytes"]), "a call"
+    if None not in first:
+        yield float(sum(first)), "the first call"
+
+
+def _is_equal(one: Estimate, best: Estimate) -> bool:
+    """Whether `one` is not below `best` by more than MARGIN, and near it.
+
+    MARGIN also covers most differences of one mode's paired speedup between processes.
+    """
+    return not _is_less(one, best) and abs(math.log(one.value / best.value)) < math.log1p(NEAR)
+
+
+def _is_less(one: Estimate, best: Estimate) -> bool:
+    """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends."""
+    apart = intervals.quotient(best, one)
+    return apart is not None and low(apart) > 1 + MARGIN
+
+
+def _outcome(
+    winners: Sequence[Option],
+    options: Sequence[Option],
+    refused: Sequence[Refusal],
+    baseline_fits: bool | None,
+) -> str:
+    if winners:
+        return types.MODE
+    if baseline_fits is False:
+        return types.NOTHING
+    if options:
+        equal = all(high(option.gain) <= 1 + MARGIN for option in options)
+        return types.BASELINE if equal else types.UNDECIDED
+    barred = any(one.kind in ("memory", "memory_unknown") for one in refused)
+    return types.BASELINE if barred else types.NOTHING
+
+
+def _lost(option: Option, best: Option | None, least_gain: float, wishes: Wishes) -> Refusal:
+    """Why an option is neither chosen nor tied. `best`: of the winners, if it is one."""
+    row, reason = option.row, ""
+    speedup = intervals.of_columns(row, "speedup")
+    if best:
+        kind = "less" if _is_less(option.gain, best.gain) else "open"
+    elif high(speedup) < 1 / (1 + MARGIN):
+        kind = "slower"
+    elif wishes.calls is not None and low(speedup) > least_gain:
+        pays = "so whether it pays is undecided"
+        if high(option.gain) < 1 + MARGIN:
+            pays = f"too few to pay for it, which takes {cells.break_even(row)} calls"
+        kind, reason = "unpaid", (
+            f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls with its first "
+            f"call of {cells.first_call(row)}, {pays}"
+        )  # fmt: skip
+    elif low(speedup) > 1 + MARGIN:
+        kind, reason = "noise", f"{cells.speedup(row)}: {KINDS['noise']}"
+    else:
+        kind = "no_difference"
+    return Refusal(row["run_id"], phrases.mode(row), kind, reason)
+
+
+def _cheapest(close: Sequence[Option], baseline: Row | None) -> tuple[Choice, tuple[Tie, ...]]:
+    by_id = {option.row["run_id"]: option for option in close}
+    row, why = cheapest([option.row for option in close])
+    tied = tuple(Tie(_choice(by_id[run_id], baseline), reason) for run_id, reason in why.items())
+    return _choice(by_id[row["run_id"]], baseline), tied
+
+
+def _choice(option: Option, baseline: Row | None) -> Choice:
+    row = option.row
+    peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
+    again = intervals.of_columns(row, "confirming_speedup")
+    return Choice(
+        run_id=row["run_id"],
+        mode=phrases.mode(row),
+        dtype=row["dtype"],
+        speedup=intervals.of_columns(row, "speedup"),
+        gain=option.gain,
+        latency=intervals.of_clock(row, "latency_paired"),
+        error=row["error"],
+        first_call_s=row["first_call_s"],
+        cache=row["compile_cache"],
+        break_even_calls=row["break_even_calls"],
+        peak_bytes=peaks[0],
+        extra_bytes=None if None in peaks else peaks[0] - peaks[1],
+        processes=row["replicates"],
+        flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
+        code=code(row),
+        accepted=phrases.accepted_knowingly(row),
+        unchecked=phrases.unchecked(row),
+        compiles=bool(row["compile_mode"] != "none" or row["graph"]),
+        again=again if again.low is not None else None,
+        pace=row["pace"] if "slow_pace" in phrases.flags(row) else None,
+    )

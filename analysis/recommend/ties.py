@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from modescope.analysis.derive import formulas
 from modescope.analysis.format import cells, numbers, phrases
@@ -15,6 +14,8 @@ PEAK_FACTOR, PEAK_BYTES = 1.05, 2**20
 _COMPILE = ("none", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _GRAD = ("enabled", "no_grad", "inference_mode")
 
+Stage = Callable[[Sequence[Row]], list[Row]]
+
 
 def cheapest(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     """The preferred row, and for each other one (by its run_id) why it is not preferred.
@@ -23,13 +24,13 @@ def cheapest(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     value loses to a known one.
     """
     left = list(rows)
-    gone: list[tuple[Row, _Reason]] = []
+    gone: list[tuple[Row, Callable[[Row, Row], str]]] = []
     for stay, reason in _STAGES:
         stayed = stay(left)
         gone += [(row, reason) for row in left if row not in stayed]
         left = stayed
     first = max(left, key=lambda row: (row["speedup_ci_low"], row["started_at"]))
-    gone += [(row, _as_good) for row in left if row is not first]
+    gone += [(row, lambda *_: "equally good and simple") for row in left if row is not first]
     return first, {row["run_id"]: reason(row, first) for row, reason in gone}
 
 
@@ -38,7 +39,7 @@ def _checked(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if not phrases.unchecked(row)] or list(rows)
 
 
-def _within(name: str, factor: float, slack: float) -> Callable[[Sequence[Row]], list[Row]]:
+def _least(name: str, factor: float, slack: float) -> Stage:
     """The rows with about the least value in column `name`; all rows if none is known."""
 
     def stay(rows: Sequence[Row]) -> list[Row]:
@@ -52,51 +53,37 @@ def _within(name: str, factor: float, slack: float) -> Callable[[Sequence[Row]],
 
 
 def _simplest(rows: Sequence[Row]) -> list[Row]:
-    least = min(map(_complexity, rows))
-    return [row for row in rows if _complexity(row) == least]
+    """By manual graph, compile mode, autocast, grad."""
 
+    def place(order: Sequence[str], name: str) -> int:
+        return order.index(name) if name in order else len(order)
 
-def _complexity(row: Row) -> tuple[Any, ...]:
-    """A sorting key, simplest first: manual graph, compile mode, autocast, grad."""
-    return (
-        row["graph"], _place(_COMPILE, row["compile_mode"]), row["autocast"],
-        _place(_GRAD, row["grad"]),
-    )  # fmt: skip
+    def complexity(row: Row) -> tuple[object, ...]:
+        compiled = place(_COMPILE, row["compile_mode"])
+        return row["graph"], compiled, row["autocast"], place(_GRAD, row["grad"])
 
-
-def _place(order: Sequence[str], name: str) -> int:
-    return order.index(name) if name in order else len(order)
-
-
-def _checked_reason(row: Row, preferred: Row) -> str:
-    return f"{phrases.mode(preferred)} was checked"
-
-
-def _first_call_reason(row: Row, preferred: Row) -> str:
-    return f"first call {_known(cells.first_call(row))}, against {cells.first_call(preferred)}"
-
-
-def _memory_reason(row: Row, preferred: Row) -> str:
-    peak, less = numbers.size(row["peak_bytes"]), numbers.size(preferred["peak_bytes"])
-    return f"peak {_known(peak)}, against {less}"
+    least = min(map(complexity, rows))
+    return [row for row in rows if complexity(row) == least]
 
 
 def _known(text: str) -> str:
     return "unknown" if text == numbers.UNKNOWN else text
 
 
-def _simplicity_reason(row: Row, preferred: Row) -> str:
-    return f"{phrases.mode(preferred)} is simpler"
-
-
-def _as_good(row: Row, preferred: Row) -> str:
-    return "equally good and simple"
-
-
-_Reason = Callable[[Row, Row], str]
-_STAGES: tuple[tuple[Callable[[Sequence[Row]], list[Row]], _Reason], ...] = (
-    (_checked, _checked_reason),
-    (_within("first_call_s", formulas.FACTOR, formulas.SECONDS), _first_call_reason),
-    (_within("peak_bytes", PEAK_FACTOR, PEAK_BYTES), _memory_reason),
-    (_simplest, _simplicity_reason),
+_STAGES: tuple[tuple[Stage, Callable[[Row, Row], str]], ...] = (
+    (_checked, lambda row, first: f"{phrases.mode(first)} was checked"),
+    (
+        _least("first_call_s", formulas.FACTOR, formulas.SECONDS),
+        lambda row, first: (
+            f"first call {_known(cells.first_call(row))}, against {cells.first_call(first)}"
+        ),
+    ),
+    (
+        _least("peak_bytes", PEAK_FACTOR, PEAK_BYTES),
+        lambda row, first: (
+            f"peak {_known(numbers.size(row['peak_bytes']))}, "
+            f"against {numbers.size(first['peak_bytes'])}"
+        ),
+    ),
+    (_simplest, lambda row, first: f"{phrases.mode(first)} is simpler"),
 )

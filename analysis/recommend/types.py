@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.analysis.recommend.ends import hurdle
-from modescope.bench.stats.estimates import Estimate
+from modescope.bench.stats.estimates import MARGIN, Estimate
 
-MODE = "mode"
-BASELINE = "baseline"
-UNDECIDED = "undecided"
-BETWEEN = "undecided_between_processes"
-NOTHING = "nothing"
-
-OUTCOMES = {
-    MODE: "a mode is better than the baseline by its interval",
-    BASELINE: "every usable mode is slower than the baseline, or equal to it, by its interval",
-    UNDECIDED: "the intervals are too wide to show a difference",
-    BETWEEN: "two processes of the mode to use, or of the next best, contradict each other",
-    NOTHING: "there is no usable run to compare",
-}
+MODE = "mode"  # a mode is better than the baseline by its interval
+BASELINE = "baseline"  # by their intervals all usable modes are slower than it, or equal
+UNDECIDED = "undecided"  # the intervals are too wide to show a difference
+BETWEEN = "undecided_between_processes"  # two of the best mode, or the next, contradict each other
+NOTHING = "nothing"  # there is no usable run to compare
 
 
 @dataclass(frozen=True)
@@ -69,13 +60,12 @@ class Choice:
     extra_bytes: float | None  # beyond the peak of the baseline
     processes: int  # combined in this row; the spread between them is unknown for one
     flags: tuple[str, ...]  # those that concern the speedup
-    accepted: str = ""  # `error accepted up to 0.05`, where only max_error accepts its error
-    unchecked: str = ""  # why its results could not be judged
-    compiles: bool = False  # or captures
-    again: Estimate | None = None  # the speedup in a confirming process
-    pace: float | None = (
-        None  # of the machine meanwhile ÷ its best, where the row is flagged for it
-    )
+    code: str  # the lines of a program that do the same
+    accepted: str  # `error accepted up to 0.05`, where only max_error accepts its error
+    unchecked: str  # why its results could not be judged
+    compiles: bool  # or captures
+    again: Estimate | None  # the speedup in a confirming process
+    pace: float | None  # of the machine meanwhile ÷ its best, where the row is flagged for it
 
 
 @dataclass(frozen=True)
@@ -88,12 +78,12 @@ class Tie:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that is not chosen: `kind` is a key of `exclusions.KINDS`."""
+    """A row that is not chosen: `kind` is a key of `decide.KINDS`."""
 
     run_id: str
     mode: str
     kind: str
-    reason: str  # a clause
+    reason: str = ""  # a clause, where it follows from the user's constraints or the noise floor
 
 
 @dataclass(frozen=True)
@@ -106,24 +96,41 @@ class Recommendation:
 
     question: Question
     wishes: Wishes
-    outcome: str  # a key of OUTCOMES
+    outcome: str  # MODE | BASELINE | UNDECIDED | BETWEEN | NOTHING
     choice: Choice | None
     tied: tuple[Tie, ...]
     refused: tuple[Refusal, ...]
     floor: Estimate | None  # the baseline against itself
     mde: float | None  # largest of the rows: the true change that even the least certain detects
     baseline_fits: bool | None  # into the memory limit; None: unknown
-    headline: str  # the answer, without the work's name
-    remarks: tuple[str, ...]  # sentences on ties, flags, exclusions and the baseline
-    baseline_accepted: str = ""  # `baseline's error accepted up to 0.7`, as of Choice
-    rival: Choice | None = None  # the best other mode, neither tied nor slower than the baseline
+    baseline_accepted: str  # `baseline's error accepted up to 0.7`, as of Choice
+    baseline_unchecked: str  # why the baseline's results could not be judged
+    rival: Choice | None  # the best other mode, neither tied nor slower than the baseline
     disputed: Choice | None = None  # the mode whose processes contradict each other
-    baseline_unchecked: str = ""  # why the baseline's results could not be judged
 
     @property
     def detectable(self) -> float | None:
         """The least true gain (0.02: 2 %) that 80 % of such runs would have recommended.
 
-        For that the interval must lie above `ends.hurdle`, not only exclude 1.
+        For that the interval must lie above `hurdle`, not only exclude 1.
         """
         return None if self.mde is None else self.mde + hurdle(self.floor) - 1
+
+
+def low(estimate: Estimate) -> float:
+    """The lower end of a known interval."""
+    assert estimate.low is not None
+    return estimate.low
+
+
+def high(estimate: Estimate) -> float:
+    """The upper end of a known interval."""
+    assert estimate.high is not None
+    return estimate.high
+
+
+def hurdle(floor: Estimate | None) -> float:
+    """The ratio that an interval must exceed: 1 + MARGIN, and a noise floor that excludes 1."""
+    if floor is None or low(floor) <= 1 <= high(floor):
+        return 1 + MARGIN
+    return max(1 + MARGIN, high(floor), 1 / low(floor))

@@ -31,6 +31,11 @@ def _code(text: Any) -> Markup:
     return Markup(" ".join(str(text).split()))
 
 
+def _fenced(text: str) -> Markup:
+    """A block of Python."""
+    return Markup(f"```python\n{text}\n```\n")
+
+
 def _unbroken(text: str) -> str:
     """`text` with quantities that no line break divides."""
     return _INSIDE.sub("\u00a0", text)
@@ -38,7 +43,7 @@ def _unbroken(text: str) -> str:
 
 def _engines() -> dict[str, jinja2.Environment]:
     markdown = markup.markdown_engine("modescope.analysis.report")
-    markdown.filters["code"] = _code
+    markdown.filters |= {"code": _code, "fenced": _fenced}
     html = markup.html_engine("modescope.analysis.report")
     html.filters["unbroken"] = _unbroken
     engines = {"index.html": html, "report.md": markdown}

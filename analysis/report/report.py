@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modescope.analysis import cli, where
+from modescope.analysis import cli, nodes, where
 from modescope.analysis.causes import finding
-from modescope.analysis.derive.registry import of_runs
-from modescope.analysis.derive.select import ordered
+from modescope.analysis.derive.registry import derive
+from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.figures.registry import OF_GRIDS, OF_SECTION, OF_SERIES
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder, RemotePath, read
-from modescope.analysis.nodes.groups import of_study
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
@@ -41,7 +40,8 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
     `condition` is invalid or keeps no row, or if the report cannot be written.
     """
     runs = read(study)
-    rows = every = of_runs(runs)
+    processes = latest(runs.table)
+    rows = every = derive(processes)
     causes = finding.of_table(every)  # of the whole study, which rows are compared with
     if condition is not None:
         rows = where.select(every, condition)
@@ -56,10 +56,13 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         answers=answers,
         unread=runs.left_out,
         causes=causes,
-        nodes=of_study(runs, study),
         is_local=isinstance(study, Path),
     )
-    context = _context(study, shown) | {"where": condition}
+    context = _context(study, shown) | {
+        "where": condition,
+        "nodes": nodes.names(processes),
+        "warnings": nodes.sentences(processes),
+    }
     drawn = figures.drawn(context["parts"][sections.FIGURES][1])
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}

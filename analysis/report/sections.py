@@ -11,7 +11,6 @@ from modescope.analysis.report.environment import environments
 from modescope.analysis.report.figures import chapters
 from modescope.analysis.report.left_out import left_out
 from modescope.analysis.report.listing import listing
-from modescope.analysis.report.nodes import nodes
 from modescope.analysis.report.ratios import ratios
 from modescope.analysis.report.runs import runs
 from modescope.analysis.report.study import Study
@@ -40,7 +39,6 @@ PARTS = (
     Part("diagnostics", "Flags and remedies", diagnostics),
     Part("left-out", "Left out", left_out),
     Part("environment", "Environment", lambda study: environments(study.rows)),
-    Part("nodes", "Nodes", nodes),
     Part("runs", "Commands and raw data", runs),
     Part("terms", "How to read this", terms),
 )

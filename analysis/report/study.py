@@ -13,7 +13,6 @@ from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.select import SECTION, row_parts
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.nodes.groups import Group
 from modescope.analysis.recommend.types import Recommendation
 
 LARGE = 200  # rows: a browser lays out a longer page as the reader scrolls
@@ -31,7 +30,6 @@ class Study:
     answers: tuple[Recommendation, ...]
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
-    nodes: Sequence[Group] = ()
     is_local: bool = False  # whether its traces lie beside the report
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,12 +33,13 @@ class AdviceLine:
 
 @dataclass(frozen=True)
 class Precision:
-    """The answers at one output precision, remarks about them, and causes."""
+    """The answers at one output precision, remarks about them, causes, and code."""
 
     name: str
     answers: tuple[AdviceLine, ...]
     remarks: tuple[str, ...]
     why: tuple[WhyLine, ...]
+    programs: Mapping[str, str]  # code by the name of its mode
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _precision(study: Study, advice: Advice, rows: dict[str, Row]) -> Precision:
     name = question.dtype if cache == "cold" else f"{question.dtype}, {cache} compiler cache"
     answers = tuple(_answer(study, span, rows) for span in advice.spans)
     why = lines(_recommendations([advice]), rows, study.causes)
-    return Precision(name, answers, advice.remarks, why)
+    return Precision(name, answers, advice.remarks, why, advice.programs)
 
 
 def _answer(study: Study, span: Span, rows: dict[str, Row]) -> AdviceLine:

@@ -2,8 +2,8 @@
 
     import modescope
 
-    found = modescope.compare(model, x)
-    found.best  # no_grad, 1.049× [1.041, 1.058] over eager ...
+    result = modescope.compare(model, x)
+    print(result)
 
 This is a study like those of `python run.py -m`: each case in a fresh process, checked and timed
 beside its baseline. The model gets there in a file of the study's folder (`bench.api.saving`).
@@ -11,23 +11,87 @@ beside its baseline. The model gets there in a file of the study's folder (`benc
 
 from __future__ import annotations
 
+import html
 import io
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
+from hydra.core.override_parser.types import Quote, QuotedString
 
-from modescope.analysis.derive.registry import derived
+from modescope.analysis import table
+from modescope.analysis.causes import finding
+from modescope.analysis.derive.registry import derive, derived
+from modescope.analysis.derive.select import latest, ordered
+from modescope.analysis.load import read
 from modescope.analysis.recommend.confirm import unconfirmed
 from modescope.analysis.recommend.decide import recommend
-from modescope.bench.api import arguments, composing, saving
-from modescope.bench.api.comparison import Comparison, comparison
+from modescope.analysis.recommend.types import Choice, Recommendation
+from modescope.analysis.why import command
+from modescope.bench.api import saving
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.pickled_models import PICKLE_FOLDER
-from modescope.bench.sweep import prepare, progress_bar, sweep
+from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
+
+PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
+"""A text that needs no quotes in a setting."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison:
+    """What was measured, and which mode to use. Prints what `python -m analysis.table` prints."""
+
+    study: Path
+    frame: pd.DataFrame
+    """A row per mode and precision, fastest first, with the columns of results/README.md."""
+    answers: tuple[Recommendation, ...]
+    """Which mode to use, for each precision and size; the baseline's precision first."""
+
+    @property
+    def best(self) -> Choice | None:
+        """The mode to use at the baseline's precision, of several sizes at the first.
+
+        None if none is known; `verdict` says why.
+        """
+        return self.answers[0].choice
+
+    @property
+    def code(self) -> str:
+        """The lines of a program that run the model in the `best` mode; empty if none is known."""
+        return self.best.code if self.best else ""
+
+    @property
+    def verdict(self) -> str:
+        """Which mode to use, in a sentence for each precision, with remarks."""
+        return table.advice(self.frame)
+
+    @property
+    def why(self) -> str:
+        """Why each mode is as fast as it is: what `python -m analysis.why` prints."""
+        return command.text(self.frame, finding.of_table(self.frame))
+
+    def report(self) -> Path:
+        """Writes the study's report, and returns its path."""
+        from modescope.analysis.report import report  # matplotlib takes seconds
+
+        return report.write(self.study)
+
+    def __repr__(self) -> str:
+        here = Path.cwd()
+        study = self.study.relative_to(here) if self.study.is_relative_to(here) else self.study
+        return f"{table.answer(self.frame, study)}\n\nstudy: {study}"
+
+    def _repr_html_(self) -> str:
+        style = "white-space: pre; overflow-x: auto"  # a notebook would wrap the table's lines
+        return f'<pre style="{style}">{html.escape(repr(self))}</pre>'
 
 
 def compare(
@@ -42,7 +106,7 @@ def compare(
     threads: int = 1,
     study: str | Path | None = None,
     name: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: str | Sequence[str] = (),
     progress: bool = True,
 ) -> Comparison:
     """Measures a model in several execution modes, each in a fresh process, against eager.
@@ -52,8 +116,8 @@ def compare(
             out (module, inputs). A function may have arguments for sizes (docs/own-model.md).
         inputs: what the model is called with: a tensor, a tuple of arguments or a dict of named
             ones. Tensors may be on any device.
-        modes: names of modes, such as ["eager", "compile"]. By default all of experiment=modes
-            (with phase="train" of experiment=training) that need no GPU, or all if there is one.
+        modes: names of modes, such as ["eager", "compile"]. By default those of experiment=modes
+            (with phase="train" of experiment=training); what cannot run here is skipped.
         dtype: fp32, bf16, fp16, tf32, or several; `auto` is bf16 for autocast and fp32 otherwise.
         phase: inference or train.
         budget: smoke (proves only that it runs), quick, standard or thorough.
@@ -63,55 +127,95 @@ def compare(
             the same case are not measured again. By default a new folder.
         name: of the model in tables; by default that of its class, or of the function.
         overrides: further settings as on the command line, such as ["replicates=3"].
-        progress: whether a progress bar is shown, or lines on stderr without terminal or notebook.
+        progress: whether stderr shows what is measured, in a notebook as a bar.
 
     Raises:
         UsageError: an argument is wrong, or the model cannot be sent to a fresh process. Nothing
             was measured then. A case that fails while it is measured is a row with its reason.
         KeyboardInterrupt: finished rows are kept; the same call with `study` continues.
     """
-    named = arguments.checked_name(model, inputs, name)
-    folder = arguments.study_folder(study, named)
+    _check(model, inputs)
+    called = str(name or getattr(model, "__name__", type(model).__name__))
+    name = re.sub(r"[^\w-]+", "_", called, flags=re.ASCII).strip("_") or "model"
+    folder = _folder(study or f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
+    existed = folder.exists()
     prepare.forget_changed_host()
-    device_type = prepare.host(device).device.type
-    said = io.StringIO()
-    run_ids: list[str] = []
-    with redirect_stdout(said), progress_bar.show(progress):
-        with _removed_if_refused(folder):
-            pickle = saving.save(model, inputs, named, folder)
-            words = arguments.settings(
-                pickle, folder, device_type, modes=modes, dtype=dtype, phase=phase, budget=budget,
-                device=device, threads=threads, overrides=overrides,
-            )  # fmt: skip
-            submission = sweep.submit(composing.requests(words))
-            if submission is None:
-                raise UsageError("dry_run=true: compare measures; leave it out")
+    with redirect_stdout(sys.stderr if progress else io.StringIO()), progress_bar.show(progress):
         try:
-            run_ids += submission.finished
+            pickle = saving.save(model, inputs, name, folder)
+            submission = _submit(
+                "model=custom", f"model.pickle={pickle}",
+                f"experiment={'training' if phase == 'train' else 'modes'}" if modes is None
+                else f"mode={_joined(modes)}",
+                f"phase={phase}", f"budget={budget}",
+                *([] if dtype == "auto" else [f"dtype={_joined(dtype)}"]),
+                f"device={device}", f"threads={threads}",
+                f"results_dir={_quoted(str(folder.parent))}", f"study={_quoted(folder.name)}",
+                *([overrides] if isinstance(overrides, str) else overrides),
+            )  # fmt: skip
+        except BaseException:
+            if not existed:
+                for part in (PICKLE_FOLDER, "logs"):
+                    shutil.rmtree(folder / part, ignore_errors=True)
+                with suppress(OSError):  # it has other content, or was never made
+                    folder.rmdir()
+            raise
+        try:
+            run_ids = list(submission.finished)
             if submission.confirm is not None:
                 submission.confirm(unconfirmed(recommend(derived(folder)), run_ids))
         except sweep.Incomplete as rest:
             raise UsageError(f"{rest}; finished rows are kept in {folder}") from rest
         except KeyboardInterrupt as stop:
-            stop.add_note(
-                f"{len(run_ids)} of {submission.runs} rows are kept in {folder}; "
-                f"study={str(folder)!r} continues"
-            )
-            if submission.detaches:
-                stop.add_note(said.getvalue().strip())  # how to end the jobs
+            stop.add_note(f"finished rows are kept; study={str(folder)!r} continues")
             raise
-    return comparison(folder, run_ids, said.getvalue().splitlines())
+    frame = ordered(derive(latest(read(folder).table, among=run_ids)))
+    answers = sorted(
+        recommend(frame), key=lambda one: one.question.dtype != one.question.baseline_dtype
+    )
+    return Comparison(folder, frame, tuple(answers))
 
 
-@contextmanager
-def _removed_if_refused(folder: Path) -> Iterator[None]:
-    """After an error removes what was written to a new study: the model, and empty folders."""
-    existed = folder.exists()
-    try:
-        yield
-    except BaseException:
-        if not existed:
-            shutil.rmtree(folder / PICKLE_FOLDER, ignore_errors=True)
-            with suppress(OSError):  # it has other content, or was never made
-                folder.rmdir()
-        raise
+def _submit(*words: str) -> sweep.Submission:
+    """Starts what `python run.py -m` measures; raises UsageError."""
+    # a child, because this process may be an application of Hydra itself
+    outcome = isolation.call(
+        "modescope.bench.command_line:collect_in_child", ["-m", *words],
+        timeout_s=prepare.PROBE_TIMEOUT_S,
+    )  # fmt: skip
+    if outcome.kind != "returned":
+        raise UsageError(outcome.reason)
+    submission = sweep.submit(outcome.value) if outcome.value else None
+    if submission is None:  # --help, dry_run=true
+        raise UsageError("overrides: only settings of what is measured, as in ['replicates=3']")
+    return submission
+
+
+def _check(model: Any, inputs: Any) -> None:
+    """Raises UsageError for what the process that builds the model could not tell."""
+    if hasattr(model, "_orig_mod"):
+        raise UsageError(
+            "model is compiled; give the module that was compiled, as compare compiles it itself"
+        )
+    if not callable(model):
+        raise UsageError(
+            f"model is {type(model).__name__}, and must be a torch.nn.Module, or a function that "
+            "returns one"
+        )
+    if isinstance(model, torch.nn.Module) and inputs is None:
+        raise UsageError("inputs are missing; give what the model is called with, as in (x,)")
+
+
+def _folder(study: str | Path) -> Path:
+    """A plain name is a folder in results/ of the working folder; else it is a path."""
+    path = Path(study).expanduser()
+    return (Path("results") / path if path.name == str(study) else path).resolve()
+
+
+def _joined(values: str | Sequence[str]) -> str:
+    return values if isinstance(values, str) else ",".join(values)
+
+
+def _quoted(text: str) -> str:
+    """A text as Hydra reads it unchanged, whatever letters it has."""
+    return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()

@@ -5,36 +5,32 @@
     result = modescope.measure(old, new)
     print(result)  # new is 1.021× [1.018, 1.024] as fast as old: faster ...
 
-This is the race of baseline and mode in a study, for any two functions: warm-up, then paired rounds
-in random order (`bench.timing.comparison`). A study has a fresh process for each mode; here both
-functions share the caller's, with whatever else that does.
+This is the race of baseline and mode in a study: warm-up, then paired rounds in random order. A
+study has a fresh process for each mode; here both functions share the caller's.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import repeat
 from numbers import Real
 from statistics import median
-from typing import Any
 
 import torch
 
-from modescope.bench.api.measured import Measured
 from modescope.bench.devices.chosen import chosen
-from modescope.bench.devices.devices import Device, Hardware, Step
+from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.outputs import unfinished
-from modescope.bench.timing import memory_layout, timers
-from modescope.bench.timing.comparison import Measurement
-from modescope.bench.timing.comparison import measure as compared
+from modescope.bench.text.tables import seconds as duration
+from modescope.bench.timing import comparison, memory_layout, timers
 from modescope.bench.timing.flags import raised
 from modescope.bench.timing.warm_up import FIRST_CALLS
 
@@ -51,16 +47,47 @@ SHORTEST_S = 20e-6
 MOST_CALLS = 10_000  # of such a loop
 
 
+@dataclass(frozen=True)
+class Measured:
+    """How fast a candidate is against its baseline. Fields are named as columns of a study."""
+
+    baseline: str  # names of the functions
+    candidate: str
+    speedup: float  # time of the baseline ÷ time of the candidate: above 1, the candidate is faster
+    speedup_ci_low: float | None  # 95 % interval; None where there were fewer than 12 rounds
+    speedup_ci_high: float | None
+    verdict: str | None  # faster | slower | equivalent | inconclusive, of the candidate
+    mde: float | None  # smallest change that such a measurement detects in 80 % of cases; 0.02: 2 %
+    latency_s: float  # median time of a call of the candidate
+    baseline_latency_s: float
+    flags: tuple[str, ...]  # what disturbed the measurement
+    device: str  # cpu | cuda
+    seconds: float  # that warm-up and rounds took
+    ratios: tuple[float, ...]  # by round, in order: the speedup without its correction for order
+
+    def __str__(self) -> str:
+        low, high = self.speedup_ci_low, self.speedup_ci_high
+        interval = "without an interval" if low is None else f"[{low:.3f}, {high:.3f}]"
+        detects = "" if self.mde is None else f", detects changes of {100 * self.mde:.2g} %"
+        return "\n".join(
+            [
+                f"{self.candidate} is {self.speedup:.3f}× {interval} as fast as {self.baseline}: "
+                f"{self.verdict or 'unknown, as there were too few rounds; allow more seconds'}",
+                f"{self.baseline} {duration(self.baseline_latency_s)}, {self.candidate} "
+                f"{duration(self.latency_s)}; {len(self.ratios)} rounds in "
+                f"{duration(self.seconds)}{detects}",
+                *([f"flags: {', '.join(self.flags)}"] if self.flags else []),
+            ]
+        )
+
+
 def measure(
     baseline: Callable[[], object],
     candidate: Callable[[], object],
     *,
     seconds: float = 2.0,
     half_width: float = 0.005,
-    margin: float = estimates.MARGIN,
     device: str = "auto",
-    tensors: Sequence[torch.Tensor] = (),
-    seed: int = 0,
 ) -> Measured:
     """How many times as fast as `baseline` the function `candidate` is, in this process.
 
@@ -73,13 +100,8 @@ def measure(
             compile, and a collection of garbage (0.1 s). Functions that take longer than a
             hundredth of it overrun it, because an interval needs 12 rounds of some six calls.
         half_width: rounds end earlier once the speedup is known to ± this (0.005: 0.5 %).
-        margin: `faster` and `slower` are said only beyond ± this (0.01: 1 %).
         device: `auto` (the current GPU, if this process has used one, else the CPU), `cpu`, `cuda`
             (the current GPU) or `cuda:1`. On a GPU each call is waited for.
-        tensors: tensors of the functions that may be moved to other memory between blocks, so that
-            where they happen to lie does not count as a difference. Values stay; views of them that
-            were taken before do not follow. On a GPU nothing is moved.
-        seed: of the order of rounds and of memory layouts.
 
     Raises:
         UsageError: an argument is wrong, torch has no such device, a result lies on another GPU, or
@@ -87,69 +109,51 @@ def measure(
         RuntimeError: torch compiled again while the functions were timed.
         Exception: whatever a function raises.
     """
-    numbers = {"seconds": seconds, "half_width": half_width, "margin": margin}
-    _check(baseline, candidate, numbers, tensors)
-    begin = time.perf_counter()
+    for name, function in (("baseline", baseline), ("candidate", candidate)):
+        if not callable(function):
+            raise UsageError(
+                f"{name} is {type(function).__name__}, and must be a function without arguments: "
+                "wrap a call, as in lambda: model(x)"
+            )
+    for name, number in (("seconds", seconds), ("half_width", half_width)):
+        if not (isinstance(number, Real) and 0 < float(number) < math.inf):
+            raise UsageError(f"{name}={number!r}: must be a number above 0")
     # first calls may compile, or use a GPU for the first time
-    results = baseline(), candidate()
-    for function, returned in zip((baseline, candidate), results, strict=True):
-        _check_finished(function, returned)
-    places = {tensor.device for tensor in trees.tensors(results)}
-    del results, returned
+    places = _first_call(baseline) | _first_call(candidate)
     compiler.wait_for_workers()
     with chosen(device) as hardware:
-        _check_places(places, hardware.torch_device)
-        race = raced(baseline, candidate, hardware, budget(seconds, half_width), seed, tensors)
-    return result(
-        race,
-        names=named(baseline, candidate),
-        margin=margin,
-        device=hardware.type,
-        seconds=time.perf_counter() - begin,
-    )
+        for place in places:  # work on another GPU is not waited for, so that calls look short
+            if place.type == "cuda" and place != hardware.torch_device:
+                raise UsageError(
+                    f"a function returns a tensor on {place}, and what is measured is "
+                    f"{hardware.torch_device}; use device='{place}'"
+                )
+        return race(baseline, candidate, hardware, seconds, half_width)
 
 
-@dataclass(frozen=True)
-class Race:
-    """A measurement of loops of `calls` calls each."""
+def _first_call(function: Callable[[], object]) -> set[torch.device]:
+    """The devices of what a function returns.
 
-    measurement: Measurement
-    calls: int
-
-
-def raced(
-    baseline: Step,
-    candidate: Step,
-    device: Hardware,
-    budget: Budget,
-    seed: int,
-    tensors: Sequence[torch.Tensor] = (),
-) -> Race:
-    """The race of two functions that were called before. Raises RuntimeError, see `measure`."""
-    calls = loop_calls(baseline, candidate, device)
-    reasons = mode_effect.recompile_reasons()
-    measurement = compared(
-        looped(candidate, calls),
-        looped(baseline, calls),
-        device,
-        budget,
-        seed,
-        memory_layout.anew(tensors, device, seed),
-        count_compilations=mode_effect.count_compilations,
-    )
-    if again := measurement.comparison.compilations:
-        why = reasons()
-        raise RuntimeError(
-            f"torch compiled {again} more time(s) while the functions were timed, so their times "
-            f"would include it; call them with fewer different inputs{f': {why[0]}' if why else ''}"
+    Raises UsageError where it returns before it has worked, so that it would look fast.
+    """
+    result = function()
+    if kind := unfinished(result):
+        raise UsageError(
+            f"{getattr(function, '__name__', function)} returned {kind}, which has not done its "
+            "work yet; finish it within the function, as in list(...), asyncio.run(...) or "
+            "future.result()"
         )
-    return Race(measurement, calls)
+    return {tensor.device for tensor in trees.tensors(result)}
 
 
-def budget(seconds: float, half_width: float) -> Budget:
-    """The budget of a race that takes no longer than `seconds`."""
+def race(
+    baseline: Step, candidate: Step, device: Hardware, seconds: float, half_width: float
+) -> Measured:
+    """The race of two functions that were called before. Raises RuntimeError, see `measure`."""
+    begin = time.perf_counter()
+    calls = 1 if device.queues else _loop_calls(baseline, candidate, device)
     least, most = (share * seconds for share in WARM_UP_SHARES)
-    return Budget(
+    budget = Budget(
         name="measure",
         rank=0,
         warmup_min_s=least,
@@ -162,21 +166,60 @@ def budget(seconds: float, half_width: float) -> Budget:
         timed_max_s=seconds - most,
         clock_rounds=0,
     )
+    reasons = mode_effect.recompile_reasons()
+    measured = comparison.measure(
+        _loop(candidate, calls),
+        _loop(baseline, calls),
+        device,
+        budget,
+        seed=0,
+        redraw=memory_layout.anew((), device, seed=0),
+        count_compilations=mode_effect.count_compilations,
+    )
+    found = measured.comparison
+    if found.compilations:
+        why = reasons()
+        raise RuntimeError(
+            f"torch compiled {found.compilations} more time(s) while the functions were timed, so "
+            "their times would include it; call them with fewer different inputs"
+            f"{f': {why[0]}' if why else ''}"
+        )
+    ours_s, theirs_s = found.rounds.latency_rounds_s, found.rounds.baseline_latency_rounds_s
+    speedup = found.speedup
+    assert speedup is not None  # there is a baseline
+    assert ours_s is not None
+    assert theirs_s is not None
+    names = [getattr(each, "__name__", "") for each in (baseline, candidate)]
+    if names[0] == names[1] or not all(name.isidentifier() for name in names):
+        names = ["baseline", "candidate"]  # as of two lambdas
+    return Measured(
+        baseline=names[0],
+        candidate=names[1],
+        speedup=speedup.value,
+        speedup_ci_low=speedup.low,
+        speedup_ci_high=speedup.high,
+        verdict=estimates.verdict(speedup, estimates.MARGIN),
+        mde=estimates.mde(speedup),
+        latency_s=median(ours_s) / calls,
+        baseline_latency_s=median(theirs_s) / calls,
+        flags=raised(found, measured.contention, measured.device_state),
+        device=device.type,
+        seconds=time.perf_counter() - begin,
+        ratios=tuple(theirs / ours for ours, theirs in zip(ours_s, theirs_s, strict=True)),
+    )
 
 
-def loop_calls(baseline: Step, candidate: Step, device: Device) -> int:
-    """How many calls make the faster function as long as the clock needs; 1 where calls queue."""
-    if device.queues:
-        return 1
+def _loop_calls(baseline: Step, candidate: Step, device: Hardware) -> int:
+    """How many calls make the faster function as long as the clock needs."""
     shortest_s = min(
         sample
         for step in (baseline, candidate)
         for sample in timers.latency(step, device, FIRST_CALLS).samples_s
     )
-    return min(MOST_CALLS, math.ceil(SHORTEST_S / shortest_s)) if shortest_s > 0 else MOST_CALLS
+    return math.ceil(SHORTEST_S / max(shortest_s, SHORTEST_S / MOST_CALLS))
 
 
-def looped(step: Step, calls: int) -> Step:
+def _loop(step: Step, calls: int) -> Step:
     """A step of so many calls."""
     if calls == 1:
         return step
@@ -186,71 +229,3 @@ def looped(step: Step, calls: int) -> Step:
             step()
 
     return loop
-
-
-def named(baseline: Callable[[], object], candidate: Callable[[], object]) -> tuple[str, str]:
-    """The names of the two functions; `baseline` and `candidate` where those do not tell them."""
-    names = [getattr(each, "__name__", "") for each in (baseline, candidate)]
-    if names[0] == names[1] or not all(name.isidentifier() for name in names):
-        return "baseline", "candidate"
-    return names[0], names[1]
-
-
-def result(
-    race: Race, names: tuple[str, str], margin: float, device: str, seconds: float
-) -> Measured:
-    """The race as its caller reads it. Raises UsageError where no call took any time."""
-    found = race.measurement.comparison
-    case_s, baseline_s = found.rounds.latency_rounds_s, found.rounds.baseline_latency_rounds_s
-    speedup = found.speedup
-    if speedup is None or case_s is None or baseline_s is None:
-        raise UsageError("no call took any time by this machine's clock; do more in one call")
-    return Measured(
-        baseline=names[0],
-        candidate=names[1],
-        speedup=speedup.value,
-        speedup_ci_low=speedup.low,
-        speedup_ci_high=speedup.high,
-        verdict=estimates.verdict(speedup, margin),
-        mde=estimates.mde(speedup),
-        latency_s=median(case_s) / race.calls,
-        baseline_latency_s=median(baseline_s) / race.calls,
-        flags=raised(found, race.measurement.contention, race.measurement.device_state),
-        device=device,
-        seconds=seconds,
-        ratios=tuple(theirs / ours for ours, theirs in zip(case_s, baseline_s, strict=True)),
-    )
-
-
-def _check_places(places: set[torch.device], measured: torch.device) -> None:
-    """Raises UsageError for results on a GPU that is not waited for, so that calls look short."""
-    for place in places:
-        if place.type == "cuda" and place != measured:
-            raise UsageError(
-                f"a function returns a tensor on {place}, and what is measured is {measured}; use "
-                f"device='{place}'"
-            )
-
-
-def _check_finished(function: Callable[[], object], returned: object) -> None:
-    """Raises UsageError where a function returns before it has worked, so that it looks fast."""
-    if kind := unfinished(returned):
-        raise UsageError(
-            f"{getattr(function, '__name__', function)} returned {kind}, which has not done its "
-            "work yet; finish it within the function, as in list(...), asyncio.run(...) or "
-            "future.result()"
-        )
-
-
-def _check(baseline: Any, candidate: Any, numbers: dict[str, Any], tensors: Any) -> None:
-    for name, function in (("baseline", baseline), ("candidate", candidate)):
-        if not callable(function):
-            raise UsageError(
-                f"{name} is {type(function).__name__}, and must be a function without arguments: "
-                "wrap a call, as in lambda: model(x)"
-            )
-    for name, number in numbers.items():
-        if not (isinstance(number, Real) and 0 < float(number) < math.inf):
-            raise UsageError(f"{name}={number!r}: must be a number above 0")
-    if not isinstance(tensors, list | tuple) or not all(map(torch.is_tensor, tensors)):
-        raise UsageError("tensors: must be a list of tensors, as in list(model.parameters())")

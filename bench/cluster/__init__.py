@@ -1,1 +1,1 @@
-"""Sweeps of several workers: processes on one or more machines that share a folder."""
+"""Sweeps measured by several processes: jobs of Slurm, tasks of Ray, or one process per GPU."""

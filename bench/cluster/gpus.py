@@ -1,87 +1,148 @@
-"""The GPUs of this machine, without torch."""
+"""Chunks as processes of this machine, one for each of its GPUs."""
 
 from __future__ import annotations
 
-import importlib
 import os
+import pickle
+import re
+import signal
 import subprocess
+import sys
+import threading
+import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 
+from modescope.bench.cluster.chunk import Chunk, measure_chunk
+from modescope.bench.cluster.distribute import LINK, States, distribute
+from modescope.bench.records.cores import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request
+from modescope.bench.sweep.isolation import how_it_ended
+from modescope.bench.sweep.main import terminate
+from modescope.bench.sweep.sweep import Submission
 
-ALL = "all"
+END_S = 20.0
+"""Time for a process to end its case and itself."""
 
-
-def chosen(option: Any) -> list[str]:
-    """The GPUs that `cluster.gpus` names: UUIDs, or numbers where no UUID is known."""
-    known = _visible()
-    if option is None:
-        return []
-    if option == ALL:
-        if not known:
-            raise UsageError(
-                "cluster.gpus=all: neither NVML nor nvidia-smi finds a GPU here, or "
-                "CUDA_VISIBLE_DEVICES hides all; name them, as in cluster.gpus=[0,1], or "
-                "use device=cpu without it"
-            )
-        return known
-    named = option if isinstance(option, list) else [option]
-    gpus = [_one(str(each), known) for each in named]
-    for gpu in gpus:
-        if gpus.count(gpu) > 1:
-            raise UsageError(f"cluster.gpus: {gpu} is named twice; name each GPU once")
-    return gpus
+MODULE = "modescope.bench.cluster.gpus"
 
 
-def _one(name: str, known: list[str]) -> str:
-    if not known:
-        return name
-    if name.isdecimal() and int(name) < len(known):
-        return known[int(name)]
-    if name not in known:
-        raise UsageError(
-            f"cluster.gpus: {name} is not here; there are {len(known)}: {', '.join(known)}"
-        )
-    return name
+class Gpus:
+    """See `bench.cluster.distribute.Engine`. `gpus`: their UUIDs, for CUDA_VISIBLE_DEVICES."""
+
+    name = "gpus"
+    detaches = False
+
+    def __init__(self, gpus: Sequence[str]) -> None:
+        self._gpus = gpus
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+        """See `Engine`."""
+        path = os.pathsep.join(filter(None, (str(folder / LINK), os.environ.get("PYTHONPATH"))))
+        parts = cores(len(self._gpus))
+        for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
+            with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", MODULE],
+                    env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": gpu},
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C reaches this process, which ends them
+                )
+            assert process.stdin
+            process.stdin.write(pickle.dumps((chunk, gpu, part)))
+            process.stdin.flush()
+            self._processes[gpu] = process
+        return [*self._processes]
+
+    def states(self, jobs: Sequence[str]) -> States:
+        """See `Engine`."""
+        codes = {job: self._processes[job].poll() for job in jobs}
+        return {job: None if code is None else how_it_ended(code) for job, code in codes.items()}
+
+    def interrupt(self, jobs: Sequence[str]) -> None:
+        """See `Engine`."""
+        processes = self._processes.values()
+        for process in processes:
+            assert process.stdin
+            process.stdin.close()
+        deadline = time.monotonic() + END_S
+        for process in processes:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
-def _visible() -> list[str]:
-    """UUIDs of the GPUs that this process may use; none where nothing tells."""
-    uuids = _by_nvml() or _by_nvidia_smi()
-    variable = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if variable is None or not uuids:
-        return uuids
-    found: list[str] = []
-    for word in variable.split(","):
-        gpu = _named(word.strip(), uuids)
-        if gpu is None:
-            break  # CUDA ignores the rest, too
-        found.append(gpu)
-    return found
+def submit(requests: Sequence[Request]) -> Submission | None:
+    """Measures a sweep on the GPUs of this machine; see `bench.sweep.sweep.ENGINES`."""
+    gpus = visible_gpus()
+    if not gpus:
+        raise UsageError("cluster=gpus: nvidia-smi names no GPU here; leave it out")
+    pinned = [  # a process that lacks its GPU says so, instead of measuring on its cores
+        replace(each, settings=replace(each.settings, device="cuda"))
+        if each.settings.device == "auto"
+        else each
+        for each in requests
+    ]
+    return distribute(pinned, Gpus(gpus), len(gpus))
 
 
-def _named(word: str, uuids: Sequence[str]) -> str | None:
-    """The GPU that a word of CUDA_VISIBLE_DEVICES names; None where it names none, as -1 does."""
-    if word.isdecimal():
-        return uuids[int(word)] if int(word) < len(uuids) else None
-    return word if word.startswith(("GPU-", "MIG-")) else None
-
-
-def _by_nvml() -> list[str]:
+def visible_gpus() -> list[str]:
+    """UUIDs of the GPUs, or of their parts under MIG, that CUDA_VISIBLE_DEVICES allows."""
     try:
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
-        return [str(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
-    except Exception:  # an optional library, and a driver that may be missing
-        return []
-
-
-def _by_nvidia_smi() -> list[str]:
-    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    try:
+        command = ["nvidia-smi", "-L"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    found = re.findall(r"UUID: ([\w/-]+)\)", done.stdout)
+    whole = [n for n, uuid in enumerate(found) if uuid.startswith("GPU-")]
+    parted = {n for n in whole if found[n + 1 : n + 2] and found[n + 1].startswith("MIG-")}
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if allowed is None:
+        return [uuid for n, uuid in enumerate(found) if n not in parted]
+    uuids: list[str] = []
+    for word in map(str.strip, allowed.split(",")):
+        if word.isdecimal() and int(word) < len(whole):
+            word = found[whole[int(word)]]
+        if not word.startswith(("GPU-", "MIG-")):
+            break  # CUDA ignores the rest, too
+        uuids.append(word)
+    return uuids
+
+
+def cores(count: int) -> list[tuple[int, ...]]:
+    """The cores of each of `count` processes.
+
+    No two share a physical core where there are enough: each would slow down the other.
+    """
+    usable = which_cores()
+    whole = physical_cores(usable)
+    dealt = whole if len(whole) >= count else [[core] for core in usable]
+    share = max(1, len(dealt) // count)
+    parts = [tuple(chain(*dealt[n * share : (n + 1) * share])) for n in range(count)]
+    return [part or tuple(usable) for part in parts]
+
+
+def main() -> None:
+    """Measures the chunk that is pickled on stdin, and ends with the process at its other end."""
+    chunk, gpu, part = pickle.load(sys.stdin.buffer)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, part)
+    signal.signal(signal.SIGTERM, terminate)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    measure_chunk(chunk, gpu)
+
+
+def _end_with_parent() -> None:
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

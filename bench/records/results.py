@@ -52,8 +52,8 @@ class Attempt:
         "null for a single case"
     )
     versus_block: int | None = nullable(
-        "number of the block of a versus: the processes of a case with equal numbers on both sides "
-        "took turns; null outside of a versus"
+        "block of a versus, by the time at which it began (ms since 1970): the processes of a case "
+        "with equal numbers on both sides took turns; null outside of a versus"
     )
     versus_side: str | None = nullable("old or new: which side of a versus it is")
     versus_state: str | None = nullable(

@@ -101,14 +101,6 @@ def is_joined(path: str) -> bool:
     return PurePosixPath(path).name.startswith(JOINED)
 
 
-def exists(study: Path, run_id: str) -> bool:
-    """Whether a study has the row of a run; unreadable files are left out."""
-    if (study / ROWS / f"{run_id}.parquet").exists():
-        return True
-    joined = read(study / ROWS, ("run_id", "schema_version"), only=is_joined)
-    return joined is not None and run_id in joined.table["run_id"].to_pylist()
-
-
 def tables(
     paths: Sequence[str], columns: Sequence[str], system: fs.FileSystem, left_out: dict[str, str]
 ) -> pa.Table:

@@ -11,9 +11,6 @@ from modescope.bench.records.columns import nullable
 
 SLURM = "slurm"
 
-SENTINELS = "sentinels"
-"""Folder of a study with the rows of its workers' sentinels; see `bench.cluster.sentinel`."""
-
 
 @dataclass(frozen=True)
 class Scheduling:
@@ -24,35 +21,28 @@ class Scheduling:
         "before this column"
     )
     scheduler: str | None = nullable(
-        "slurm, ray, or local (several workers of one machine); null where no scheduler started "
+        "slurm, ray, or gpus (a process per GPU of one machine); null where none of these started "
         "the run"
     )
     scheduler_job: str | None = nullable(
-        "the scheduler's name of the job, such as 1234_5 (task 5 of Slurm's job array 1234)"
+        "the scheduler's name of the job, such as 1234_5 (task 5 of Slurm's job array 1234); the "
+        "GPU's UUID for gpus"
     )
     restart: int | None = nullable(
         "how often the scheduler had restarted that job; null without a scheduler that counts it"
     )
-    queue_wait_s: float | None = nullable(
-        "time from the job's submission until its worker started; null without a scheduler, and "
-        "after a restart"
-    )
-    worker: str | None = nullable("name of the worker within its sweep; null without workers")
 
 
 def scheduling(
     scheduler: str | None = None,
     *,
     job: str | None = None,
-    queue_wait_s: float | None = None,
-    worker: str | None = None,
     variables: Mapping[str, str] = os.environ,
 ) -> Scheduling:
     """The columns of this process's runs.
 
     `scheduler` None: Slurm within a job of Slurm, else none. The job and its restarts are read from
-    Slurm's variables; of other schedulers, `job` names it. `queue_wait_s` and `worker` are the
-    worker's to know.
+    Slurm's variables; of other schedulers, `job` names it.
     """
     scheduler = scheduler or (SLURM if "SLURM_JOB_ID" in variables else None)
     by_slurm = scheduler == SLURM
@@ -61,8 +51,6 @@ def scheduling(
         scheduler=scheduler,
         scheduler_job=job or (_slurm_job(variables) if by_slurm else None),
         restart=_restarts(variables) if by_slurm else None,
-        queue_wait_s=queue_wait_s,
-        worker=worker,
     )
 
 

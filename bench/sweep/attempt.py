@@ -48,15 +48,13 @@ def attempt(
     place: Place = ALONE,
     where: Scheduling | None = None,
     folder: str = rows.ROWS,
-    run_id: str | None = None,
 ) -> Row:
     """Runs one job in its own process; writes and returns its row, whatever its status.
 
     `where` None: as the environment variables tell. The row goes to `folder` of the study.
-    `run_id`: one that the caller has reserved; raises FileExistsError where its row exists.
     """
     begin = monotonic()
-    start = record_at_start(job, run_id or new_run_id(), place, where)
+    start = record_at_start(job, new_run_id(), place, where)
     load = os.getloadavg()[0]
     result = _result(job, start.attempt.run_id, on_phase)
     record = replace(
@@ -70,8 +68,6 @@ def attempt(
         environment=replace(start.environment, load_1min=load),
         findings=result.findings,
     )
-    if run_id and rows.exists(job.plan.study_folder, run_id):  # joined, perhaps
-        raise FileExistsError(run_id)
     row = results.row(record)
     numbers = summary(row)
     parquet.write(record, job.plan.study_folder / folder, numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modescope.bench.records.cases import Case, Plan
@@ -61,11 +61,17 @@ def prepare(requests: Sequence[Request]) -> list[Job]:
     return list(reversed(same.values()))  # of several that measure the same, the first
 
 
-def prepare_each(requests: Sequence[Request]) -> list[list[Job] | UsageError]:
-    """The jobs of each request, one for each replicate, or why this machine cannot measure it."""
+def prepare_each(
+    requests: Sequence[Request], built: Collection[int] | None = None
+) -> list[list[Job] | UsageError]:
+    """The jobs of each request, one for each replicate, or why this machine cannot measure it.
+
+    `built`: positions of the requests whose models are tried; None: all.
+    """
     start_torch(requests)
     parts = [_case_and_plan(request) for request in requests]
-    sources = _sources([part for part in parts if not isinstance(part, UsageError)])
+    tried = [part for n, part in enumerate(parts) if built is None or n in built]
+    sources = _sources([part for part in tried if not isinstance(part, UsageError)])
     modes = {}
     prepared: list[list[Job] | UsageError] = []
     for request, part in zip(requests, parts, strict=True):
@@ -73,7 +79,7 @@ def prepare_each(requests: Sequence[Request]) -> list[list[Job] | UsageError]:
             prepared.append(part)
             continue
         case, plan = part
-        source = sources[_built(case)]
+        source = sources.get(_built(case))
         if isinstance(source, UsageError):
             prepared.append(source)
             continue

@@ -29,7 +29,7 @@ CHANGED = "["
 COLUMNS = (
     *("schema_version", "run_id", "case_id", "status", "replicate", "environment_id"),
     *("budget", "budget_rank", "budget_settings", "compile_cache", "stopped_early"),
-    *("profile", "memory", "max_error", "flags", "versus_block", "versus_state", *COMPARED),
+    *("profile", "memory", "max_error", "flags", *COMPARED),
 )
 
 EarlierRow = dict[str, Any]
@@ -41,25 +41,14 @@ class Reuse:
 
     run_id: str | None
     why_not: str | None = None
-    versus_block: int | None = None  # of the reusable row
-    versus_state: str | None = None  # of the reusable row
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a study holds of the jobs of a command: a `Reuse` for each of them, in their order."""
-
-    reuses: tuple[Reuse, ...]
-    last_block: int | None = None  # of versus
-
-
-def find_earlier(jobs: Sequence[Job], request: Request) -> Found:
-    """The rows of the study that `jobs` can reuse, with resume and retry of `request`."""
-    earlier = Earlier(jobs[0].plan.study_folder / ROWS, {job.case.case_id for job in jobs})
+def find_earlier(jobs: Sequence[Job], request: Request) -> list[Reuse]:
+    """What the study holds of each of `jobs`, with resume and retry of `request`."""
     if not request.resume:
-        return Found((Reuse(None),) * len(jobs), earlier.last_block)
-    retry = request.settings.retry
-    return Found(tuple(earlier.find(job, retry) for job in jobs), earlier.last_block)
+        return [Reuse(None)] * len(jobs)
+    earlier = Earlier(jobs[0].plan.study_folder / ROWS, {job.case.case_id for job in jobs})
+    return [earlier.find(job, request.settings.retry) for job in jobs]
 
 
 class Earlier:
@@ -67,13 +56,11 @@ class Earlier:
 
     def __init__(self, folder: Path, cases: Collection[str] | None = None) -> None:
         """`folder`: the study's folder of rows; `cases`: the only case ids asked for."""
-        self.last_block: int | None = None  # largest number of a block of versus
         self._rows: dict[tuple[str, int], list[EarlierRow]] = {}
         found = read(folder, COLUMNS)
         if found is None:
             return
         table = found.table
-        self.last_block = pc.max(table["versus_block"]).as_py()
         if cases is not None:
             table = table.filter(pc.is_in(table["case_id"], pa.array([*cases], pa.string())))
         for row in table.to_pylist():
@@ -93,7 +80,7 @@ class Earlier:
         if row["status"] not in FINAL and retry:
             return Reuse(None, f"status was {row['status']}")
         rows.remove(row)
-        return Reuse(row["run_id"], None, row["versus_block"], row["versus_state"])
+        return Reuse(row["run_id"])
 
 
 def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | None:

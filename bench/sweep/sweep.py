@@ -58,16 +58,15 @@ class Incomplete(Exception):
 
 ENGINES = {
     "none": "modescope.bench.sweep.sweep:submit_here",
-    "gpus": "modescope.bench.cluster.launch:local",
-    "slurm": "modescope.bench.cluster.launch:slurm",
-    "ray": "modescope.bench.cluster.launch:ray",
+    "gpus": "modescope.bench.cluster.gpus:submit",
+    "slurm": "modescope.bench.cluster.slurm:submit",
+    "ray": "modescope.bench.cluster.ray:submit",
 }
 """Functions by the value of cluster.engine, each imported only where it measures.
 
 One takes the requests of a command, which can be pickled. It raises UsageError for requests that it
 cannot measure, prints what will be measured where, and returns a `Submission`; None with dry_run,
-when that was all. What depends on the measuring machine (device, environment, refusals, which rows
-may be reused) is decided on that machine.
+when that was all.
 """
 
 PACKAGES = {"slurm": "submitit", "ray": "ray"}
@@ -132,7 +131,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":
         random.Random(plan.seed).shuffle(jobs)
-    reuses = find_earlier(jobs, request).reuses
+    reuses = find_earlier(jobs, request)
     for line in _reasons(reuses):
         print(line)
     for job, reuse in zip(jobs, reuses, strict=True):
@@ -149,13 +148,13 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             yield row["run_id"]
             advance(bar, number, f"{job.label}: {in_short(row)}")
             if number % JOINED_EVERY == 0:
-                _join(folder)
+                join_rows(folder)
     if request.sweep and missing:
-        _join(folder)
+        join_rows(folder)
 
 
-def _join(folder: Path) -> None:
-    """Joins the study's rows; a disk too full for that keeps them as they are."""
+def join_rows(folder: Path) -> None:
+    """Joins the rows in a study's `folder` of them; on a full disk they stay as they are."""
     try:
         joining.join(folder)
     except OSError as error:

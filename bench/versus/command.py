@@ -12,43 +12,47 @@ Exit status: that of analysis.compare; 2, too, if anything cannot be measured; 1
 
 from __future__ import annotations
 
+import random
 import signal
 import sys
+import time
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from modescope.analysis.compare import command as comparing
 from modescope.analysis.compare.rules.gate import NOT_COMPARED
 from modescope.bench.command_line import collect
+from modescope.bench.records import joining
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import program
 from modescope.bench.records.progress import replace_unprintable
+from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
+from modescope.bench.sweep.attempt import Place
+from modescope.bench.sweep.fingerprint import untested
 from modescope.bench.sweep.main import exit_status, terminate
-from modescope.bench.versus import arguments, measuring, sources
-from modescope.bench.versus.arguments import HELP, Arguments
-from modescope.bench.versus.processes import Process, started
-from modescope.bench.versus.schedule import SIDES
+from modescope.bench.sweep.prepare import Job
+from modescope.bench.sweep.progress_bar import advance, progress_bar
+from modescope.bench.versus.sides import Side, start
 from modescope.bench.versus.states import state
-from modescope.bench.versus.worker import Prepared
 
-FAILED = NOT_COMPARED
+SIDES = ("old", "new")
 
 
 def main(words: Sequence[str]) -> int:
     """The command line; returns the exit status."""
-    if any(word in HELP for word in words[: words.index("--") if "--" in words else None]):
+    if {"-h", "--help"} & {*words}:
         print(f"{__doc__}\nThe comparison's own options: {program('analysis.compare')} --help")
         return 0
     signal.signal(signal.SIGTERM, terminate)
     replace_unprintable()
     try:
-        return _run(arguments.parse(words))
+        return _run(words)
     except UsageError as error:
-        print("\n".join(f"error: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt as stop:
         print("stopped; the same command continues")
         return exit_status(stop)
@@ -56,82 +60,122 @@ def main(words: Sequence[str]) -> int:
         print(f"error: {os_error_text(error)}; finished runs are kept", file=sys.stderr)
     except Exception:  # Python's own status for it would be 1, a regression
         traceback.print_exc()
-    return comparing.SKIP if "--bisect" in words else FAILED
+    return comparing.SKIP if "--bisect" in words else NOT_COMPARED
 
 
-def _run(asked: Arguments) -> int:
-    requests = requests_of(asked)
+def _run(words: Sequence[str]) -> int:
+    end = words.index("--") if "--" in words else 0
+    options, typed = list(words[:end]), {}
+    for side in SIDES:
+        given = [word for word in options if word.startswith(f"{side}=")]
+        if len(given) != 1:
+            raise UsageError(
+                f"{side}= is given {len(given)} times before --; expected: "
+                f"{program('bench.versus')} old=STATE new=STATE [options] -- [settings of run.py]"
+            )
+        options.remove(given[0])
+        typed[side] = given[0].partition("=")[2]
+    comparing.check(options)
+    requests = collect(list(words[end + 1 :]))
     if not requests:  # --cfg job and the like
         return 0
-    comparing.check(asked.options)
-    folders = _measured(asked, requests)
-    return comparing.main([*map(str, folders), *asked.options])
+    if requests[0].settings.cluster["engine"] != "none" or requests[0].settings.dry_run:
+        raise UsageError("versus measures, and on this machine; leave out cluster and dry_run")
+    return comparing.main([*map(str, _measure(typed, requests)), *options])
 
 
-def requests_of(asked: Arguments) -> list[Request]:
-    """The cases, composed once for both sides; UsageError for a mistake in the settings."""
-    requests = collect([*asked.settings, f"study={asked.study}-{SIDES[-1]}"])
-    if any(request.settings.cluster["engine"] != "none" for request in requests):
-        raise UsageError("versus measures on this machine; leave cluster out")
-    return requests
+def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path]:
+    """Measures the pairs that are missing; returns the folders of both studies.
+
+    The two processes of a case in one block are a pair: only as a pair are they reused, as rows
+    that were measured at different times did not take turns.
+    """
+    with ExitStack() as stack:
+        states = [state(side, typed[side], stack) for side in SIDES]
+        sides = {one.side: stack.enter_context(start(one)) for one in states}
+        for name, side in sides.items():  # both at once, as nothing is timed yet
+            side.ask("prepare", side.state, [_of_side(each, name) for each in requests])
+        (jobs, blocks), (others, other_blocks) = [side.answer() for side in sides.values()]
+        if [job.case.case_id for job in jobs] != [job.case.case_id for job in others]:
+            raise UsageError("these are other cases on each side; set the device: device=cpu")
+        folders = [of_side[0].plan.study_folder for of_side in (jobs, others)]
+        machines = [of_side[0].environment for of_side in (jobs, others)]
+        for one, machine, folder in zip(states, machines, folders, strict=True):
+            versions = f"torch {machine.torch_version}, Python {machine.python_version}"
+            print(f"{one.side}  {one.name}: {versions} → {folder}")
+        for warning in {untested(machine.torch_version) for machine in machines} - {None}:
+            print(warning)
+        done = [one is not None and one == other
+                for one, other in zip(blocks, other_blocks, strict=True)]  # fmt: skip
+        again = "; resume=false measures them again" if any(done) else ""
+        print(f"processes a side, in turns: {len(jobs)} ({sum(done)} reused{again})")
+        every = turns(
+            [job.case.case_id for job in jobs],
+            [job.plan.replicate for job in jobs],
+            jobs[0].plan.seed,
+            requests[0].settings.order,
+        )
+        missing = {at: turn for at, turn in enumerate(every) if not done[turn[0]]}
+        _take(missing, jobs, sides, requests[0].settings.order)
+    for folder in folders if missing else ():
+        with suppress(OSError):  # a disk too full for that keeps them as they are
+            joining.join(folder / ROWS)
+    return folders
 
 
-def of_side(request: Request, study: str, side: str) -> Request:
+def _take(
+    missing: Mapping[int, tuple[int, str]],
+    jobs: Sequence[Job],
+    sides: Mapping[str, Side],
+    order: str,
+) -> None:
+    """Measures these turns, by their position, and shows progress on stderr.
+
+    The number of a block is the time at which it began, so that no other command has given it.
+    """
+    begun: dict[int, int] = {}  # by replicate
+    with progress_bar(len(missing), "process") as bar:
+        for count, (position, (number, name)) in enumerate(missing.items(), 1):
+            side, job = sides[name], jobs[number]
+            block = begun.setdefault(job.plan.replicate, time.time_ns() // 1_000_000)
+            label = f"{name} {job.label}"
+            bar.set_description(label)
+            side.ask("measure", number, Place(order, position, block, name, side.state.name))
+            advance(bar, count, f"{label}: {side.answer()}")
+
+
+def _of_side(request: Request, side: str) -> Request:
     """The request for the study of a side; it reuses earlier rows unless resume=false."""
-    mine = f"{study}-{side}"
-    resume = request.settings.resume is not False
+    settings = request.settings
+    study, resume = f"{settings.study}-{side}", settings.resume is not False
     others = [word for word in request.overrides if not word.startswith("study=")]
     return replace(
         request,
-        settings=replace(request.settings, study=mine, resume=resume),
-        overrides=(*others, f"study={mine}"),
+        settings=replace(settings, study=study, resume=resume),
+        overrides=(*others, f"study={study}"),
     )
 
 
-def _measured(asked: Arguments, requests: Sequence[Request]) -> list[Path]:
-    """Measures what is missing on both sides; returns the folders of their studies."""
-    with ExitStack() as stack:
-        states = [state(side, asked.states[side], stack) for side in SIDES]
-        if any(one.source for one in states):
-            sources.of_user(requests)  # a mistake shows before anything is started
-        for one in states:
-            if one.note:
-                print(f"note: {one}: {one.note}")
-        processes = {one.side: stack.enter_context(started(one)) for one in states}
-        prepared = _prepared(processes, requests, asked.study)
-        _check_refusals(processes, prepared, requests[0].sweep)
-        old, new = (prepared[side] for side in SIDES)
-        sitting = measuring.planned(old, new, requests[0].settings.order)
-        print("\n".join(measuring.heading(processes, prepared)))
-        for line in measuring.reasons(old, new):
-            print(line)
-        for _ in measuring.measured(sitting, processes, prepared):
-            pass
-    return [prepared[side].jobs[0].plan.study_folder for side in SIDES]
+def turns(
+    cases: Sequence[Hashable], replicates: Sequence[int], seed: int, order: str
+) -> list[tuple[int, str]]:
+    """All processes of both sides, in order: the number of a job, and its side.
 
-
-def _prepared(
-    processes: Mapping[str, Process], requests: Sequence[Request], study: str
-) -> dict[str, Prepared]:
-    """What each side will measure; both find out at the same time, as nothing is timed yet."""
-    theirs = {}
-    for side, process in processes.items():
-        mine = [of_side(request, study, side) for request in requests]
-        theirs[side] = sources.of_user(requests) if process.state.source else []
-        process.ask("prepare", mine, sources.distinct(theirs[side]))
-    prepared = {}
-    for side, process in processes.items():
-        answer: Prepared = process.answer()
-        sources.check(process.state, theirs[side], answer.origins)
-        prepared[side] = measuring.of_state(answer, process.state)
-    return prepared
-
-
-def _check_refusals(
-    processes: Mapping[str, Process], prepared: Mapping[str, Prepared], sweep: bool
-) -> None:
-    """UsageError if the only case cannot be measured; in a sweep, its row says so."""
-    for side, process in processes.items():
-        job = prepared[side].jobs[0]
-        if job.refusal and not sweep:
-            raise UsageError(f"{process.state}: mode={job.case.variant.mode.name}: {job.refusal}")
+    A block holds one process per case and side, those of equal replicate. The two sides of a case
+    follow each other, so that a drift of the machine meets both. In every block half of the cases
+    begin with the old side, chosen at random; in the next block they begin with the other one.
+    With order=random cases are in random order within blocks.
+    """
+    source = random.Random(seed)
+    distinct = list(dict.fromkeys(cases))
+    source.shuffle(distinct)
+    first = {case: place for place, case in enumerate(distinct, source.randrange(2))}
+    numbers = list(range(len(cases)))
+    if order == "random":
+        source.shuffle(numbers)
+    numbers.sort(key=lambda number: replicates[number])
+    return [
+        (number, side)
+        for number in numbers
+        for side in SIDES[:: 1 if (first[cases[number]] + replicates[number]) % 2 else -1]
+    ]

@@ -1,51 +1,54 @@
 """What is measured on a side: an interpreter with its packages, a revision, or a folder.
 
-A new kind is a line of KINDS. Both sides are measured by this checkout of modescope.
+Both sides are measured by this checkout of modescope.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from modescope.bench.records import leftovers
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
-from modescope.bench.versus import interpreters, revisions
+
+PROBE = """
+import sys
+if sys.version_info < (3, 11):
+    sys.exit("it is Python %d.%d" % sys.version_info[:2])
+from importlib.util import find_spec
+missing = [name for name in sys.argv[1:] if not find_spec(name)]
+sys.exit("it has no " + " and no ".join(missing) if missing else 0)
+"""
+
+NEEDED = ("torch", "hydra", "numpy", "pyarrow")
+"""What the process of a side and its children import. modescope itself need not be there."""
 
 
 @dataclass(frozen=True)
 class State:
-    """How the process of a side is started, and what it may import."""
+    """How the process of a side is started, and what it may import.
+
+    Folders are text: a Path that Python 3.13 pickled cannot be read by 3.12.
+    """
 
     side: str  # old | new
     typed: str
-    name: str  # as it is recorded: as typed, and of a revision the commit
-    python: Path
+    name: str  # in the rows: as typed, and of a revision the commit
+    python: str
     search: tuple[str, ...]  # PYTHONPATH
-    source: Path | None = None  # folder that must hold the user's model; None: anywhere
-    hidden: Path | None = None  # folder that nothing of the user's may come from
-    note: str | None = None  # what the user may not expect
+    source: str | None = None  # folder that must hold the user's model; None: anywhere
+    hidden: str | None = None  # working tree of a revision; nothing may be imported from there
 
     def __str__(self) -> str:
         """`old=git:main`."""
         return f"{self.side}={self.typed}"
-
-    def is_recorded_as(self, name: str | None) -> bool:
-        """Whether a row that records `name` may be of this state.
-
-        An environment does not say which other packages an interpreter has, so its path must be
-        equal, like that of a folder. Two commits may have the same files, and rows are reused only
-        where the source of the model is the same (`sweep.resume`), so any revision is accepted.
-        """
-        if name is None:
-            return False
-        both_revisions = self.name.startswith(REVISION) and name.startswith(REVISION)
-        return both_revisions or name == self.name
 
 
 def state(side: str, typed: str, stack: ExitStack) -> State:
@@ -53,56 +56,97 @@ def state(side: str, typed: str, stack: ExitStack) -> State:
 
     Raises UsageError where there is no such interpreter, revision or folder.
     """
-    for prefix, make in KINDS.items():
-        if typed.startswith(prefix):
-            return make(side, typed, typed.removeprefix(prefix), stack)
-    return _interpreter(side, typed)
+    kind, colon, rest = typed.partition(":")
+    make = KINDS.get(kind + colon)
+    try:
+        return make(side, typed, rest, stack) if make else _interpreter(side, typed)
+    except UsageError as error:
+        raise UsageError(f"{side}={typed}: {error}") from None
 
 
 def _interpreter(side: str, typed: str) -> State:
-    given = Path(typed).expanduser()
-    found = shutil.which(typed) if os.sep not in typed else str(given)
-    path = Path(found).absolute() if found else given  # a link of a virtual environment stays one
-    if path.is_dir():
+    found = shutil.which(os.path.expanduser(typed))
+    if found is None:
         raise UsageError(
-            f"{side}={typed} is a folder; name its interpreter ({typed.rstrip('/')}/bin/python), "
-            f"or measure the code in it with {side}=dir:{typed}"
+            f"no such interpreter; allowed: the path of one ({side}=~/venv/bin/python), "
+            f"a revision ({side}=git:main), a folder ({side}=dir:PATH)"
         )
-    if not path.is_file() or not os.access(path, os.X_OK):
-        raise UsageError(
-            f"{side}={typed}: no such interpreter; name the path of one, as in "
-            f"{side}=~/venv/bin/python, a revision ({side}=git:main) or a folder ({side}=dir:PATH)"
+    python = os.path.abspath(found)  # a link of a virtual environment stays one
+    try:
+        command = [python, "-c", PROBE, *NEEDED]
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
+        why = (
+            None if done.returncode == 0 else (done.stderr.splitlines() or ["it is no Python"])[-1]
         )
-    if wrong := interpreters.problem(path):
-        raise UsageError(f"{side}={typed} {wrong}")
-    return State(side, typed, typed, path, revisions.search_path())
+    except (OSError, subprocess.SubprocessError) as error:
+        why = str(error)
+    if why:
+        raise UsageError(f"needed is Python 3.11 or newer with {', '.join(NEEDED)}, and {why}")
+    return State(side, typed, typed, python, _python_path())
 
 
 def _folder(side: str, typed: str, rest: str, stack: ExitStack) -> State:
-    path = Path(rest).expanduser().absolute()
+    path = Path(rest).expanduser().resolve()
     if not rest or not path.is_dir():
-        raise UsageError(
-            f"{side}={typed}: there is no such folder; name the one that holds your package"
-        )
-    search = (str(path), *revisions.search_path())
-    return State(side, typed, typed, Path(sys.executable), search, source=path)
+        raise UsageError("no such folder; name the one that holds your package")
+    search = (str(path), *_python_path())
+    return State(side, typed, typed, sys.executable, search, source=str(path))
 
 
 def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
+    """A folder with the files of a commit, written by an index of its own.
+
+    So nothing in the user's repository has to be removed, and no hook is run.
+    """
+    folder = stack.enter_context(leftovers.scratch()).resolve()
+    tree = folder / "tree"
+    index = {"GIT_INDEX_FILE": str(folder / "index")}
     try:
-        found = revisions.find(rest)
-        tree = stack.enter_context(revisions.worktree(found))
+        top = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
+        commit = _git(top, "rev-parse", "--verify", "--quiet", f"{rest}^{{commit}}")
+        _git(top, "read-tree", commit, **index)
+        _git(top, "checkout-index", "--all", f"--prefix={tree}/", **index)
     except UsageError as error:
-        raise UsageError(f"{side}={typed}: {error}") from None
-    name = f"{typed} ({found.commit[:12]})"
-    search = revisions.moved(found.top, tree)
-    return State(
-        side, typed, name, Path(sys.executable), search, tree, found.top, revisions.note(found)
-    )
+        raise UsageError(
+            f"{error}; name a branch, tag or commit of the repository in which you are "
+            "(in a shallow clone first: git fetch --unshallow)"
+        ) from None
+    search = tuple(_moved(each, top, tree) for each in (*_python_path(), os.getcwd()))
+    name = f"{typed} ({commit[:12]})"
+    return State(side, typed, name, sys.executable, search, str(tree), str(top))
+
+
+def _moved(folder: str, top: Path, tree: Path) -> str:
+    """The same folder in `tree` in place of `top`, where that has it."""
+    path = Path(folder).resolve()
+    there = tree / path.relative_to(top) if path.is_relative_to(top) else path
+    return str(there if there.is_dir() else path)
 
 
 KINDS: dict[str, Callable[[str, str, str, ExitStack], State]] = {
     REVISION: _revision,
     "dir:": _folder,
 }
-"""Prefixes of a side, and what makes its state. Anything else is the path of an interpreter."""
+"""How a side begins, and what makes its state. Anything else is the path of an interpreter."""
+
+
+def _python_path() -> tuple[str, ...]:
+    """The folders of PYTHONPATH, absolute."""
+    folders = os.environ.get("PYTHONPATH", "")
+    return tuple(os.path.abspath(each) for each in folders.split(os.pathsep) if folders)
+
+
+def _git(folder: Path, *words: str, **variables: str) -> str:
+    """What git prints; UsageError with its message where it fails."""
+    command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", *words]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, **variables}
+        )
+    except FileNotFoundError:
+        raise UsageError("git is not installed") from None
+    except subprocess.CalledProcessError as error:
+        raise UsageError(
+            (error.stderr.splitlines() or ["git knows no such revision"])[-1]
+        ) from None
+    return done.stdout.strip()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError
+from tests.helpers import composing
 from tests.helpers.commands import Ask
+from tests.helpers.paths import CONF
 
 Refusal = Callable[..., str]
 
@@ -138,3 +141,22 @@ def test_a_traceback_can_be_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(Exception, match="Could not find 'mode/foo'") as raised:
         ask("mode=foo")
     assert not isinstance(raised.value, UsageError)
+
+
+@pytest.mark.parametrize("group", ["phase", *(
+    pytest.param(each, marks=pytest.mark.full)
+    for each in ("model", "mode", "mode/bf16", "dtype", "shape", "budget")
+)])  # fmt: skip
+def test_tests_compose_what_hydra_composes(ask: Ask, group: str) -> None:
+    key, _, folder = group.partition("/")
+    options = sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+    swept = f"{key}={','.join(f'{folder}/{option}' if folder else option for option in options)}"
+    words = ["mode=inference_mode", "shape.batch=2", "train.lr=0.1", "phase=train"]
+    own = ["model.target=net:build"] if group == "model" else []  # of `custom`
+    words = [*own, *(word for word in words if not word.startswith(f"{key}=")), swept]
+    words = [word for word in words if group != "phase" or not word.startswith("train.")]
+    asked, composed = ask("-m", *words), composing.requests(["results_dir=r", *words])
+    assert len(asked) == len(options)
+    for theirs, ours in zip(asked, composed, strict=True):
+        assert replace(theirs.settings, results_dir="r") == ours.settings
+        assert (theirs.baseline, theirs.sweep) == (ours.baseline, ours.sweep)

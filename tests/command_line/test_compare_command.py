@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from modescope.analysis import load
-from modescope.analysis.compare import command
+from modescope.analysis.compare import command, exporters
 from modescope.analysis.compare.rules import gate
 from tests.helpers.comparisons import processes
 from tests.helpers.studies import save
@@ -99,11 +99,11 @@ def test_mistakes_end_with_a_sentence_and_status_2(
 def test_every_file_is_written_beside_the_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [f"--{name}={tmp_path / name}" for name in command.FILES]
+    options = [f"--{name}={tmp_path / name}" for name in exporters.FILES]
     assert command.main(["old", "slower", *ALL, *options]) == 1
     sentence = "Regression: 1 of 2 rows fails (1 slower)."
     assert capsys.readouterr().out.startswith(sentence)
-    for name in command.FILES:
+    for name in exporters.FILES:
         assert sentence in (tmp_path / name).read_text()
 
 

@@ -26,7 +26,7 @@ def programs() -> set[str]:
     """What `python -m analysis.NAME` or `python -m bench.NAME` starts, for users."""
     files = [*(ROOT / "analysis").glob("*/__main__.py"), *(ROOT / "bench").glob("*/__main__.py")]
     of_tools = {path.parent.name for path in (ROOT / "bench" / "tools").glob("*/__main__.py")}
-    of_files = {"table", "compact", "restat", "instructions"}
+    of_files = {"table", "trend", "compact", "restat", "instructions"}
     return {path.parent.name for path in files} | of_tools | of_files
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.versus` with real processes: folders, revisions, interpreters, signals."""
+"""`python -m bench.versus` with real processes: folders, interpreters, mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.commands import QUICKLY
-from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
 pytestmark = pytest.mark.full
@@ -31,21 +30,8 @@ def test_two_folders_with_different_models(tmp_path: Path) -> None:
     assert taken[0] == taken[1]
     ordered = sorted(old + new, key=lambda row: str(row["started_at"]))
     assert [row["position"] for row in ordered] == list(range(8))
+    assert len({row["versus_block"] for row in old}) == 2
     assert "what differs\n    versus_state dir:a → dir:b\n    model_source_id " in answer.out
-
-
-def test_two_revisions_and_nothing_of_the_working_tree(tmp_path: Path) -> None:
-    repo = repository(tmp_path / "repo", [OLD, NEW])
-    (repo.folder / "net.py").write_text("raise SystemExit('the working tree')")
-    words = ("old=git:HEAD~1", "new=git:HEAD", "--", "mode=eager", *THEIRS)
-    answer = versus(repo.folder, *words).end()
-    assert (answer.status, len(answer.err.splitlines())) == (0, 2)
-    assert "changes that are not committed are not measured" in answer.out
-    (old,), (new,) = of_sides(repo.folder)
-    assert (old["status"], new["status"]) == ("ok", "ok")
-    assert old["versus_state"] == f"git:HEAD~1 ({repo.commits[0][:12]})"
-    assert old["model_source_id"] != new["model_source_id"]
-    assert repo.worktrees() == [str(repo.folder)]
 
 
 def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
@@ -62,13 +48,12 @@ def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     (old,), (new,) = of_sides(tmp_path)
     assert (old["status"], new["status"]) == ("ok", "ok")
     assert old["source_id"] == new["source_id"]
-    assert "the same state on both sides" not in answer.out  # other packages may differ
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "old=dir:a: model.target=net:build is imported from"),
+        (None, "old=dir:a: net:build imports nothing from there"),
         ("def build():\n    raise ValueError('no such width')", "old=dir:a: net:build refuses"),
     ],
 )
@@ -87,5 +72,5 @@ def test_a_side_that_cannot_be_built_ends_with_status_2(
     answer = versus(tmp_path, *words).end()
     assert answer.status == 2
     assert answer.err.startswith(f"error: {message}")
-    assert "Traceback" not in answer.err
+    assert answer.err.count("\n") == 1
     assert of_sides(tmp_path) == ([], [])

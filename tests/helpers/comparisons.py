@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.compare.rules import gate, pairs
+from modescope.analysis.compare.rules import gate, sides
 from modescope.analysis.compare.rules.gate import Compared, Comparison, Request
 from modescope.analysis.compare.rules.sides import Side
 from modescope.bench.records.parquet import SAMPLES
@@ -74,15 +74,15 @@ def compared(
     old: Sequence[Record], new: Sequence[Record], interleaved: bool = True, **request: Any
 ) -> Comparison:
     """The comparison of two sides, with all default gates unless `request` has other ones."""
-    sides = [
+    both = [
         side(label, records, **({"versus_side": label.lower()} if interleaved else {}))
         for label, records in (("OLD", old), ("NEW", new))
     ]
     if interleaved:
-        for one in sides:
+        for one in both:
             one.processes["versus_block"] = one.processes["replicate"]
     asked = Request(REQUEST.old, REQUEST.new, **request)
-    return gate.judged(asked, pairs.matched(*sides))
+    return gate.judged(asked, sides.matched(*both))
 
 
 def of_mode(comparison: Comparison, mode: str) -> Compared:

@@ -30,10 +30,6 @@ class Repository:
         self.commits.append(self.git("rev-parse", "HEAD"))
         return self.commits[-1]
 
-    def worktrees(self) -> list[str]:
-        lines = self.git("worktree", "list", "--porcelain").splitlines()
-        return [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
-
 
 def repository(folder: Path, contents: Sequence[str]) -> Repository:
     """A repository with a commit for each content of its file net.py."""

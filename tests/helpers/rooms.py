@@ -33,14 +33,14 @@ ROOMS = {
     "bench.command_line": "records settings resolve",
     "bench.case": "records stats devices timing steps",
     "bench.sweep": "records summary devices steps settings refusals resolve command_line",
-    "bench.cluster": "records settings summary resolve sweep",
+    "bench.cluster": "records resolve sweep",
     "bench.tools": "records stats text devices allocations timing steps case sweep",
     "bench.api": (
-        "records stats text devices timing steps settings resolve sweep analysis.format "
-        "analysis.derive analysis.load analysis.causes analysis.derive.registry "
-        "analysis.recommend analysis.figures analysis.why analysis.report"
+        "records stats text devices timing steps sweep analysis.derive analysis.load "
+        "analysis.causes analysis.derive.registry analysis.recommend analysis.table analysis.why "
+        "analysis.report"
     ),
-    "bench.versus": "records steps resolve command_line sweep analysis.compare",
+    "bench.versus": "records resolve command_line sweep analysis.compare",
     "analysis.format": "bench.records bench.stats",
     "analysis.where": "bench.records",
     "analysis.changes": "bench.stats",
@@ -48,21 +48,26 @@ ROOMS = {
     "analysis.load": "bench.records bench.stats bench.summary derive",
     "analysis.causes": "bench.records bench.stats format derive",
     "analysis.derive.registry": "bench.summary derive load causes",
-    "analysis.nodes": "bench.records bench.stats format changes derive load",
+    "analysis.nodes": "format derive",
     "analysis.recommend": "bench.records bench.stats format derive",
     "analysis.figures": "bench.stats bench.summary format derive",
     "analysis.cli": "bench.records load where",
     "analysis.compact": "bench.records cli",
     "analysis.restat": "cli compact load",
+    "analysis.terminal": "format derive",
+    "analysis.table": (
+        "bench.records format derive analysis.derive.registry load causes changes cli where "
+        "nodes recommend terminal"
+    ),
     "analysis.why": "format causes derive analysis.derive.registry cli where",
     "analysis.report": (
-        "bench.records bench.stats bench.text format derive load causes changes "
+        "bench.records bench.stats bench.text format derive load causes "
         "analysis.derive.registry nodes recommend figures cli where"
     ),
-    "analysis.trend": "bench.records bench.stats changes compare cli where figures format load",
+    "analysis.trend": "bench.records bench.stats changes compare cli where format load",
     "analysis.compare": (
         "bench.records bench.stats bench.text format derive analysis.derive.registry load where "
-        "figures cli report changes"
+        "cli changes"
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ class World:
             "modescope.bench.sweep.host:read": self._host,
             "modescope.bench.sweep.host:try_model": self._model_source,
             "modescope.bench.case.runner:run": self._measured,
-            "modescope.bench.versus.origin:read": self._origin,
+            "modescope.bench.versus.sides:files": self._imported,
         }
         return Outcome("returned", answers[function](*arguments))
 
@@ -58,8 +58,8 @@ class World:
         content = self.model_file.read_bytes() if self.model_file else b""
         return hashlib.sha256(content).hexdigest(), {}
 
-    def _origin(self, key: str, target: str) -> tuple[str | None, tuple[str, ...]]:
-        return None if self.model_file is None else str(self.model_file), ()
+    def _imported(self, targets: Sequence[str]) -> list[str]:
+        return [str(self.model_file)]
 
     def _measured(self, case: Case, plan: Plan, run_id: str) -> Result:
         self.measured.append((case, plan))

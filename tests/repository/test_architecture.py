@@ -35,12 +35,12 @@ WITHOUT_TORCH = {
 
 IN_CHILDREN = {
     "bench.sweep.host",
-    "bench.versus.origin",
     "bench.cluster.submitted",
 }
 """Modules of those rooms that only children import."""
 
 SAY_TORCH_CUDA = {
+    "analysis.recommend.code",  # in the lines that it prints
     "bench.devices.chosen",
     "bench.devices.counted_apart",
     "bench.devices.cuda",

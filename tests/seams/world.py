@@ -131,7 +131,7 @@ ENVIRONMENT = Environment(
 )  # fmt: skip
 
 PLACE = Place("random", 3, versus_block=2, versus_side="new", versus_state="git:abc")
-SCHEDULING = Scheduling("node7", "slurm", "1234_5", restart=1, queue_wait_s=12.5, worker="w3")
+SCHEDULING = Scheduling("node7", "slurm", "1234_5", restart=1)
 
 
 def job(run: Run, results_dir: Path) -> Job:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from modescope.bench.cluster import claims
-from modescope.bench.cluster.folder import Folder
 from tests.helpers.commands import TINY, Answer, Started, rows, started, stored
 from tests.helpers.processes import alive, soon
 
@@ -25,27 +24,24 @@ RAY = ["-m", "cluster=ray", "cluster.workers=2"]
 SWEEP = [*TINY, *RAY, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
 
-END_S = 180
+END_S = 240
 """Longest time of a sweep; Ray itself takes 7 s to start."""
 
 
 def ended(sweep: Started) -> Answer:
     out, err = sweep.process.communicate(timeout=END_S)
     assert soon(lambda: not alive(sweep.sign), within_s=30), "processes are left"
+    assert "Traceback" not in err
     return Answer(sweep.process.returncode, out, err)
 
 
-def test_a_sweep_is_measured_by_two_workers_and_reused_by_the_next(results: Path) -> None:
+def test_a_sweep_is_measured_by_two_tasks_and_reused_by_the_next(results: Path) -> None:
     answer = ended(started(results, SWEEP))
     assert answer.status == 0, answer
-    assert answer.out.startswith("12 cases on 2 workers of Ray → ")
-    assert "Traceback" not in answer.err
     found = rows(results)
     assert [row["status"] for row in found] == ["ok"] * 12
     assert {row["scheduler"] for row in found} == {"ray"}
-    assert len({row["worker"] for row in found}) == 2
-    assert all(row["worker"] == f"ray-{row['scheduler_job']}" for row in found)
-    assert all(row["queue_wait_s"] > 0 for row in found)
+    assert len({row["scheduler_job"] for row in found}) == 2
     # what Ray sets for its processes is undone: the environment is that of a case without it
     assert ended(started(results, [*TINY, "mode=eager", "shape.ops=1"])).status == 0
     assert len({row["environment_id"] for row in rows(results)}) == 1
@@ -57,16 +53,18 @@ def test_a_sweep_is_measured_by_two_workers_and_reused_by_the_next(results: Path
     assert len(rows(results)) == 13
 
 
-def test_ctrl_c_ends_the_workers_and_the_same_command_continues(results: Path) -> None:
+@pytest.mark.parametrize("killed", ["command", "task"])
+def test_the_same_command_continues(killed: str, results: Path) -> None:
     sweep = started(results, SWEEP)
     assert soon(lambda: stored(results), within_s=90)
-    sweep.process.send_signal(signal.SIGINT)
+    if killed == "command":
+        sweep.process.send_signal(signal.SIGINT)
+    else:
+        os.kill(next(iter(alive("ray::measure"))), signal.SIGKILL)
     answer = ended(sweep)
-    assert answer.status == 130, answer
-    assert "Traceback" not in answer.err
-    (path,) = (results / "main" / "jobs").iterdir()
-    assert claims.open_claims(Folder(path)) == []
+    assert answer.status == (130 if killed == "command" else 1), answer
     kept = {row["run_id"] for row in rows(results)}
+    assert len(kept) < 12
     answer = ended(started(results, SWEEP))
     assert answer.status == 0, answer
     found = rows(results)
@@ -78,6 +76,5 @@ def test_more_gpus_than_ray_has_are_refused(results: Path) -> None:
     options = ["mode=eager", "cluster.remote.num_gpus=4"]
     answer = ended(started(results, [*TINY, *RAY, *options], CUDA_VISIBLE_DEVICES=""))
     assert answer.status == 2, answer
-    said = "error: cluster.remote.num_gpus=4: Ray has 0 here; ask for fewer"
-    assert said in answer.err
+    assert "error: cluster.remote.num_gpus=4: Ray has 0 here; ask for fewer" in answer.err
     assert not rows(results)

@@ -1,41 +1,43 @@
-"""Two pretended GPUs of this machine, each with a worker: `nvidia-smi` names them."""
+"""Two pretended GPUs of this machine, each with a process: `nvidia-smi` names them."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import os
+import random
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import TINY, Answer, Started, rows, started
+from tests.helpers.commands import TINY, Answer, Started, rows, started, stored
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import alive, soon
 
 pytestmark = pytest.mark.full
 
 PRETENDED = ROOT / "tests" / "helpers" / "pretended"
-NAMES = ("GPU-11111111", "GPU-22222222")
+NAMES = ("GPU-11111111-2222-3333-4444-555555555555", "GPU-22222222-3333-4444-5555-666666666666")
 
-LOCAL = ["-m", "cluster=gpus", "device=cuda"]
+GPUS = ["-m", "cluster=gpus"]
 
-SWEEP = [*TINY, *LOCAL, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
+SWEEP = [*TINY, *GPUS, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 """12 cases."""
 
-END_S = 180
+END_S = 300
 
-Places = dict[int, tuple[str, frozenset[int]]]
-"""Processes of workers, each with its GPU and its cores."""
+Places = dict[str, frozenset[int]]
+"""The cores of the process of each GPU."""
 
 
 @pytest.fixture(autouse=True)
 def _gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi = tmp_path / "bin" / "nvidia-smi"
     smi.parent.mkdir()
-    smi.write_text("#!/bin/sh\nprintf '%s\\n' " + " ".join(NAMES) + "\n")
+    lines = [f"GPU {n}: NVIDIA H100 (UUID: {name})" for n, name in enumerate(NAMES)]
+    smi.write_text("#!/bin/sh\ncat <<E\n" + "\n".join(lines) + "\nE\n")
     smi.chmod(0o755)
     monkeypatch.setenv("PATH", f"{smi.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", f"{PRETENDED}{os.pathsep}{ROOT}")
@@ -43,7 +45,7 @@ def _gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watched(*sweeps: Started) -> tuple[list[Answer], Places]:
-    """The ends of commands, and where their workers were."""
+    """The ends of commands, and where the processes of their GPUs were."""
     places: Places = {}
 
     def look() -> bool:
@@ -54,71 +56,75 @@ def watched(*sweeps: Started) -> tuple[list[Answer], Places]:
 
     assert soon(look, within_s=END_S)
     answers = [sweep.end() for sweep in sweeps]
-    assert soon(lambda: not any(alive(sweep.sign) for sweep in sweeps)), "processes are left"
+    assert soon(lambda: not any(alive(sweep.sign) for sweep in sweeps), 20), "processes are left"
     return answers, places
 
 
-def _place(pid: int) -> Iterator[tuple[int, tuple[str, frozenset[int]]]]:
+def _place(pid: int) -> Iterator[tuple[str, frozenset[int]]]:
     folder = Path("/proc") / str(pid)
     try:
-        if b"modescope.bench.worker" not in (folder / "cmdline").read_bytes():
+        if b"modescope.bench.cluster.gpus" not in (folder / "cmdline").read_bytes():
             return
         variables = (folder / "environ").read_text().split("\0")
-        gpus = [each.partition("=")[2] for each in variables if each.startswith("CUDA_VIS")]
-        yield pid, ("".join(gpus), frozenset(os.sched_getaffinity(pid)))
+        (gpu,) = (each.partition("=")[2] for each in variables if each.startswith("CUDA_VIS"))
+        yield gpu, frozenset(os.sched_getaffinity(pid))
     except OSError:  # it has just ended
         return
 
 
-def of_workers(jobs: Path, places: Places) -> dict[str, tuple[str, frozenset[int]]]:
-    """The places of a sweep's workers, by name."""
-    workers = (jobs / "workers").glob("*.json")
-    return {path.stem: places[json.loads(path.read_text())["process"]["pid"]] for path in workers}
-
-
-def assert_one_at_a_time(results: Path, places: Places) -> None:
+def assert_one_at_a_time(results: Path, *studies: str) -> None:
     """No two cases were on one GPU at once, of all sweeps; both GPUs were used."""
     spans: dict[str, list[tuple[float, float]]] = {}
-    for jobs in results.glob("*/jobs/*"):
-        workers = {name: gpu for name, (gpu, _) in of_workers(jobs, places).items()}
-        for path in (jobs / "claims").glob("*.json"):
-            claim = json.loads(path.read_text())
-            begin = datetime.fromisoformat(claim["since"]).timestamp()
-            end = (jobs / "done" / f"{claim['task']}.json").stat().st_mtime
-            spans.setdefault(workers[claim["worker"]], []).append((begin, end))
+    for row in itertools.chain(*(rows(results, study) for study in studies)):
+        begin = datetime.fromisoformat(row["started_at"]).timestamp()
+        spans.setdefault(row["scheduler_job"], []).append((begin, begin + row["duration_s"]))
     assert set(spans) == set(NAMES)
     for of_gpu in spans.values():
         for before, after in itertools.pairwise(sorted(of_gpu)):
-            assert before[1] <= after[0] + 0.01  # claims are written in milliseconds
+            assert before[1] <= after[0] + 0.01  # clocks of two kinds
 
 
-@pytest.mark.parametrize("gpus", ["all", "[0,GPU-22222222]"])
-def test_a_sweep_uses_both_gpus_and_is_reused_by_the_next(results: Path, gpus: str) -> None:
-    arguments = [*SWEEP, f"cluster.gpus={gpus}"]
-    (answer,), places = watched(started(results, arguments))
+def test_a_sweep_uses_both_gpus_and_is_reused_by_the_next(results: Path) -> None:
+    (answer,), places = watched(started(results, SWEEP))
     assert answer.status == 0, answer
-    assert answer.out.startswith("12 cases on 2 workers on this machine → ")
     found = rows(results)
     assert [row["status"] for row in found] == ["ok"] * 12
-    assert {(row["device"], row["scheduler"]) for row in found} == {("cuda", "local")}
-    assert len({row["worker"] for row in found}) == 2
-    (jobs,) = (results / "main" / "jobs").iterdir()
-    (one, other) = of_workers(jobs, places).values()
-    assert {one[0], other[0]} == set(NAMES)
-    assert os.cpu_count() == 1 or not one[1] & other[1]
-    assert_one_at_a_time(results, places)
+    assert {(row["device"], row["scheduler"]) for row in found} == {("cuda", "gpus")}
+    assert set(places) == set(NAMES)
+    assert os.cpu_count() == 1 or not frozenset.intersection(*places.values())
+    assert_one_at_a_time(results, "main")
 
-    (again,), _ = watched(started(results, arguments))
+    (again,), _ = watched(started(results, SWEEP))
     assert again.status == 0, again
     assert "reusing 12 of 12 cases" in again.out
     assert len(rows(results)) == 12
 
 
 def test_two_sweeps_at_once_share_the_gpus(results: Path) -> None:
-    sweeps = [
-        started(results, [*SWEEP, "cluster.gpus=all", f"study={study}"]) for study in ("one", "two")
-    ]
-    answers, places = watched(*sweeps)
+    sweeps = [started(results, [*SWEEP, f"study={study}"]) for study in ("one", "two")]
+    answers, _ = watched(*sweeps)
     assert [answer.status for answer in answers] == [0, 0], answers
     assert [len(rows(results, study)) for study in ("one", "two")] == [12, 12]
-    assert_one_at_a_time(results, places)
+    assert_one_at_a_time(results, "one", "two")
+
+
+def test_a_sweep_killed_again_and_again_ends_complete(results: Path) -> None:
+    """Ten kills at drawn moments: of the command, or of one of its processes."""
+    moment = random.Random(20261126)
+    arguments = [*TINY, *GPUS, "mode=eager,no_grad", "replicates=20"]
+    for _ in range(10):
+        sweep = started(results, arguments)
+        before = stored(results)
+        assert soon(lambda: stored(results) > before, within_s=90)  # noqa: B023
+        time.sleep(moment.uniform(0, 0.5))
+        workers = [pid for pid in alive(sweep.sign) if [*_place(pid)]]
+        victim = moment.choice([sweep.process.pid, *workers])
+        os.kill(victim, 9)
+        answer = sweep.end()
+        assert answer.status == (-9 if victim == sweep.process.pid else 1), answer
+        assert "Traceback" not in answer.err
+        assert soon(lambda: not alive(sweep.sign), 20), "processes are left"  # noqa: B023
+    (answer,), _ = watched(started(results, arguments))
+    assert answer.status == 0, answer
+    found = rows(results)
+    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found) == 40

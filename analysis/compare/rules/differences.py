@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modescope.analysis.compare.rules.pairs import Pair
-from modescope.analysis.compare.rules.sides import UNREADABLE
+from modescope.analysis.compare.rules.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.errors import UsageError
@@ -68,12 +68,21 @@ def found(pairs: Sequence[Pair]) -> list[Difference]:
     return [] if {one.column for one in differing} == {STATE} else differing
 
 
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Adds --allow."""
+    parser.add_argument(
+        "--allow", metavar="NAME", action="append", default=[],
+        help=f"compare although this differs: {', '.join(ALLOWED)}",
+    )  # fmt: skip
+
+
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
     """The names in `host,budget`, of each --allow; UsageError for one that is never refused."""
     names = [name.strip() for text in texts for name in text.split(",")]
     for name in names:
         if name not in ALLOWED:
-            raise UsageError(f"--allow {name}: nothing has this name; there are {_listed()}")
+            allowed = ", ".join(ALLOWED)
+            raise UsageError(f"--allow {name}: nothing has this name; there are {allowed}")
     return tuple(dict.fromkeys(names))
 
 
@@ -93,10 +102,6 @@ def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
         f"the sides are not comparable, as they differ in {texts}; measure both alike, or compare "
         f"them nevertheless with {names}"
     )
-
-
-def _listed() -> str:
-    return ", ".join(ALLOWED)
 
 
 def _of_pair(pair: Pair) -> list[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ from modescope.analysis.changes.verdicts import Margins
 from modescope.analysis.compare.rules import differences, exact, sides
 from modescope.analysis.compare.rules.differences import Difference
 from modescope.analysis.compare.rules.exact import Finding
-from modescope.analysis.compare.rules.pairs import Pair, matched
+from modescope.analysis.compare.rules.sides import Pair, matched
 from modescope.analysis.compare.rules.timing import (
     EagerChange,
     Timing,
@@ -165,10 +165,11 @@ def _check_something(rows: Sequence[Compared], gates: Collection[str]) -> None:
 def _status(rows: Sequence[Compared], gates: Collection[str], strict: bool) -> int:
     if any(row.failures for row in rows):
         return FAILED
-    return UNDECIDED if strict and {*gates} & {*TIMED} and any(map(_open, rows)) else PASSED
+    return UNDECIDED if strict and {*gates} & {*TIMED} and any(map(is_open, rows)) else PASSED
 
 
-def _open(row: Compared) -> bool:
+def is_open(row: Compared) -> bool:
+    """Whether the timing of a row is undecided."""
     return row.timing.verdict in (verdicts.UNDECIDED, verdicts.EAGER_MAYBE)
 
 

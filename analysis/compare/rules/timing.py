@@ -11,8 +11,8 @@ import numpy as np
 from modescope.analysis.changes import power, verdicts, welch
 from modescope.analysis.changes.verdicts import LEAST_PROCESSES, UNDECIDED, Changes, Margins
 from modescope.analysis.changes.welch import Change
-from modescope.analysis.compare.rules.pairs import Pair
-from modescope.analysis.format import phrases
+from modescope.analysis.compare.rules.sides import Pair
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
 
@@ -63,26 +63,22 @@ class Timings:
     eager: list[EagerChange]
 
 
+Sides = tuple[welch.Side, welch.Side]
+"""The log times of the processes of the old and of the new side."""
+
+
 @dataclass(frozen=True)
 class _Times:
-    """A pair whose timing counts: its processes as sides of each logarithm of time."""
+    """A pair whose timing counts; without a baseline only its latency is known."""
 
     pair: Pair
-    old: _Sides
-    new: _Sides
+    latency: Sides
+    against: Sides | None  # time against eager
+    eager: Sides | None  # eager's own time
 
     @property
     def fewest(self) -> int:
-        return min(self.old.latency.processes, self.new.latency.processes)
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Logarithms of latency; and with a baseline of time against eager, and of eager's time."""
-
-    latency: welch.Side
-    against: welch.Side | None
-    eager: welch.Side | None
+        return min(side.processes for side in self.latency)
 
 
 def timings(pairs: Sequence[Pair], margins: Margins) -> Timings:
@@ -115,7 +111,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
 def against_eager(rows: Sequence[Row]) -> welch.Side | None:
     """Time against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
-    return _sides(counted, True).against if counted else None
+    return _against(counted) if counted else None
 
 
 def _block(row: Row) -> int:
@@ -126,13 +122,15 @@ def _block(row: Row) -> int:
 
 def _times(pair: Pair) -> _Times | str:
     """The times of a pair; or why it has none that count."""
-    sides = [[row for row in rows if _counts(row)] for rows in (pair.old, pair.new)]
-    for rows, every in zip(sides, (pair.old, pair.new), strict=True):
+    old, new = ([row for row in rows if _counts(row)] for rows in (pair.old, pair.new))
+    for rows, every in ((old, pair.old), (new, pair.new)):
         if not rows:
             return _why_not(every)
-    paired = all(row["_speedup"] is not None for rows in sides for row in rows)
-    old, new = (_sides(rows, paired) for rows in sides)
-    return _Times(pair, old, new)
+    latency = _side(old, "_latency"), _side(new, "_latency")
+    if any(row["_speedup"] is None for row in (*old, *new)):
+        return _Times(pair, latency, None, None)
+    eager = _side(old, "_baseline_latency"), _side(new, "_baseline_latency")
+    return _Times(pair, latency, (_against(old), _against(new)), eager)
 
 
 def _counts(row: Row) -> bool:
@@ -154,19 +152,15 @@ def _why_not(rows: Sequence[Row]) -> str:
     return "no time was measured" if row["in_effect"] else "not in effect"
 
 
-def _sides(rows: Sequence[Row], paired: bool) -> _Sides:
-    latency = _side([row["_latency"] for row in rows])
-    if not paired:
-        return _Sides(latency, None, None)
-    speedup = _side([row["_speedup"] for row in rows])
-    against = welch.Side(-speedup.values, speedup.within)
-    return _Sides(latency, against, _side([row["_baseline_latency"] for row in rows]))
+def _side(rows: Sequence[Row], name: str) -> welch.Side:
+    estimates: list[Estimate] = [row[name] for row in rows]
+    values = np.log([one.value for one in estimates])
+    return welch.Side(values, np.array([_error(one) for one in estimates]))
 
 
-def _side(estimates: Sequence[Estimate]) -> welch.Side:
-    return welch.Side(
-        np.log([one.value for one in estimates]), np.array([_error(one) for one in estimates])
-    )
+def _against(rows: Sequence[Row]) -> welch.Side:
+    speedup = _side(rows, "_speedup")
+    return welch.Side(-speedup.values, speedup.within)
 
 
 def _error(one: Estimate) -> float:
@@ -176,84 +170,72 @@ def _error(one: Estimate) -> float:
     return math.log(one.high / one.low) / 2 / NORMAL
 
 
-def _enough(members: Sequence[_Times]) -> list[_Times]:
-    return [one for one in members if one.old.eager is not None and one.fewest >= LEAST_PROCESSES]
+def _enough(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
+    """Those with a baseline and enough processes, each with its baseline's times."""
+    return [(one, one.eager) for one in members if one.eager and one.fewest >= LEAST_PROCESSES]
 
 
 def _eager(members: Sequence[_Times]) -> Change | None:
     """The change of the baseline that the rows of a work share; None with too few processes."""
-    rows = _enough(members)
-    if not rows:
-        return None
-    before, after = ([side.eager for side in sides if side.eager] for sides in _both(rows))
-    return welch.mean_change(before, after)
-
-
-def _both(rows: Sequence[_Times]) -> tuple[list[_Sides], list[_Sides]]:
-    return [one.old for one in rows], [one.new for one in rows]
+    readings = [eager for _, eager in _enough(members)]
+    return welch.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
 def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
     rows = _enough(members)
-    old, new = (sum(side.latency.processes for side in sides) for sides in _both(rows))
-    return EagerChange(rows[0].pair.work, _estimate(eager), old, new)
+    old, new = (sum(sides[place].processes for _, sides in rows) for place in (0, 1))
+    return EagerChange(rows[0][0].pair.work, _estimate(eager), old, new)
 
 
 def _broken(members: Sequence[_Times], margins: Margins) -> bool:
     """Whether a row of eager against itself changed."""
-    controls = [one for one in _enough(members) if phrases.is_control(one.pair.row)]
-    changes = [welch.change(*_against(one)) for one in controls]
+    controls = [one for one, _ in _enough(members) if phrases.is_control(one.pair.row)]
+    changes = [welch.change(*one.against) for one in controls if one.against]
     return any(bool(verdicts.is_broken(change, margins)) for change in changes)
-
-
-def _against(times: _Times) -> tuple[welch.Side, welch.Side]:
-    assert times.old.against is not None
-    assert times.new.against is not None
-    return times.old.against, times.new.against
 
 
 def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
     points = _points(times)
-    paired = times.old.against is not None
-    least = LEAST_PROCESSES if paired else LEAST_WITHOUT_BASELINE
+    least = LEAST_PROCESSES if times.against else LEAST_WITHOUT_BASELINE
     if times.fewest < least:
-        baseline = "" if paired else " without a baseline"
-        why = (
-            f"{times.fewest} replicate{'s' if times.fewest > 1 else ''} a side, {least} are needed"
-        )
-        return replace(points, verdict=UNDECIDED, why=f"{why}{baseline}")
+        baseline = "" if times.against else " without a baseline"
+        count = numbers.counted(times.fewest, "replicate", "replicates")
+        why = f"{count} a side, {least} are needed{baseline}"
+        return replace(points, verdict=UNDECIDED, why=why)
     changes = _changes(times, eager)
+    against = None if changes.against_eager is None else _estimate(changes.against_eager)
     shown = replace(
-        points,
-        against_eager=None if changes.against_eager is None else _estimate(changes.against_eager),
-        latency=_estimate(changes.latency),
+        points, verdict=UNDECIDED, against_eager=against, latency=_estimate(changes.latency)
     )
     if broken:
-        return replace(shown, verdict=UNDECIDED, why="eager changed against itself")
+        return replace(shown, why="eager changed against itself")
     verdict = verdicts.verdict(changes, margins)
     if verdict != UNDECIDED:
         return replace(shown, verdict=verdict)
-    return _with_power(replace(shown, verdict=verdict), changes, margins)
+    one, margin = changes.latency, margins.latency
+    if changes.against_eager is not None:  # the sharper of the two rules
+        one, margin = changes.against_eager, margins.against_eager
+    return replace(
+        shown,
+        detectable=math.expm1(float(power.detectable(one, margin))),
+        target=math.expm1(power.target(margin)),
+        replicates=power.replicates_needed(one, margin, shown.old, shown.new),
+    )
 
 
 def _points(times: _Times) -> Timing:
     """The timing without intervals and verdict."""
-    old, new = times.old, times.new
-    point = Timing(
+    (old, new), against = times.latency, times.against
+    return Timing(
         None,
-        latency=_estimate_of(_mean(new.latency) - _mean(old.latency)),
-        old=old.latency.processes,
-        new=new.latency.processes,
-        latency_old_s=math.exp(_mean(old.latency)),
-        latency_new_s=math.exp(_mean(new.latency)),
-    )
-    if old.against is None or new.against is None:
-        return point
-    return replace(
-        point,
-        against_eager=_estimate_of(_mean(new.against) - _mean(old.against)),
-        speedup_old=math.exp(-_mean(old.against)),
-        speedup_new=math.exp(-_mean(new.against)),
+        against_eager=_point(against) if against else None,
+        latency=_point(times.latency),
+        old=old.processes,
+        new=new.processes,
+        speedup_old=math.exp(-_mean(against[0])) if against else None,
+        speedup_new=math.exp(-_mean(against[1])) if against else None,
+        latency_old_s=math.exp(_mean(old)),
+        latency_new_s=math.exp(_mean(new)),
     )
 
 
@@ -263,34 +245,19 @@ def _changes(times: _Times, eager: Change | None) -> Changes:
     Time against eager and eager's own time have what they share in eager's noise within a process,
     which lengthens the one and shortens the other: their sum is rather more certain than stated.
     """
-    if eager is None:
-        return Changes(None, None, welch.change(times.old.latency, times.new.latency))
-    against = welch.change(*_against(times))
+    if eager is None or times.against is None:
+        return Changes(None, None, welch.change(*times.latency))
+    against = welch.change(*times.against)
     return Changes(against, eager, welch.total(against, eager))
-
-
-def _with_power(timing: Timing, changes: Changes, margins: Margins) -> Timing:
-    """With what the sharper of the two rules could have shown."""
-    one, margin = (
-        (changes.latency, margins.latency)
-        if changes.against_eager is None
-        else (changes.against_eager, margins.against_eager)
-    )
-    return replace(
-        timing,
-        detectable=math.expm1(float(power.detectable(one, margin))),
-        target=math.expm1(power.target(margin)),
-        replicates=power.replicates_needed(one, margin, timing.old, timing.new),
-    )
 
 
 def _mean(side: welch.Side) -> float:
     return float(side.values.mean())
 
 
+def _point(sides: Sides) -> Estimate:
+    return Estimate(math.expm1(_mean(sides[1]) - _mean(sides[0])), None, None)
+
+
 def _estimate(change: Change) -> Estimate:
     return Estimate(*(math.expm1(float(part)) for part in (change.value, change.low, change.high)))
-
-
-def _estimate_of(change: float) -> Estimate:
-    return Estimate(math.expm1(change), None, None)

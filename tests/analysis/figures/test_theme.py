@@ -175,7 +175,7 @@ def test_ticks_are_the_densest_whose_labels_do_not_touch() -> None:
 
 def test_seaborn_is_imported_by_what_draws_alone() -> None:
     code = (
-        "import sys, modescope.analysis.compare.command, modescope.analysis.trend.command, "
+        "import sys, modescope.analysis.compare.command, modescope.analysis.trend, "
         "modescope.analysis.why.command; print('seaborn' in sys.modules)"
     )
     command = [sys.executable, "-c", code]

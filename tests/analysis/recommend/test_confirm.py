@@ -13,7 +13,7 @@ from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.merge_sizes import fold
+from modescope.analysis.recommend.merge_sizes import fold, remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.joining import join
@@ -144,4 +144,4 @@ def test_a_slow_machine_is_named_beside_the_answer(tmp_path: Path) -> None:
     assert found.choice is not None
     assert found.choice.flags == ("slow_pace",)
     assert found.choice.pace == pytest.approx(1 / 1.5)
-    assert sum("1.50 times" in remark for remark in found.remarks) == 1
+    assert sum("1.50 times" in remark for remark in remarks(found)) == 1

@@ -32,29 +32,12 @@ def test_sizes_are_read_as_bytes(text: str, size: int) -> None:
     "text",
     [
         "", "GiB", "-1GiB", "0GiB", "0GB", "0.1B", "1e9", "8 GiB of it", "nan", "8XB", "8Gbit",
-        "9" * 400 + "B", "9" * 308 + "TiB", "9" * 308 + "TB",
+        "8", "0.5", "8G", "512m", "9" * 400, "9" * 400 + "B", "9" * 308 + "TiB", "9" * 308 + "TB",
     ],
 )  # fmt: skip
 def test_an_invalid_size_is_an_error_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match=r"--memory-limit .*8GiB"):
         size_bytes(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("8", "has no unit; write 8GB (steps of 1000) or 8GiB (steps of 1024), or 8B for bytes"),
-        ("0.5", "0.5GiB (steps of 1024)"),
-        ("9" * 400, "has no unit"),
-        ("8G", "G is ambiguous; write 8GB (steps of 1000) or 8GiB (steps of 1024)"),
-        ("512m", "512MB (steps of 1000) or 512MiB (steps of 1024)"),
-    ],
-)
-def test_a_size_without_a_unit_is_an_error(text: str, meant: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        size_bytes(text)
-    assert meant in str(caught.value)
-    assert str(caught.value).startswith(f"--memory-limit {text}: ")
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("10_000", 10_000), ("1e6", 1_000_000)])

@@ -13,6 +13,7 @@ import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.merge_sizes import clause, remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of
@@ -327,10 +328,9 @@ def test_each_decision_by_hand(case: Decided, table: pd.DataFrame) -> None:
     assert (found.choice.mode if found.choice else None) == case.mode
     assert [tie.row.mode for tie in found.tied] == list(case.tied)
     apart = f"Not distinguishable from {case.mode} by the intervals: "
-    named = [one.removeprefix(apart) for one in found.remarks if one.startswith(apart)]
+    named = [one.removeprefix(apart) for one in remarks(found) if one.startswith(apart)]
     assert [one.partition(" ")[0] for one in named] == list(case.tied)
     assert {one.mode: one.kind for one in found.refused} == case.refused
-    assert all(one.reason for one in found.refused)
 
 
 def test_a_choice_has_its_costs_and_intervals(tmp_path: Path) -> None:
@@ -467,10 +467,10 @@ def test_recommendations_for_a_planted_cpu_sweep(tmp_path: Path) -> None:
 def test_modes_excluded_for_one_reason_share_a_remark(tmp_path: Path) -> None:
     sweep = [control(), record("compile"), record("no_grad")]
     found = answer(tmp_path, sweep, memory_limit_bytes=MIB)
-    assert found.remarks == (
+    assert [*remarks(found)] == [
         "Not recommended: compile and no_grad: not known to fit into the limit of 1 MiB.",
         "Whether eager fits into the memory limit is unknown.",
-    )
+    ]
 
 
 def test_an_empty_table_has_no_recommendations(tmp_path: Path) -> None:
@@ -484,10 +484,10 @@ def test_a_baseline_accepted_only_by_max_error_has_a_remark(tmp_path: Path, spee
     told = answer(tmp_path, [record("compile", speedup=speedup, **wrong), control(**wrong)])
     assert (
         "eager exceeds the usual error limit: baseline's error accepted up to 0.7 (max_error)."
-        in told.remarks
+        in remarks(told)
     )
     usual = answer(tmp_path / "usual", [record("compile", speedup=speedup, max_error=0.7)])
-    assert not any("usual error" in remark for remark in usual.remarks)
+    assert not any("usual error" in remark for remark in remarks(usual))
 
 
 NOT_CHECKED = "The results of {} were not checked: no switch."
@@ -497,13 +497,13 @@ def test_a_mode_whose_results_were_not_checked_is_recommended_with_that_word(
     tmp_path: Path,
 ) -> None:
     told = answer(tmp_path, [control(), record("compile", speedup=1.3, **UNJUDGED)])
-    assert told.headline.startswith("compile (results not checked), 1.3")
-    assert NOT_CHECKED.format("compile") in told.remarks
+    assert clause([told]).startswith("compile (results not checked), 1.3")
+    assert NOT_CHECKED.format("compile") in remarks(told)
     dear = record("no_grad", speedup=1.3, first_call_s=5.0)
     rest = [record("compile", speedup=1.301, **UNJUDGED), dear]
     tied = answer(tmp_path / "tied", [control(), *rest])
-    assert tied.headline.startswith("no_grad, 1.3")
-    (ties,) = (remark for remark in tied.remarks if "by the intervals" in remark)
+    assert clause([tied]).startswith("no_grad, 1.3")
+    (ties,) = (remark for remark in remarks(tied) if "by the intervals" in remark)
     assert re.search(r": compile \(results not checked\) 1.30.*\(no_grad was checked\)\.$", ties)
 
 
@@ -513,7 +513,7 @@ def test_results_that_were_checked_need_no_word(tmp_path: Path, checked: str | N
     told = answer(tmp_path, [control(**how), record("compile", speedup=1.3, **how)])
     kept = answer(tmp_path / "kept", [control(**how), record("compile", speedup=0.9, **how)])
     assert not any(
-        "checked" in text for one in (told, kept) for text in (one.headline, *one.remarks)
+        "checked" in text for one in (told, kept) for text in (clause([one]), *remarks(one))
     )
 
 
@@ -530,10 +530,10 @@ def test_a_baseline_whose_results_were_not_checked_is_kept_with_that_word(
     tmp_path: Path, rows: Sequence[Record]
 ) -> None:
     told = answer(tmp_path, rows)
-    assert "eager (results not checked)" in told.headline
-    assert NOT_CHECKED.format("eager") in told.remarks
+    assert "eager (results not checked)" in clause([told])
+    assert NOT_CHECKED.format("eager") in remarks(told)
 
 
 def test_a_baseline_that_was_checked_needs_no_word(tmp_path: Path) -> None:
     told = answer(tmp_path, [control(), record("compile", speedup=0.9, **UNJUDGED)])
-    assert "checked" not in " ".join((told.headline, *told.remarks))
+    assert "checked" not in " ".join((clause([told]), *remarks(told)))

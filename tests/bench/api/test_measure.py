@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import math
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,15 +16,11 @@ import torch
 
 import modescope
 from modescope.bench.api import measure as api
-from modescope.bench.api.measured import Measured
-from modescope.bench.devices.chosen import chosen
+from modescope.bench.api.measure import Measured
 from modescope.bench.devices.devices import Step
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.timing.flags import raised
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, decaying, normal_noise, step
 from tests.helpers.paths import ROOT
-
-BUDGET = api.budget(seconds=2.0, half_width=0.005)
 
 MEASURED = Measured(
     baseline="old",
@@ -50,8 +45,7 @@ def race(
     queues: bool = False,
 ) -> Measured:
     device: Any = SimulatedDevice(queues=queues, read_cost_s=2e-8)
-    found = api.raced(baseline(device), candidate(device), device, BUDGET, 0)
-    return api.result(found, names=("old", "new"), margin=0.01, device=device.type, seconds=1.0)
+    return api.race(baseline(device), candidate(device), device, seconds=2.0, half_width=0.005)
 
 
 def takes(seconds: float, sigma: float = 0.0) -> Callable[[SimulatedDevice], Step]:
@@ -93,12 +87,6 @@ def test_a_short_function_is_timed_in_loops_that_the_clock_resolves(
     assert found.baseline_latency_s == pytest.approx(call_s, rel=0.002)
 
 
-def test_calls_that_queue_are_never_looped() -> None:
-    device = SimulatedDevice(queues=True)
-    short = takes(1e-7)(device)
-    assert api.loop_calls(short, short, device) == 1
-
-
 def test_functions_that_do_not_settle_are_flagged() -> None:
     def settles(device: SimulatedDevice) -> Step:
         return step(device, (1e-4, 0.0), scale=decaying(calls=2000, factor=9.0))
@@ -106,31 +94,11 @@ def test_functions_that_do_not_settle_are_flagged() -> None:
     assert "no_steady_state" in race(settles, takes(1e-4)).flags
 
 
-def test_the_conditions_of_a_race_are_flagged() -> None:
-    device: Any = SimulatedDevice()
-    measured = api.raced(takes(5e-5)(device), takes(5e-5)(device), device, BUDGET, 0).measurement
-    busy = replace(measured.contention, cpu_wait_s=measured.contention.watched_s)
-    hot = replace(measured.device_state, throttle_reasons=("sw_thermal",))
-    shared = replace(measured.device_state, gpu_processes=1)
-    calm = replace(measured.contention, cpu_wait_s=0.0, others_cpu_s=0.0, cgroup_throttled_s=0.0)
-    compared = measured.comparison
-    assert raised(compared, calm, measured.device_state) == ()
-    assert raised(compared, busy) == ("contended",)
-    assert raised(compared, calm, shared) == ("contended",)
-    assert raised(compared, calm, hot) == ("throttled",)
-
-
 def test_a_compilation_in_the_rounds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 3)
     monkeypatch.setattr(mode_effect, "recompile_reasons", lambda: lambda: ["size changed"])
     with pytest.raises(RuntimeError, match=r"compiled 3 more time\(s\).*: size changed"):
         race(takes(5e-5), takes(5e-5))
-
-
-def test_functions_without_duration_are_an_error() -> None:
-    device: Any = SimulatedDevice(queues=False)
-    with pytest.raises(ValueError, match="finer clock"):
-        api.raced(lambda: None, lambda: None, device, BUDGET, 0)
 
 
 def test_real_functions_are_measured() -> None:
@@ -142,21 +110,6 @@ def test_real_functions_are_measured() -> None:
     assert 1.5 < found.speedup_ci_low <= found.speedup <= found.speedup_ci_high < 2.5
     assert (found.baseline, found.candidate) == ("baseline", "candidate")
     assert 0.001 < found.latency_s < found.baseline_latency_s
-
-
-def test_tensors_may_be_moved_and_keep_their_values() -> None:
-    x, y = torch.rand(256), torch.rand(256)
-    values, places = x.clone(), {x.data_ptr(), y.data_ptr()}
-    modescope.measure(lambda: x + y, lambda: y + x, seconds=0.05, tensors=[x, y])
-    assert {x.data_ptr(), y.data_ptr()} != places
-    assert torch.equal(x, values)
-
-
-def test_tensors_stay_where_they_are_by_default() -> None:
-    x = torch.rand(256)
-    place = x.data_ptr()
-    modescope.measure(lambda: x + x, lambda: x * 2, seconds=0.05)
-    assert x.data_ptr() == place
 
 
 def test_an_exception_of_a_function_is_not_changed() -> None:
@@ -174,12 +127,6 @@ def test_an_exception_of_a_function_is_not_changed() -> None:
         ({"seconds": 0}, "seconds=0: must be a number above 0"),
         ({"seconds": "1"}, "seconds='1': must be a number above 0"),
         ({"half_width": math.nan}, "half_width=nan"),
-        ({"tensors": torch.rand(2)}, "tensors: must be a list of tensors"),
-        ({"tensors": [torch.rand(2), 2]}, "tensors: must be a list of tensors"),
-        ({"tensors": torch.nn.Linear(1, 1).parameters()}, "tensors: must be a list of tensors"),
-        ({"tensors": torch.tensor(1.0)}, "tensors: must be a list of tensors"),
-        ({"tensors": None}, "tensors: must be a list of tensors"),
-        ({"margin": -0.01}, "margin=-0.01"),
         ({"device": "gpu"}, "device=gpu: allowed are auto, cpu, cuda and cuda:<index>"),
     ],
 )
@@ -191,40 +138,10 @@ def test_a_wrong_argument_is_one_sentence(arguments: dict[str, Any], sentence: s
     assert "\n" not in str(error.value)
 
 
-class Gpus:
-    """Stands in for torch.cuda, which has been used here and whose current GPU is the second."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.current = 1
-        for name, value in {
-            "is_initialized": lambda: True,
-            "is_available": lambda: True,
-            "device_count": lambda: 2,
-            "current_device": lambda: self.current,
-            "set_device": lambda gpu: setattr(self, "current", getattr(gpu, "index", gpu)),
-            "get_device_properties": lambda device: SimpleNamespace(uuid="0a-1b"),
-        }.items():
-            monkeypatch.setattr(torch.cuda, name, value)
-
-
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [("auto", "cuda:1"), ("cuda", "cuda:1"), ("cuda:0", "cuda:0"), ("cpu", "cpu")],
-)
-def test_a_gpu_without_a_number_is_the_current_one(
-    name: str, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gpus = Gpus(monkeypatch)
-    with chosen(name) as hardware:
-        assert hardware.torch_device == torch.device(place)
-    assert gpus.current == 1
-
-
 def test_a_gpu_whose_work_would_not_be_waited_for_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only launches would be timed."""
-    Gpus(monkeypatch)
 
     class Result(torch.Tensor):
         device = torch.device("cuda", 0)
@@ -232,22 +149,11 @@ def test_a_gpu_whose_work_would_not_be_waited_for_is_refused(
     def on_first() -> dict[str, torch.Tensor]:
         return {"logits": torch.ones(1).as_subclass(Result)}
 
-    sentence = "a function returns a tensor on cuda:0, and what is measured is cuda:1; use device="
+    second = SimpleNamespace(torch_device=torch.device("cuda", 1))
+    monkeypatch.setattr(api, "chosen", lambda name: nullcontext(second))
     for functions in ((on_first, time.time), (time.time, on_first)):
-        with pytest.raises(modescope.UsageError, match=f"{sentence}'cuda:0'"):
+        with pytest.raises(modescope.UsageError, match="device='cuda:0'"):
             modescope.measure(*functions)
-    with pytest.raises(modescope.UsageError, match="what is measured is cpu"):
-        modescope.measure(on_first, time.time, device="cpu")
-
-
-def test_functions_are_called_by_their_names_where_these_differ() -> None:
-    def old() -> None: ...
-
-    def new() -> None: ...
-
-    assert api.named(old, new) == ("old", "new")
-    for pair in ((old, old), (old, lambda: None), (partial(old), new)):
-        assert api.named(*pair) == ("baseline", "candidate")
 
 
 def test_the_example_of_the_guide_runs(
@@ -263,56 +169,21 @@ def test_the_example_of_the_guide_runs(
     assert len(second) == len(times)
 
 
-def test_the_result_is_a_text() -> None:
-    assert str(MEASURED).splitlines() == [
-        "new is 1.250× [1.241, 1.259] as fast as old: faster",
-        "old 50 µs, new 40 µs; 20 rounds in 250 ms, detects changes of 1 %",
-        "flags: drift, contended",
-    ]
-
-
-def test_a_result_without_an_interval_says_what_to_do() -> None:
+def test_a_result_without_an_interval_is_a_text_too() -> None:
+    assert str(MEASURED).count("\n") == 2
     unknown = {"speedup_ci_low": None, "speedup_ci_high": None, "verdict": None, "mde": None}
-    first, second = str(replace(MEASURED, **unknown, flags=())).splitlines()
-    assert first.endswith("unknown, as there were too few rounds; allow more seconds")
-    assert "detects" not in second
+    assert str(replace(MEASURED, **unknown, flags=())).count("\n") == 1
 
 
-async def _coroutine() -> None: ...
-
-
-def _submitted() -> list[concurrent.futures.Future[int]]:
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        return [pool.submit(abs, 1)]
-
-
-def _rows() -> Iterator[int]:
-    yield 1
-
-
-@torch.jit.script
-def _twice(x: torch.Tensor) -> torch.Tensor:
-    return x * 2
-
-
-RETURNS_EARLY: dict[str, Callable[[], object]] = {
-    "generator": _rows,
-    "coroutine": _coroutine,
-    "iterator (map)": lambda: map(abs, [1]),
-    "generator in a tuple": lambda: (1, (x for x in [1])),
-    "future": _submitted,
-    "future (of torch.jit)": lambda: torch.jit.fork(_twice, torch.ones(1)),
-    "future (of torch)": lambda: torch.futures.Future(),
-}
-
-
-@pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("function", RETURNS_EARLY.values(), ids=RETURNS_EARLY)
+@pytest.mark.parametrize(
+    "function",
+    [lambda: map(abs, [1]), lambda: [torch.futures.Future()]],
+    ids=["iterator", "future"],
+)
 @pytest.mark.parametrize("is_candidate", [True, False])
 def test_a_function_that_returns_before_it_has_worked_is_refused(
-    function: Callable[[], object], is_candidate: bool, request: pytest.FixtureRequest
+    function: Callable[[], object], is_candidate: bool
 ) -> None:
     pair = [lambda: None, function]
-    kind = request.node.callspec.id.split("-")[-1].split(" ")[0]
-    with pytest.raises(modescope.UsageError, match=f"returned an? {kind}"):
+    with pytest.raises(modescope.UsageError, match="has not done its work"):
         api.measure(*(pair if is_candidate else reversed(pair)), seconds=0.01)

@@ -111,8 +111,8 @@ def test_what_cannot_be_pickled_is_named(tmp_path: Path) -> None:
 
     module = nn.Sequential(nn.Linear(2, 2))
     vars(module[0])["guard"] = LOCK
-    for model, place in ((locked, "LOCK in net"), (module, "net.0.guard")):
-        with pytest.raises(UsageError, match=rf"because of {place} \(TypeError"):
+    for model, place in ((locked, ""), (module, r"net\.0\.guard: ")):
+        with pytest.raises(UsageError, match=rf"\({place}TypeError"):
             saving.save(model, None, "net", tmp_path)
     assert list(tmp_path.rglob("*.pt*")) == []
 
@@ -142,11 +142,3 @@ def test_a_class_defined_anew_with_the_same_code_is_the_same_model(tmp_path: Pat
         exec("class Net(nn.Module):\n    def forward(self, x):\n        return x + 1", scope)
         names.add(saving.save(scope["Net"](), torch.ones(1), "net", tmp_path))
     assert len(names) == 1
-
-
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [(nn.Linear(1, 1), "Linear"), (linear, "linear"), (lambda: None, "lambda"), (nn.ReLU, "ReLU")],
-)
-def test_a_model_is_called_as_its_class_or_function(model: Any, name: str) -> None:
-    assert saving.name_of(model) == name

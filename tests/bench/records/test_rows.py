@@ -85,7 +85,6 @@ def test_a_column_added_since_is_null_and_one_of_a_later_modescope_ignored(folde
 
 def test_without_a_folder_there_is_nothing(tmp_path: Path) -> None:
     assert rows.read(tmp_path / "nowhere", COLUMNS) is None
-    assert rows.exists(tmp_path / "nowhere", "run") is False
 
 
 def test_files_that_are_joined_while_they_are_read_are_found(
@@ -103,14 +102,6 @@ def test_files_that_are_joined_while_they_are_read_are_found(
     monkeypatch.setattr(rows, "files", listed)
     assert modes(folder) == ["compile", "eager"]
     assert len([*folder.glob("*.parquet")]) == 1
-
-
-def test_a_run_exists_in_a_loose_and_in_a_joined_file(folder: Path) -> None:
-    run_id = min(folder.iterdir()).stem
-    assert rows.exists(folder.parent, run_id)
-    join(folder)
-    assert rows.exists(folder.parent, run_id)
-    assert not rows.exists(folder.parent, f"{run_id}0")
 
 
 def test_pandas_reads_the_folder(folder: Path) -> None:

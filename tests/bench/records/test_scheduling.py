@@ -30,9 +30,4 @@ def test_slurm_names_node_and_job(variables: dict[str, str], expected: Schedulin
 
 def test_another_scheduler_within_a_job_of_slurm_names_its_own_job() -> None:
     assert scheduling("ray", job="task-3", variables=TASK) == Scheduling("n1", "ray", "task-3")
-    assert scheduling("local", variables=TASK) == Scheduling("n1", "local")
-
-
-def test_the_worker_says_how_long_it_waited_and_its_name() -> None:
-    found = scheduling(queue_wait_s=12.5, worker="w3", variables=JOB)
-    assert (found.queue_wait_s, found.worker, found.scheduler_job) == (12.5, "w3", "1239")
+    assert scheduling("gpus", variables=TASK) == Scheduling("n1", "gpus")

@@ -124,13 +124,13 @@ def test_a_warm_first_call_is_of_a_process_that_finds_the_cache_filled(
     assert left == []
 
 
-ON_N1 = Scheduling("n1", "slurm", "1234_5", 1, 12.5, "w3")
+ON_N1 = Scheduling("n1", "slurm", "1234_5", 1)
 
 
 @pytest.mark.parametrize(
     ("given", "folder", "expected"),
-    [(None, "rows", Scheduling(node=socket.gethostname())), (ON_N1, "sentinels", ON_N1)],
-    ids=["here", "a worker"],
+    [(None, "rows", Scheduling(node=socket.gethostname())), (ON_N1, "confirmations", ON_N1)],
+    ids=["here", "in a job"],
 )
 def test_a_row_names_its_node_and_job(
     job: Prepare,

@@ -63,8 +63,6 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "memory": True,
         "max_error": None,
         "stopped_early": None,
-        "versus_block": None,
-        "versus_state": None,
         "flags": (),
         "status": "ok",
     }
@@ -261,22 +259,11 @@ def test_rows_of_an_older_schema_are_not_reused(tmp_path: Path) -> None:
     assert found(tmp_path) == Reuse(None)
 
 
-def test_the_block_of_a_reusable_row_and_the_last_block_are_known(tmp_path: Path) -> None:
-    measured(tmp_path, "20260301", versus_block=3, versus_state="dir:a")
-    measured(tmp_path, "20260302", versus_block=2, versus_state="dir:b")
-    measured(tmp_path, "20260303", case_id="another", versus_block=7, versus_state="dir:b")
-    earlier = Earlier(tmp_path)
-    reuse = earlier.find(JOB, retry=True)
-    assert reuse == Reuse("20260302", versus_block=2, versus_state="dir:b")
-    assert earlier.last_block == 7
-
-
 def test_joined_rows_are_reused_as_loose_ones_are(tmp_path: Path) -> None:
-    kept = measured(tmp_path, "20260301", versus_block=4).read_bytes()
+    kept = measured(tmp_path, "20260301").read_bytes()
     measured(tmp_path, "20260302", case_id="another")
     join(tmp_path)
     assert found(tmp_path).run_id == "20260301"
-    assert Earlier(tmp_path, {"case"}).last_block == 4
     assert Earlier(tmp_path, {"case"}).find(JOB, retry=True).run_id == "20260301"
     assert Earlier(tmp_path, {"another"}).find(JOB, retry=True).run_id is None
     (tmp_path / "20260301.parquet").write_bytes(kept)  # as a killed compaction leaves it

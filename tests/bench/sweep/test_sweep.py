@@ -16,10 +16,10 @@ import pytest
 
 from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
-from modescope.bench.api import composing
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep import isolation, main, prepare
+from tests.helpers import composing
 from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
 from tests.helpers.stored_rows import rows_in

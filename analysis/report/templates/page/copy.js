@@ -1,4 +1,4 @@
-// Adds a copy button to each command; if copying is not allowed, it selects the command.
+// Adds a copy button to each command and program; if copying is not allowed, it selects the text.
 (() => {
   const copy = async (code, button) => {
     getSelection().selectAllChildren(code);
@@ -15,8 +15,7 @@
     button.type = "button";
     button.className = "copy";
     button.textContent = "copy";
-    const name = code.closest("li").querySelector(".name").textContent;
-    button.setAttribute("aria-label", `copy the command of ${name}`);
+    button.setAttribute("aria-label", `copy the ${code.dataset.of}`);
     button.addEventListener("click", () => copy(code, button));
     code.before(button);
   });

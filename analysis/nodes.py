@@ -1,0 +1,89 @@
+"""The nodes, or GPUs of a node, on which plain eager takes another time than on the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from modescope.analysis.derive.formulas import Part
+from modescope.analysis.derive.select import SECTION
+from modescope.analysis.format.phrases import listed
+
+WORK = [*SECTION, "baseline_dtype"]
+"""The columns in which two rows are equal if their baselines do the same work."""
+
+MARGIN = 0.03
+"""What processes and jobs on equal nodes differ by anyway (DECISIONS.md)."""
+
+LEAST_ROWS = 5
+MOST_NAMED = 6  # nodes in a sentence; the rest are counted
+GPU_CHARACTERS = len("GPU-") + 8  # of a UUID, which tell GPUs apart
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A node or GPU that differs from the others."""
+
+    name: str  # `n1`; `n1 GPU-1a2b3c4d` where rows come from several GPUs of n1
+    ratio: float  # median over its rows: eager's time ÷ its median on the others for the same work
+    rows: int
+
+
+def deviations(processes: pd.DataFrame) -> list[Deviation]:
+    """What differs by more than MARGIN over LEAST_ROWS rows, the largest difference first.
+
+    Reads the baselines of `processes` (`select.latest`) that are eager. What was found is no longer
+    among the others: one slow node of three would make the two usual ones look fast.
+    """
+    rows, found = _eager(processes), list[Deviation]()
+    while True:
+        each = [_deviation(rows, name) for name in rows["name"].unique()]
+        judged = [one for one in each if one.rows >= LEAST_ROWS]
+        if len(each) == 2:  # both differ: only the slower is named
+            judged = [one for one in judged if one.ratio > 1]
+        largest = max(judged, key=lambda one: abs(one.ratio - 1), default=None)
+        if largest is None or abs(largest.ratio - 1) <= MARGIN:
+            return found
+        found.append(largest)
+        rows = rows[rows["name"] != largest.name]
+
+
+def sentences(processes: pd.DataFrame) -> list[str]:
+    """A sentence for each of `deviations`."""
+    return [
+        f"node {one.name}: eager takes {one.ratio:.2f} times as long as on the others ({one.rows} "
+        "rows); speedups are paired on one node and hold, absolute times (latency_s) do not compare"
+        for one in deviations(processes)
+    ]
+
+
+def names(processes: pd.DataFrame) -> str:
+    """`n1, n2 and n3`; empty unless there are several nodes."""
+    known = sorted(processes["node"].dropna().unique())
+    more = [f"{len(known) - MOST_NAMED} more"] if len(known) > MOST_NAMED else []
+    return listed([*known[:MOST_NAMED], *more]) if len(known) > 1 else ""
+
+
+def _eager(processes: pd.DataFrame) -> pd.DataFrame:
+    """The name of the node or GPU, a number of the work, and eager's time."""
+    rows = processes.assign(seconds=Part("_baseline_latency", "value")(processes))
+    known = rows["status"].eq("ok") & (rows["budget_rank"] > 0) & rows["baseline_mode"].eq("eager")
+    rows = rows[known & rows["node"].notna()]
+    has_several_gpus = rows.groupby("node")["gpu_uuid"].transform("nunique") > 1
+    gpu = " " + rows["gpu_uuid"].astype("str").str[:GPU_CHARACTERS]
+    return pd.DataFrame(
+        {
+            "name": rows["node"] + gpu.where(has_several_gpus).fillna(""),
+            "work": rows.groupby(WORK, dropna=False).ngroup(),
+            "seconds": rows["seconds"],
+        }
+    )
+
+
+def _deviation(rows: pd.DataFrame, name: str) -> Deviation:
+    is_mine = rows["name"] == name
+    others = rows[~is_mine].groupby("work")["seconds"].median()
+    mine = rows[is_mine]
+    ratios = (mine["seconds"] / mine["work"].map(others)).dropna()
+    return Deviation(name, float(ratios.median()), len(ratios))

@@ -1,1 +1,0 @@
-"""Steps in the speedups of a series of studies, on the command line."""

@@ -1,0 +1,163 @@
+"""A chunk: the cases of a sweep that one job, task or process measures, one after another.
+
+Everything that depends on the machine is found out here, by the machine that measures: its devices,
+sizes by device, refusals, and which earlier rows may be reused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from modescope.bench.records import leftovers
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.rows import ROWS
+from modescope.bench.records.scheduling import scheduling
+from modescope.bench.resolve import Request
+from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.prepare import Job, prepare_each
+from modescope.bench.sweep.resume import find_earlier
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some cases of a sweep, by their numbers in `tasks(requests)`, in the order of measuring."""
+
+    requests: tuple[Request, ...]  # of the whole sweep: some modes are skipped beside others
+    numbers: tuple[int, ...]
+    log: Path  # absolute; a line for each finished case, see `Entry`
+    working_folder: Path  # where the command was started, for relative paths and own models
+    scheduler: str  # column of rows
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a chunk's log: `<number> <run id>`, `… reused`, or `<number> error: <mistake>`."""
+
+    number: int
+    run_id: str | None = None
+    reused: bool = False
+    mistake: str | None = None  # why this machine cannot measure the case; it has no row
+
+
+def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
+    """The cases of a sweep, each as the position of its request and the replicate."""
+    return [
+        (position, replicate)
+        for position, request in enumerate(requests)
+        for replicate in range(request.settings.replicates)
+    ]
+
+
+def read_log(path: Path) -> list[Entry]:
+    """The finished cases of a chunk; none before it has started."""
+    try:
+        lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
+    except FileNotFoundError:
+        return []
+    return [_entry(line) for line in lines]
+
+
+def _entry(line: str) -> Entry:
+    number, first, *rest = line.split(" ", 2)
+    if first == "error:":
+        return Entry(int(number), mistake=rest[0])
+    return Entry(int(number), first, reused=rest == ["reused"])
+
+
+def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
+    """Measures the cases that are not in the chunk's log yet, each once.
+
+    A chunk that is started again, after a requeue, goes on where it stopped. `job`: the scheduler's
+    name of it; None: as Slurm's variables tell.
+    """
+    os.chdir(chunk.working_folder)
+    finished = {entry.number for entry in read_log(chunk.log)}
+    jobs = _jobs(chunk, [number for number in chunk.numbers if number not in finished])
+    if not jobs:
+        return
+    plan = next(iter(jobs.values())).plan
+    leftovers.clear(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
+    reuses = dict(zip(jobs, find_earlier([*jobs.values()], chunk.requests[0]), strict=True))
+    for number, reuse in reuses.items():
+        if reuse.run_id:
+            _append(chunk.log, f"{number} {reuse.run_id} reused")
+        elif reuse.why_not:
+            print(f"measured again: {jobs[number].label}: {reuse.why_not}", flush=True)
+    where, order = scheduling(chunk.scheduler, job=job), chunk.requests[0].settings.order
+    for position, number in enumerate(chunk.numbers):
+        if number in jobs and not reuses[number].run_id:
+            case = jobs[number]
+            with _locks(case):
+                row = attempt(case, place=Place(order, position), where=where)
+            if row["status"] == "crashed":
+                time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
+            _append(chunk.log, f"{number} {row['run_id']}")
+            print(f"{row['run_id']}  {case.label}: {in_short(row)}", flush=True)
+
+
+def _jobs(chunk: Chunk, numbers: Sequence[int]) -> Mapping[int, Job]:
+    """What to measure, by number; the log says why this machine cannot measure the others."""
+    every = tasks(chunk.requests)
+    parts = prepare_each(chunk.requests, {every[number][0] for number in numbers})
+    jobs = {}
+    for number in numbers:
+        position, replicate = every[number]
+        part = parts[position]
+        if isinstance(part, UsageError):
+            _append(chunk.log, f"{number} error: {' '.join(str(part).split())}")
+        else:
+            jobs[number] = part[replicate]
+    return jobs
+
+
+def _append(log: Path, line: str) -> None:
+    """Adds a line in one write, which a kill cannot halve."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locks(job: Job) -> Iterator[None]:
+    """Waits until no other chunk on this machine uses the case's device.
+
+    A case on the CPU has the node alone; cases on different GPUs share it. The files are locked by
+    flock, in memory or /tmp and never on a shared drive, so a killed process holds none.
+    """
+    with ExitStack() as stack:
+        on_cpu = job.case.device == "cpu"
+        _lock(stack, "node", fcntl.LOCK_EX if on_cpu else fcntl.LOCK_SH)
+        if not on_cpu:
+            _lock(stack, f"gpu-{_gpu(job).replace('/', '_')}", fcntl.LOCK_EX)
+        yield
+
+
+def _lock(stack: ExitStack, name: str, kind: int) -> None:
+    memory = Path("/dev/shm")
+    base = memory if os.access(memory, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    folder = base / f"modescope-locks-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    stack.callback(os.close, descriptor)
+    fcntl.flock(descriptor, kind)
+
+
+def _gpu(job: Job) -> str:
+    """The GPU's UUID, that of its part under MIG, or else Slurm's or CUDA's number of it."""
+    variables = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+    visible, *by_slurm = [os.environ.get(name, "").partition(",")[0] for name in variables]
+    if visible.startswith("MIG-"):
+        return visible
+    named = visible if visible.startswith("GPU-") else None
+    # Slurm's own numbers count on the whole machine; those of CUDA may begin at 0 in every job
+    known = (job.environment.gpu_uuid, named, *by_slurm, visible, job.case.device)
+    return next(name for name in known if name)

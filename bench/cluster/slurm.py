@@ -1,0 +1,182 @@
+"""Chunks as an array of jobs of Slurm, submitted by submitit.
+
+Their state is read from squeue: results of submitit say nothing of a job that was killed where
+Slurm keeps no accounts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from modescope.bench.cluster.chunk import Chunk, measure_chunk
+from modescope.bench.cluster.distribute import LINK, States, distribute, needed
+from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request
+from modescope.bench.sweep.main import terminate
+from modescope.bench.sweep.sweep import Submission
+
+ENDED = (
+    *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL"),
+    *("OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+)
+"""States of jobs that will not run again, see squeue(1)."""
+
+USUAL = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Cleaning")
+"""Why jobs wait, see squeue(1), without a reason that a user should know of."""
+
+START_S = 300.0
+"""Allowed for what comes before a chunk's first case: imports, models, rows of earlier sweeps."""
+
+COMMAND_TIMEOUT_S = 60
+
+OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_")
+"""How variables begin that Slurm sets in a job."""
+
+GENERAL = (
+    *("name", "timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node"),
+    *("nodes", "tasks_per_node", "stderr_to_stdout"),
+)
+"""Options that submitit has for all schedulers; others begin with `slurm_` there."""
+
+ASK_FOR_GPUS = ("gpus_per_node", "gpus_per_task", "cpus_per_gpu", "mem_per_gpu", "gres")
+
+OWN = ("engine", "workers", "max_num_timeout")
+"""Options that are not handed to submitit's `update_parameters`."""
+
+
+class Checkpointed:
+    """What a job calls; submitit calls `checkpoint` before the time limit, or on preemption."""
+
+    def __call__(self, chunk: Chunk) -> None:
+        """Measures the cases that are left of the chunk."""
+        signal.signal(signal.SIGTERM, terminate)  # submitit ignores it, the case ends by it
+        measure_chunk(chunk)
+
+    def checkpoint(self, chunk: Chunk) -> Any:
+        """What the job does once it is started again."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, chunk)
+
+
+class Slurm:
+    """See `bench.cluster.distribute.Engine`. `options`: those of conf/cluster/slurm.yaml."""
+
+    name = "slurm"
+    detaches = True
+
+    def __init__(self, options: Mapping[str, Any], threads: int, timeout_s: float) -> None:
+        self._options, self._threads, self._timeout_s = options, threads, timeout_s
+        self._said: set[str] = set()
+
+    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+        """See `Engine`."""
+        from submitit import AutoExecutor
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        requeues = self._options["max_num_timeout"]
+        executor = AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=requeues)
+        cases = max(len(chunk.numbers) for chunk in chunks)
+        try:
+            executor.update_parameters(**self._parameters(cases, folder / LINK))
+            with _outside_of_jobs():
+                submitted = executor.map_array(Checkpointed(), chunks)
+        except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise UsageError(f"sbatch refused the jobs: {said}") from error
+        return [job.job_id for job in submitted]
+
+    def _parameters(self, cases: int, link: Path) -> dict[str, Any]:
+        """The options as submitit names them, with what a job of so many cases needs."""
+        given = {
+            key: value
+            for key, value in self._options.items()
+            # sbatch knows no --exclusive=False; 0 is a value
+            if key not in OWN and value is not None and value is not False and value not in ({}, [])
+        }
+        on_gpus = any(key in given for key in ASK_FOR_GPUS)
+        delay_s = self._options["signal_delay_s"]
+        minutes = math.ceil((cases * self._timeout_s + START_S + delay_s) / 60)
+        needs = {"timeout_min": minutes, "cpus_per_task": self._threads}
+        needs |= {"nodes": 1, "tasks_per_node": 1}  # an exclusive job has as many tasks as cores
+        if "cpus_per_gpu" in given:
+            del needs["cpus_per_task"]
+        if not on_gpus and self._options["exclusive"] is None:
+            needs["exclusive"] = True  # cases on the CPU take a node alone
+        further = given.get("additional_parameters", {})
+        if not any("requeue" in key for key in further):
+            further = {**further, "requeue": True}  # some sites have set the opposite
+        given["additional_parameters"] = further
+        given["setup"] = [
+            # since Slurm 22.05 srun does not take over the cores per task of sbatch
+            '[ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
+            # a network drive would make compiling look slow
+            'export TMPDIR="${SLURM_TMPDIR:-/tmp}"',
+            *given.get("setup", []),
+            f'export PYTHONPATH="{link}${{PYTHONPATH:+:$PYTHONPATH}}"',
+        ]
+        every = {**needs, **given}
+        return {key if key in GENERAL else f"slurm_{key}": value for key, value in every.items()}
+
+    def states(self, jobs: Sequence[str]) -> States:
+        """See `Engine`. While squeue does not answer, all count as alive."""
+        arrays = ",".join(sorted({job.partition("_")[0] for job in jobs}))
+        squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", "-j", arrays)
+        if squeue is None or (squeue.returncode and "Invalid job id" not in squeue.stderr):
+            return dict.fromkeys(jobs)
+        lines = [line.split(" ", 2) for line in squeue.stdout.splitlines()]
+        known = {words[0]: words[1] for words in lines}
+        for _, state, reason in lines:
+            if state == "PENDING" and reason.strip("()") not in {*USUAL, *self._said}:
+                self._said.add(reason.strip("()"))
+                print(f"a job waits in the queue: {reason}", flush=True)
+        ended = {job: known.get(job, "unknown to Slurm") for job in jobs}
+        return {
+            job: how if how in ENDED or job not in known else None for job, how in ended.items()
+        }
+
+    def interrupt(self, jobs: Sequence[str]) -> None:
+        """See `Engine`."""
+        arrays = " ".join(sorted({job.partition("_")[0] for job in jobs}))
+        print(f"the jobs go on; `scancel {arrays}` ends them, the same command waits for them")
+
+
+def submit(requests: Sequence[Request]) -> Submission | None:
+    """Measures a sweep in jobs of Slurm; see `bench.sweep.sweep.ENGINES`."""
+    options = requests[0].settings.cluster
+    for command in ("sbatch", "squeue", "srun"):
+        if shutil.which(command) is None:
+            raise UsageError(f"cluster=slurm: {command} is not here; start it on a login node")
+    workers = options["workers"] or options["array_parallelism"]
+    return distribute(requests, Slurm(options, *needed(requests)), workers)
+
+
+@contextmanager
+def _outside_of_jobs() -> Iterator[None]:
+    """Without the variables of a job that this process belongs to: its jobs would obey them."""
+    in_job = "SLURM_JOB_ID" in os.environ
+    names = [name for name in os.environ if in_job and name.startswith(OF_A_JOB)]
+    kept = {name: os.environ.pop(name) for name in names if name != "SLURM_CONF"}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
+    """A command of Slurm, without the user's own formats; None if it did not run or end."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=own
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None

@@ -1,0 +1,138 @@
+"""The printed lines are run: the model sees the grad state, dtypes and compiler of the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.records.cases import CompileOptions, Training, Variant
+from modescope.bench.steps import torch_settings
+from modescope.bench.steps.evidence import mode_effect
+from tests.helpers.emulated_graphs import emulated
+from tests.helpers.probe_models import WIDTH, Inside, Tells, inside, preset, variant
+from tests.helpers.programs import lines, named, run
+
+GRAPH = variant(graph=True)
+TRAINING = Training(optimizer="adamw", lr=0.01)
+ON_CPU = [  # in the fast lane only what compiles once
+    *("eager fp32", "eager bf16", "eager fp16", "no_grad fp32", "inference_mode fp32"),
+    *("inference_mode bf16", "amp bf16", "amp fp16", "compile fp32"),
+    *(
+        pytest.param(name, marks=pytest.mark.full)
+        for name in ("compile bf16", "amp-compile bf16", "max-autotune-no-cudagraphs fp32")
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def _as_before(restored_settings: None) -> Iterator[None]:
+    with torch_settings.kept():
+        yield
+    torch.compiler.reset()
+
+
+def check(program: str, asked: Variant, training: bool) -> None:
+    before = mode_effect.compiled_so_far()
+    ran = run(program, Tells())
+    y, told = ran.outputs[0] if training else ran.output
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[asked.dtype]
+    stored = torch.float32 if asked.mode.autocast else dtype
+    grad = asked.mode.grad
+    assert inside(told) == Inside(grad == "enabled", asked.mode.autocast, stored, stored, dtype)
+    assert (y.requires_grad, y.is_inference()) == (grad == "enabled", grad == "inference_mode")
+    assert ran.given.training == training
+    assert (mode_effect.compiled_so_far().since(before).graphs > 0) == asked.mode.compiles
+
+
+@pytest.mark.parametrize("words", ON_CPU)
+def test_the_model_sees_the_axes_of_its_row(words: str) -> None:
+    check(lines(named(words)), named(words), training=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("eager fp32", "eager bf16", "amp bf16", "amp fp16"),
+        pytest.param("compile fp32", marks=pytest.mark.full),
+        pytest.param("amp-compile bf16", marks=pytest.mark.full),
+    ],
+)
+def test_a_training_step_sees_them_too(words: str) -> None:
+    asked = named(words, grad="enabled")
+    check(lines(asked, Training()), asked, training=True)
+
+
+def test_settings_of_the_process_are_those_of_the_row() -> None:
+    torch.set_num_threads(2)
+    run(lines(variant("tf32")))
+    assert (torch.get_num_threads(), torch.get_float32_matmul_precision()) == (1, "high")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("dynamic", "graphs"), [(True, 0), (False, 1)])
+def test_compile_options_are_passed_on(dynamic: bool, graphs: int) -> None:
+    asked = variant(compile="default", options=CompileOptions(dynamic))
+    ran = run(lines(asked))
+    before = mode_effect.compiled_so_far()
+    ran.model(torch.randn(3, WIDTH))
+    assert mode_effect.compiled_so_far().since(before).graphs == graphs
+
+
+@pytest.mark.parametrize("name", ["reduce-overhead", "max-autotune"])
+def test_a_mode_of_the_compiler_is_named(name: str) -> None:
+    program = lines(Variant(preset(name), "fp32"), device="cuda")
+    assert f'torch.compile(model, mode="{name}", fullgraph=True)' in program
+    assert "set_num_threads" not in program
+
+
+def test_a_captured_call_replays_on_new_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(monkeypatch)
+    ran = run(lines(GRAPH, device="cuda:1"))
+    ran.inputs[0].copy_(torch.ones(2, WIDTH))
+    ran.graph.replay()
+    torch.testing.assert_close(ran.output, ran.model(torch.ones(2, WIDTH)))
+
+
+def trained(program: str, steps: int = 1) -> list[Tensor]:
+    """The weights after the program's step and further ones by hand."""
+    ran = run(program)
+    for _ in range(steps - 1):
+        ran.optimizer.zero_grad()
+        ran.model(*ran.inputs).square().mean().backward()
+        ran.optimizer.step()
+    return list(ran.given.parameters())
+
+
+def test_a_captured_step_trains_as_eager_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    emulated(monkeypatch)
+    captured = trained(lines(GRAPH, TRAINING, "cuda"))  # three steps before the capture, one replay
+    torch.testing.assert_close(captured, trained(lines(variant(), TRAINING), steps=4))
+
+
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        (GRAPH, {"capture": "forward_backward"}),
+        (variant(), {"checkpoint": "model"}),
+        (variant(), {"implementation": "fused"}),
+        (variant(), {"activation_memory_budget": 0.5}),
+    ],
+)
+def test_options_of_training_make_the_same_step(
+    asked: Variant, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulated(monkeypatch)
+    program = lines(asked, replace(TRAINING, **options), "cuda")
+    assert program != lines(variant(), TRAINING, "cuda")
+    torch.testing.assert_close(trained(program), trained(lines(variant(), TRAINING, "cuda")))
+
+
+def test_children_are_recomputed_each() -> None:
+    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
+    ran = run(lines(variant(), replace(TRAINING, checkpoint="children")), net)
+    assert {type(child).__name__ for child in ran.given.children()} == {"CheckpointWrapper"}

@@ -1,0 +1,135 @@
+"""Which of several nodes is named, on times whose differences are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from modescope.analysis import nodes, table
+from modescope.analysis.derive.registry import derived
+from modescope.analysis.nodes import WORK, Deviation
+from modescope.analysis.report import report
+from modescope.bench.stats.estimates import Estimate
+from tests.helpers.pages import Page
+from tests.helpers.studies import record, save
+
+RECORD = {**dict.fromkeys(WORK, "same"), "status": "ok", "budget_rank": 2, "baseline_mode": "eager"}
+
+
+def processes(factors: Mapping[str, float], rows: int = 6, **columns: Any) -> pd.DataFrame:
+    """So many rows of each node, of two works in turn; eager takes `factor` times as long on it."""
+    return pd.DataFrame(
+        {**RECORD, "node": node, "gpu_uuid": None, "model": ("mlp", "lstm")[row % 2],
+         "_baseline_latency": eager(factor * (1 + 1e-3 * (row - rows // 2)) * (1 + 9 * (row % 2)))}
+        | columns
+        for node, factor in factors.items() for row in range(rows)
+    )  # fmt: skip
+
+
+def eager(seconds: float) -> Estimate:
+    return Estimate(seconds, None, None)
+
+
+def found(*parts: pd.DataFrame) -> list[Deviation]:
+    return nodes.deviations(pd.concat(parts, ignore_index=True))
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ({"n1": 1.0}, {}),
+        ({"n1": 1.0, "n2": 1.02}, {}),
+        ({"n1": 1.0, "n2": 1.08}, {"n2": 1.08}),
+        ({"n1": 1.0, "n2": 0.92}, {"n1": 1 / 0.92}),
+        ({"n1": 1.0, "n2": 1.08, "n3": 1.0}, {"n2": 1.08}),
+        ({"n1": 1.0, "n2": 1.0, "n3": 0.92}, {"n3": 0.92}),
+        ({"n1": 1.0, "n2": 1.0, "n3": 1.3, "n4": 1.1}, {"n3": 1.3, "n4": 1.1}),
+    ],
+    ids=str,
+)
+def test_a_node_that_differs_by_more_than_3_percent_is_named(
+    factors: dict[str, float], expected: dict[str, float]
+) -> None:
+    named = {one.name: one.ratio for one in found(processes(factors))}
+    assert named == pytest.approx(expected, rel=2e-3)
+    assert list(named) == list(expected)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(4, []), (5, [5])])
+def test_four_rows_of_a_node_are_too_few(rows: int, expected: list[int]) -> None:
+    many, few = processes({"n1": 1.0}, 8), processes({"n2": 1.08}, rows)
+    assert [one.rows for one in found(many, few)] == expected
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"_baseline_latency": None},
+        {"_baseline_latency": eager(float("nan"))},
+        {"node": None},
+        {"status": "wrong_result"},
+        {"budget_rank": 0},
+        {"baseline_mode": "no_grad"},
+        {"baseline_dtype": "bf16"},
+        {"environment": "B"},
+        {"shape": '{"batch":8}'},
+        {"threads": 2},
+    ],
+    ids=str,
+)
+def test_what_is_no_eager_or_another_work_is_not_compared(columns: dict[str, Any]) -> None:
+    usual, slow = processes({"n1": 1.0}), processes({"n2": 1.3})
+    apart = processes({"n2": 1.3}, **columns)
+    assert found(usual, apart) == []
+    assert found(processes({"n1": 1.5}), apart) == []
+    assert [one.rows for one in found(usual, slow, apart)] == [6]
+
+
+def test_gpus_of_one_node_are_told_apart() -> None:
+    usual = [processes({"n1": 1.0}, gpu_uuid=f"GPU-{at}a2b3c4d-5e6f") for at in range(2)]
+    slow = processes({"n1": 1.08}, gpu_uuid="GPU-2a2b3c4d-5e6f")
+    assert [one.name for one in found(*usual, slow)] == ["n1 GPU-2a2b3c4d"]
+    one_each = processes({"n2": 1.08}, gpu_uuid="GPU-2a2b3c4d-5e6f")
+    assert [one.name for one in found(usual[0], one_each)] == ["n2"]
+
+
+def test_report_and_table_name_nodes_only_where_there_are_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = (
+        [record(latency_s=1e-4 * factor, node=node, replicate=at) for at in replicates]
+        for node, factor, replicates in (("n1", 1.0, range(5)), ("n2", 1.08, range(5, 10)))
+    )
+    for name, records, count in (("one", one, 0), ("two", [*one, *two], 1)):
+        study = save(records, tmp_path / name)
+        page = report.write(study)
+        html = Page(page.read_text(encoding="utf-8")).text
+        markdown = page.with_name("report.md").read_text(encoding="utf-8")
+        table.main([str(study)])
+        for text in (html, markdown, capsys.readouterr().out):
+            assert text.count("node n2: eager takes 1.08 times") == count
+        assert html.count("n1 and n2") == markdown.count("n1 and n2") == count
+
+
+def test_beyond_six_nodes_are_counted() -> None:
+    several = processes(dict.fromkeys([f"n{number}" for number in range(1, 9)], 1.0), 1)
+    assert nodes.names(several) == "n1, n2, n3, n4, n5, n6 and 2 more"
+    assert nodes.names(processes({"n1": 1.0})) == ""
+
+
+def test_processes_of_a_case_on_several_nodes_are_its_replicates(tmp_path: Path) -> None:
+    """The interval then contains what differs between the nodes."""
+    same = [record(node=node, replicate=n, latency_s=1e-4 * (1 + 0.01 * n))
+            for n, node in enumerate(("n1", "n2", "n3", "n10"))]  # fmt: skip
+    other = record(node="x1", environment_id="env-2", latency_s=3e-4, replicate=9)
+    first, second = (row for _, row in derived(save([*same, other], tmp_path)).iterrows())
+    assert (first["environment"], first["replicates"]) == ("A", 4)
+    assert first["process_nodes"] == "n1;n2;n3;n10"
+    assert first["latency_ci_low_s"] < 1.0e-4
+    assert first["latency_ci_high_s"] > 1.025e-4
+    assert (second["environment"], second["replicates"]) == ("B", 1)
+    assert (second["process_nodes"], second["latency_s"]) == ("x1", pytest.approx(3e-4, rel=1e-3))

@@ -1,0 +1,46 @@
+"""The code beside an answer, run on a small model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from modescope.analysis.recommend.code import code
+from modescope.bench.records.cases import Inference, Training, Variant
+from modescope.bench.records.results import work_of
+from tests.helpers.probe_models import WIDTH, case, linear, model, preset, smoke
+
+
+def named(words: str, grad: str | None = None) -> Variant:
+    """`amp bf16` as a variant; `grad` in place of the one that inference has."""
+    name, dtype = words.split()
+    return Variant(replace(preset(name), grad=grad or preset(name).grad), dtype)
+
+
+def lines(asked: Variant, training: Training | None = None, device: str = "cpu") -> str:
+    """The code of a row with this variant."""
+    asked_case = case(model(linear), asked, device=device)
+    return code(asdict(work_of(replace(asked_case, options=training or Inference()), smoke())))
+
+
+def run(program: str, net: nn.Module | None = None, device: str = "cpu") -> SimpleNamespace:
+    """The names after the program has run on a model and inputs of torch's seed 0.
+
+    `given` is the model as it was given, `outputs` what `loss_of` was called with.
+    """
+    torch.manual_seed(0)
+    names: dict[str, Any] = {"torch": torch, "model": (net or nn.Linear(WIDTH, WIDTH)).to(device)}
+    outputs: list[Any] = []
+
+    def loss_of(output: Any) -> Any:
+        outputs.append(output)
+        return (output[0] if isinstance(output, tuple) else output).square().mean()
+
+    names |= {"given": names["model"], "inputs": [torch.randn(2, WIDTH).to(device)]}
+    names["loss_of"] = loss_of
+    exec(program, names)
+    return SimpleNamespace(**names, outputs=outputs)
