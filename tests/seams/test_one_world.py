@@ -27,8 +27,6 @@ from tests.seams import planted, values, world
 from tests.seams.machine import Machine
 from tests.seams.values import DERIVED, STORED, Lasted, Text
 
-pytestmark = pytest.mark.full
-
 EXACT = 1e-6
 """Relative."""
 
@@ -162,6 +160,5 @@ def test_a_kill_for_want_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The kernel counts one kill more from the moment at which the process dies."""
     died = tmp_path / "died"
     monkeypatch.setattr(isolation, "_oom_kills", lambda: 6 + died.exists())
-    attempt(world.killed(died, tmp_path), run_id="killed")
-    (row,) = rows_in(tmp_path / world.STUDY / "rows" / "killed.parquet")
+    row = attempt(world.killed(died, tmp_path))
     assert (row["status"], row["reason"]) == ("oom", Text(r"out-of-memory .* during reference$"))

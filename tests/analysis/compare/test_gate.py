@@ -103,6 +103,7 @@ def test_an_undecided_row_says_what_could_have_been_shown() -> None:
     row = of_mode(compared(processes(1), processes(2, {"no_grad": 1.0095})), "no_grad")
     assert row.timing.verdict == "undecided"
     assert 0.01 < row.timing.detectable < 0.03
+    assert row.timing.target == pytest.approx(0.02)  # of latency's margin it would be 4 %
     assert row.timing.replicates >= 2
 
 

@@ -163,8 +163,9 @@ def test_a_latency_is_the_median_baseline_of_the_group_over_the_speedup(rows: li
         assert row["dispatch_paired_s"] == pytest.approx(expected_s, rel=0.01)
 
 
-def test_other_work_has_a_baseline_of_its_own(tmp_path: Path) -> None:
-    other = record("compile", 1e-3, 2.0, model="mlp")
+@pytest.mark.parametrize("group", [{"model": "mlp"}, {"budget": "thorough"}], ids=str)
+def test_other_work_has_a_baseline_of_its_own(tmp_path: Path, group: dict[str, Any]) -> None:
+    other = record("compile", 1e-3, 2.0, **group)
     *_, found = rows_of([*_records(), other], tmp_path)
     assert found["latency_paired_s"] == pytest.approx(1e-3, rel=0.01)
 

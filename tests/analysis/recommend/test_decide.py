@@ -440,6 +440,18 @@ def test_a_warm_cache_uses_the_noise_floor_of_a_cold_one(tmp_path: Path) -> None
     assert warm.choice.cache == "warm"
 
 
+def test_each_cache_has_the_noise_floor_and_the_memory_of_its_own_baseline(tmp_path: Path) -> None:
+    sweep = []
+    for cache, floor, peak in (("cold", 1.0, 9 * MIB), ("warm", 1.1, 7 * MIB)):
+        one: dict[str, Any] = {"compile_cache": cache}
+        sweep += [control(floor, **needs(peak), **one), record("compile", **needs(10 * MIB), **one)]
+    found = {one.question.compile_cache: one for one in answers(tmp_path, sweep)}
+    assert found["cold"].floor.value == pytest.approx(1.0)
+    assert found["warm"].floor.value == pytest.approx(1.1)
+    assert found["cold"].choice.extra_bytes == MIB
+    assert found["warm"].choice.extra_bytes == 3 * MIB
+
+
 def test_a_smoke_run_of_the_baseline_gives_no_noise_floor(tmp_path: Path) -> None:
     found = answer(tmp_path, [control(1.5, budget="smoke"), record("compile", speedup=1.3)])
     assert found.floor is None

@@ -394,6 +394,12 @@ def test_significant_but_tiny_effects_raise_no_flag() -> None:
     assert not {"drift", "order_effect"} & set(flags)
 
 
+def test_a_ratio_drifts_by_less_than_a_duration() -> None:
+    between = np.exp(np.linspace(0, 0.0105, 60))  # 0.7 % from the first third to the last
+    assert "drift" in diagnostics.raised(between, np.ones(60), None)
+    assert "drift" not in diagnostics.raised(between, None, None)
+
+
 BUDGET = replace(made_up_records.BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
 
 

@@ -77,6 +77,7 @@ def test_values_that_are_not_durations_give_no_speedup(bad: float, bad_side: str
     good, spoiled = [1.0] * 12, [1.0] * 11 + [bad]
     sides = (spoiled, good) if bad_side == "case" else (good, spoiled)
     assert estimates.speedup(*sides) is None
+    assert estimates.ratio(good, spoiled) is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 11])

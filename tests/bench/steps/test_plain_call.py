@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Ended
 from modescope.bench.steps import plain_call
 from modescope.bench.steps.check import Seen
@@ -225,7 +224,7 @@ def test_a_reference_that_is_plain_eager_makes_limits_as_wide_as_the_precision()
     assert limit.error == pytest.approx(0.03)
     own = Seen(checked_against="own", narrowest="bf16")
     assert [own.tolerance(variant(dtype)) for dtype in ("fp32", "fp16", "bf16")] == [2e-2] * 3
-    assert Seen().tolerance(Variant(variant().mode, "fp32")) == 1e-4
+    assert [Seen().tolerance(variant(dtype)) for dtype in ("fp32", "bf16")] == [1e-4, 2e-2]
 
 
 def test_a_model_that_fails_in_plain_eager_raises_its_own_error() -> None:

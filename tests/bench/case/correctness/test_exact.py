@@ -169,3 +169,15 @@ def test_the_user_may_accept_an_error_of_any_kind(judged: Judged) -> None:
     assert judged(check, max_error=LARGE).checked == "exact"
     with pytest.raises(Ended):
         judged(check, max_error=LARGE / 2)
+
+
+@pytest.mark.parametrize(("of_case", "of_baseline", "right"),
+                         [("bf16", "fp32", False), ("fp32", "bf16", True)])  # fmt: skip
+def test_a_baseline_is_judged_at_its_own_precision(
+    of_case: str, of_baseline: str, right: bool
+) -> None:
+    case = probe_models.case(probe_models.model(probe_models.tells), probe_models.variant(of_case))
+    standard = exact.Standard(Known(deviation(SMALL), deviation(1e-2), None), None, CALM)
+    judge = exact.ExactJudge(standard, case, probe_models.smoke(), Cpu())
+    found, _ = judge.baseline_is_right(MODE, probe_models.variant(of_baseline), Findings())
+    assert found is right

@@ -13,8 +13,6 @@ from torch._dynamo.utils import CompilationMetrics
 from modescope.bench.records.columns import Compilations
 from modescope.bench.steps.evidence import compilation_log, mode_effect
 
-pytestmark = pytest.mark.full
-
 
 def phases_s(*compilations: CompilationMetrics) -> dict[str, float]:
     found = compilation_log._columns(list(compilations), hits=0, misses=1).compile_phases_s
@@ -119,6 +117,7 @@ def forgets() -> Iterator[None]:
     torch.compiler.reset()
 
 
+@pytest.mark.full
 def test_a_real_recompilation_has_torchs_reason(forgets: None) -> None:
     module = torch.compile(torch.nn.ReLU(), backend="eager", dynamic=False)
     reasons = mode_effect.recompile_reasons()

@@ -21,8 +21,6 @@ from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site, summa
 from tests.helpers.breaking_models import BY_HAND, Counted, build
 from tests.helpers.paths import HELPERS
 
-pytestmark = pytest.mark.full
-
 FILE = HELPERS / "breaking_models.py"
 
 # What torch._dynamo.explain counts instead, which is always one less than the graphs.
@@ -61,6 +59,7 @@ def watched(name: str) -> GraphBreaks:
     return watch.breaks
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "by_hand"), BY_HAND.items(), ids=BY_HAND)
 def test_graph_breaks_equal_the_count_by_hand(name: str, by_hand: Counted) -> None:
     found = watched(name)
@@ -77,6 +76,7 @@ def test_graph_breaks_equal_the_count_by_hand(name: str, by_hand: Counted) -> No
         assert "\n" not in site.reason
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["TwoOnALine", "TwoOnALineFromOneColumn", "Finally", "Loop", "Recompiled"]
 )
@@ -106,6 +106,7 @@ def test_enough_kinds_of_breaks_are_covered() -> None:
     assert sum(line.endswith("# breaks") for line in lines) > 20
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [*EXPLAINED, "Branch", "Two", "Plain"])
 def test_cases_where_torch_explain_counts_wrongly(name: str) -> None:
     """If torch counts like this one day, our own count can go."""
@@ -114,6 +115,7 @@ def test_cases_where_torch_explain_counts_wrongly(name: str) -> None:
     assert (explained != BY_HAND[name].sites) == (name in EXPLAINED)
 
 
+@pytest.mark.full
 def test_a_second_call_and_a_recompilation_add_no_site() -> None:
     module, _ = build("Nested")
     compiled = torch.compile(module.eval(), backend="eager", dynamic=False)
@@ -123,17 +125,20 @@ def test_a_second_call_and_a_recompilation_add_no_site() -> None:
     assert len(watch.breaks.sites) == 1
 
 
+@pytest.mark.full
 def test_breaks_of_an_earlier_watch_are_not_counted_again() -> None:
     assert len(watched("Two").sites) == 2
     assert watched("Plain") == GraphBreaks((), ())
 
 
+@pytest.mark.full
 def test_code_that_is_not_compiled_has_no_breaks() -> None:
     with graph_break_watch.watch() as watch:
         called("Two", lambda module: module)
     assert watch.breaks == GraphBreaks((), ())
 
 
+@pytest.mark.full
 def test_the_functions_of_dynamo_are_restored() -> None:
     names = ("log_graph_break", "step_graph_break")
     before = [getattr(InstructionTranslatorBase, name) for name in names]
@@ -141,6 +146,7 @@ def test_the_functions_of_dynamo_are_restored() -> None:
     assert [getattr(InstructionTranslatorBase, name) for name in names] == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Branch", "Nested", "TrailingItem", "Two"])
 def test_a_break_without_a_report_is_found_at_the_end_of_its_graph(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -150,6 +156,7 @@ def test_a_break_without_a_report_is_found_at_the_end_of_its_graph(
     assert watched(name).sites
 
 
+@pytest.mark.full
 def test_a_function_skipped_by_dynamo_is_a_site_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -159,6 +166,7 @@ def test_a_function_skipped_by_dynamo_is_a_site_without_a_report(
     assert found.in_eager == ("Loop.forward",)
 
 
+@pytest.mark.full
 def test_without_the_hooks_in_torch_breaks_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(InstructionTranslatorBase, "step_graph_break")
     with graph_break_watch.watch() as watch:

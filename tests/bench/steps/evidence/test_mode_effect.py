@@ -31,7 +31,7 @@ from tests.helpers.probe_models import (
     weightless,
 )
 
-pytestmark = pytest.mark.full
+COMPILES = pytest.mark.full
 
 COMPILED = Compiled(frames=0, graphs=1, autotuned=0, graph_skips=0)
 NOTHING = Compiled(frames=0, graphs=0, autotuned=0, graph_skips=0)
@@ -208,7 +208,9 @@ def built(
     return modes.build(made, asked, fullgraph, Captures(), ONE_CALL)
 
 
-@pytest.mark.parametrize("axes", [{}, {"compile": "default"}, {"graph": True}], ids=str)
+@pytest.mark.parametrize(
+    "axes", [{}, pytest.param({"compile": "default"}, marks=COMPILES), {"graph": True}], ids=str
+)
 @pytest.mark.parametrize("grad", ["enabled", "no_grad", "inference_mode"])
 @pytest.mark.parametrize(
     ("autocast", "dtype", "seen"),
@@ -252,7 +254,7 @@ def test_a_module_without_weights_has_no_weight_dtype() -> None:
     assert mode_effect.observe(made, Cpu()).weight_dtype == "none"
 
 
-@pytest.mark.parametrize("compile_mode", ["none", "default"])
+@pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=COMPILES)])
 def test_observing_leaves_no_hook_and_causes_no_recompilation(compile_mode: str) -> None:
     made = built(variant(compile=compile_mode), of=counts)
     made.step()
@@ -264,6 +266,7 @@ def test_observing_leaves_no_hook_and_causes_no_recompilation(compile_mode: str)
     assert mode_effect.compiled_so_far().since(before) == NOTHING
 
 
+@COMPILES
 @pytest.mark.parametrize("fullgraph", [True, False])
 def test_a_compilation_and_a_recompilation_are_counted(fullgraph: bool) -> None:
     """Torch counts frames only without fullgraph; with it, only graphs tell."""
