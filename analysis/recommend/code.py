@@ -50,7 +50,7 @@ CAPTURE = """
 stream = torch.cuda.Stream()
 stream.wait_stream(torch.cuda.current_stream())
 with torch.cuda.stream(stream):
-    for _ in range(3):
+    for _ in range(3):{note}
         step()
 torch.cuda.current_stream().wait_stream(stream)
 graph = torch.cuda.CUDAGraph()
@@ -74,8 +74,9 @@ def code(row: Row) -> str:
     if not axes["captured"]:
         return "\n".join([*setup, *step])
     result, returned = ("loss", "loss.detach()") if axes["trains"] else ("output", "output")
+    note = "  # training steps, too" if axes["trains"] else ""
     body = indent("\n".join([*step, f"return {returned}"]), "    ")
-    return "\n".join([*setup, "\n\ndef step():", body, CAPTURE.format(result=result)])
+    return "\n".join([*setup, "\n\ndef step():", body, CAPTURE.format(result=result, note=note)])
 
 
 def _axes(row: Row) -> dict[str, Any]:

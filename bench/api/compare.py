@@ -41,6 +41,9 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.pickled_models import PICKLE_FOLDER
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
+COMPOSING_S = 3600.0
+"""Longest time for composing the cases, each of which takes Hydra 0.1 to 0.3 s."""
+
 PLAIN = re.compile(r"[\w.:/+-]+", re.ASCII)
 """A text that needs no quotes in a setting."""
 
@@ -181,10 +184,12 @@ def _submit(*words: str) -> sweep.Submission:
     # a child, because this process may be an application of Hydra itself
     outcome = isolation.call(
         "modescope.bench.command_line:collect_in_child", ["-m", *words],
-        timeout_s=prepare.PROBE_TIMEOUT_S,
+        timeout_s=COMPOSING_S,
     )  # fmt: skip
-    if outcome.kind != "returned":
+    if outcome.kind == "usage":
         raise UsageError(outcome.reason)
+    if outcome.kind != "returned":
+        raise RuntimeError(f"the cases could not be composed: {outcome.reason}")
     submission = sweep.submit(outcome.value) if outcome.value else None
     if submission is None:  # --help, dry_run=true
         raise UsageError("overrides: only settings of what is measured, as in ['replicates=3']")

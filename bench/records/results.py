@@ -48,7 +48,7 @@ class Attempt:
     command: str = column("command that measures this case again")
     case_order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
     position: int | None = nullable(
-        "place in that order, from 0; with several workers among the cases of this one; "
+        "place in that order, from 0; on a cluster among the cases of its job; "
         "null for a single case"
     )
     versus_block: int | None = nullable(
