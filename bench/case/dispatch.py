@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from modescope.bench.case import routes
-from modescope.bench.case.roofline.traffic import storage_key, tensors
+from modescope.bench.case.roofline.counting import storage_key, tensors
 from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line

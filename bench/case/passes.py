@@ -15,8 +15,8 @@ from statistics import median
 
 from modescope.bench.case import memory, snapshot, step_parts
 from modescope.bench.case.first_call import Contender
-from modescope.bench.case.profiler import capture, contradictions, files, profile
-from modescope.bench.case.roofline import ceiling_cache, counting
+from modescope.bench.case.profiler import capture, profile, traces
+from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Case, Mode, Plan
 from modescope.bench.records.progress import Progress, one_line
@@ -50,7 +50,7 @@ class Scene:
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
             return None, 0
         folder = plan.study_folder / "traces"
-        room = files.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
+        room = traces.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
         return folder / f"{self.run_id}{suffix}", room
 
 
@@ -115,7 +115,7 @@ def _work(scene: Scene, findings: Findings) -> Findings:
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
-    measured = ceiling_cache.ceilings(scene.device, scene.case.variant.dtype, file)
+    measured = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
     rates, moved_bytes = measured.ceilings, findings.least_bytes
     findings = replace(
         findings,
@@ -140,7 +140,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     if findings.graph_launches is None and captured.typical:
         findings = replace(findings, graph_launches=captured.typical.graph_launches)
     device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
-    flags = contradictions.flags(captured, device_s)
+    flags = profile.flags(captured, device_s)
     return replace(findings, flags=(*findings.flags, *flags))
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import runner
-from modescope.bench.case.roofline import ceiling_cache
+from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.stats import conditions
 from modescope.bench.stats.roofline import Ceilings
@@ -133,7 +133,7 @@ def test_every_column_of_a_compiled_training_step(
         return entrants[-1]
 
     monkeypatch.setattr(modes, "build", watched)
-    monkeypatch.setattr(ceiling_cache, "measure", lambda *device_and_dtype: RATES)
+    monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
     monkeypatch.setattr(conditions, "contended", lambda *seen: False)
     plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
     result = runner.run(silent, case(), plan)

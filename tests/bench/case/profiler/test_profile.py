@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from modescope.bench.case.profiler import contradictions
+from modescope.bench.case.profiler import profile
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.profile import Profile
 from modescope.bench.devices.devices import Cpu
@@ -42,7 +42,7 @@ def with_step(sane: Profile, lost: int = 0, **changes: float) -> Profile:
 def test_busy_time_is_compared_with_the_device_clock(
     sane: Profile, device_s: float | None, flags: tuple[str, ...]
 ) -> None:
-    assert contradictions.flags(with_step(sane), device_s) == flags
+    assert profile.flags(with_step(sane), device_s) == flags
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,12 @@ def test_gaps_between_kernels_explain_missing_busy_time_up_to_a_limit(
 ) -> None:
     """Busy for 1 ms."""
     changes = {"kernels": kernels, "graph_launches": graph_launches, "launches": launches}
-    assert (contradictions.flags(with_step(sane, **changes), device_s) == ()) == fits
+    assert (profile.flags(with_step(sane, **changes), device_s) == ()) == fits
 
 
 def test_implausible_profiles_are_flagged(sane: Profile) -> None:
-    assert contradictions.flags(with_step(sane, busy_s=3e-3), None) == (
-        "profile_busy_exceeds_span",
-    )
-    assert contradictions.flags(with_step(sane, lost=2), None) == ("profile_lost_events",)
+    assert profile.flags(with_step(sane, busy_s=3e-3), None) == ("profile_busy_exceeds_span",)
+    assert profile.flags(with_step(sane, lost=2), None) == ("profile_lost_events",)
     empty = replace(sane, trace=replace(sane.trace, steps=()), place=None)
-    assert contradictions.flags(empty, 1.0) == ("profile_empty",)
+    assert profile.flags(empty, 1.0) == ("profile_empty",)
     assert empty.typical is None

@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from modescope.bench.case.profiler import turns
+from modescope.bench.case.profiler import profiled_calls
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.profile import Profile, typical
-from modescope.bench.case.profiler.turns import MOST_TURNS, QUEUED_STEPS, Turns, count, take
+from modescope.bench.case.profiler.profiled_calls import (
+    MOST_TURNS,
+    QUEUED_STEPS,
+    ProfiledCalls,
+    count,
+    take,
+)
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.stats import estimates
 from modescope.bench.summary import disagrees
@@ -49,7 +55,7 @@ def flagged(seed: int, shown: float) -> bool:
         calls_s.append(device.now_s - start_s)
 
     taken = take(step, device, PIECES * PIECE_S)
-    profiled_s = [calls_s[place] for place in range(2, len(calls_s), turns.CALLS_PER_TURN)]
+    profiled_s = [calls_s[place] for place in range(2, len(calls_s), profiled_calls.CALLS_PER_TURN)]
     assert list(taken.latencies_s) == pytest.approx(profiled_s)
     assert taken.unrecorded_s is not None
     kernels_s = [shown * (1 - DISPATCH) * latency_s for latency_s in taken.latencies_s]
@@ -133,13 +139,13 @@ def test_the_typical_step_has_the_median_span_at_equal_pace(
 ) -> None:
     first = sane.trace.steps[0]
     steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
-    assert typical(steps, Turns((1.0,) * 3, paces_s, unrecorded_s)) == place
+    assert typical(steps, ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)) == place
 
 
 def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs(sane: Profile) -> None:
     first = sane.trace.steps[0]
     steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.0, 9.0, 2.0))
-    taken = Turns((1.0,) * 5, (1.0,) * 5, (0.1, 1.0, 1.0, 1.0, 1.0))
+    taken = ProfiledCalls((1.0,) * 5, (1.0,) * 5, (0.1, 1.0, 1.0, 1.0, 1.0))
     place = typical(steps, taken)
     partly = replace(sane, trace=replace(sane.trace, steps=steps), turns=taken, place=place)
     assert partly.typical is steps[3], "a measured one, of two in the middle the shorter"

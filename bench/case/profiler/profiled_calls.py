@@ -15,7 +15,7 @@ from statistics import median
 import torch
 from torch._C._autograd import _enable_record_function
 
-from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.traces import STEP
 from modescope.bench.devices.devices import Device, Step, ready
 from modescope.bench.timing import pace
 
@@ -26,7 +26,7 @@ CALLS_PER_TURN = 3  # one profiled, one untimed after the switch, one timed
 
 
 @dataclass(frozen=True)
-class Turns:
+class ProfiledCalls:
     """What was measured of each profiled call; the trace has the rest."""
 
     latencies_s: tuple[float, ...]  # under the profiler
@@ -40,7 +40,7 @@ class _Beside:
     unrecorded_s: float | None
 
 
-def take(step: Step, device: Device, expected_s: float) -> Turns:
+def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
     """Profiles `step`, which takes about `expected_s`, as often as `count` says.
 
     To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
@@ -53,7 +53,7 @@ def take(step: Step, device: Device, expected_s: float) -> Turns:
         latencies_s.append(_ranged(step, device))
         between.append(_beside(step, device))
     alone = [each.unrecorded_s for each in between if each.unrecorded_s is not None]
-    return Turns(
+    return ProfiledCalls(
         tuple(latencies_s),
         _means([each.pace_s for each in between]),
         _means(alone) if alone else None,
