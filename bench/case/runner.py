@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case import clocks, paired_timing, passes, steady_work
-from modescope.bench.case.correctness.judging import Judge, judge_of
-from modescope.bench.case.correctness.randomness import LastCheck
+from modescope.bench.case import paired_timing, passes, steady_work
 from modescope.bench.case.first_call import Contender, enter
+from modescope.bench.case.random_judge import Judge, LastCheck, judge_of
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
@@ -203,12 +202,12 @@ def _timed(
         findings = _prove(candidate, baseline, device, findings)
     notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
     unproven = ("in_effect_note",) if replays else ()
-    partial_result = Result("ok", None, findings, (*clocks.NOTES, *unproven, *notes))
+    partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     if not plan.latency_alone:
         with candidate.built.kept():
-            read = partial(clocks.run, candidate, baseline, case, device, plan)
-            findings = passes.guarded("clocks", clocks.NOTES, read, findings)
+            read = partial(paired_timing.run_clocks, candidate, baseline, case, device, plan)
+            findings = passes.guarded("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import memory, step_parts
+from modescope.bench.case import memory, passes
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Variant
@@ -299,7 +299,7 @@ def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
     for _ in range(10):
         made.step()
     budget = replace(smoke().budget, block_s=2e-3, clock_rounds=24, timed_max_s=5.0)
-    found = step_parts.read(made, device, budget, 0, 3e-3)
+    found = passes.read_step_parts(made, device, budget, 0, 3e-3)
     latency_s = statistics.median(found.parts_latency_rounds_s)  # in the same rounds
     of = [found.forward_rounds_s, found.backward_rounds_s, found.optimizer_rounds_s]
     assert [len(blocks) for blocks in of] == [budget.clock_rounds] * 3
@@ -310,7 +310,7 @@ def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
 
 def test_a_captured_step_has_no_parts(device: Hardware) -> None:
     made = built(in_graphs(variant()), training("sgd"), device)
-    found = step_parts.read(made, device, smoke().budget, 0, 1e-4)
+    found = passes.read_step_parts(made, device, smoke().budget, 0, 1e-4)
     assert found.forward_rounds_s is None
     assert "one captured graph" in found.parts_note
 

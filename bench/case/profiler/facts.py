@@ -25,7 +25,6 @@ IS_GRAPH_LAUNCH = re.compile(r"(cudaGraphLaunch|cuGraphLaunch)").match
 Launches = dict[Hashable, Event]  # by correlation, as runtime and driver may both record one
 T = TypeVar("T")
 
-
 WORKING_OPERATORS = "modescope_working_operators"
 """Key in the trace of a CPU: names of its operators that do work of their own."""
 

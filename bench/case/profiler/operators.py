@@ -20,7 +20,6 @@ IS_FUSED = re.compile(r"(graph_\d+_)?(\w+_)?cpp_\w+").fullmatch
 """A C++ kernel of Inductor, compiled with `config.cpp.enable_kernel_profile`
 (torch/_inductor/codegen/cpp.py, cpp_template_kernel.py)."""
 
-
 IDLE = frozenset(
     {
         # allocations without contents

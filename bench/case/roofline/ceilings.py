@@ -33,7 +33,6 @@ BLOCKS = 5  # of each size; the best counts, as others may have been interrupted
 BLOCK_S = 0.005  # calls of one block take about as long
 FEWEST_CALLS, MOST_CALLS = 1, 50
 
-
 CONTENDED = (
     "the ceilings were measured while other processes used the machine, so they may be too low; "
     "the next run measures them again"

@@ -51,7 +51,6 @@ TAKES_A_SHAPE = re.compile(r"\w+_like|new_\w+").fullmatch
 
 Amounts = list[tuple[torch.Tensor, int]]  # how many bytes of each tensor
 
-
 MISSING_FORMULAS: dict[Any, Callable[..., int]] = {
     aten._scaled_dot_product_flash_attention_for_cpu: (
         lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import runner
-from modescope.bench.case.correctness import messages
+from modescope.bench.case import exact_judge, runner
 from modescope.bench.devices import clock_rate
 from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
@@ -796,7 +795,7 @@ def test_a_baseline_that_fails_is_named_as_what_failed() -> None:
 def test_results_that_depend_on_earlier_calls_are_measured_and_not_checked() -> None:
     result = run(case(model(accumulates), NO_GRAD, Variant(EAGER, "fp32")))
     found = result.findings
-    assert (result.status, found.checked, found.checked_note) == ("ok", "not", messages.DEPENDS)
+    assert (result.status, found.checked, found.checked_note) == ("ok", "not", exact_judge.DEPENDS)
     assert (found.error, found.checked_inputs, found.checked_against) == (None, None, None)
     assert found.latency_rounds_s
     assert found.baseline_latency_rounds_s

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import paired_timing, passes, runner
-from modescope.bench.case.correctness import messages
+from modescope.bench.case import exact_judge, paired_timing, passes, runner
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
@@ -229,7 +228,7 @@ def test_randomness_without_a_switch_is_timed_and_not_checked() -> None:
     result = run(of(f"{random.__module__}:random"))
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert (found.checked, found.checked_note) == ("not", messages.NO_SWITCH)
+    assert (found.checked, found.checked_note) == ("not", exact_judge.NO_SWITCH)
     assert found.error is None
     assert found.latency_rounds_s
 

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case.correctness.randomness import (
-    CALLS,
-    MORE_CALLS,
-    MORE_PERMUTATIONS,
-    differs,
-)
+from modescope.bench.case.random_judge import CALLS, MORE_CALLS, MORE_PERMUTATIONS, differs
 from modescope.bench.steps.correctness import draws
 
 PLACES = {"loss": 1, "gradient of a": 40, "gradient of b": 8}

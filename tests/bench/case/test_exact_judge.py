@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from modescope.bench.case.correctness import exact
+from modescope.bench.case import exact_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Ended, Findings
@@ -72,12 +72,12 @@ Judged = Callable[..., Findings]
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     """The columns of a mode in fp32 with these errors; raises Ended where they are too large."""
-    monkeypatch.setattr(exact, "plain_eager", lambda *others: EAGER)
+    monkeypatch.setattr(exact_judge, "plain_eager", lambda *others: EAGER)
     case = probe_models.case(probe_models.model(probe_models.tells), probe_models.variant())
 
     def judge(check: Known, max_error: float | None = None) -> Findings:
         plan = replace(probe_models.smoke(), max_error=max_error)
-        judge = exact.judge(check, cast(Any, None), case, plan, Cpu())
+        judge = exact_judge.judge(check, cast(Any, None), case, plan, Cpu())
         return judge.judge(MODE, judge.columns(Findings()))
 
     return judge

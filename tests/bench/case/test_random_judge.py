@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from modescope.bench.case.correctness import exact, randomness
+from modescope.bench.case import exact_judge, random_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.results import Ended, Findings
@@ -68,10 +68,10 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
         return EAGER if narrow else FP32
 
     def judge(check: Dropped, variant: Variant) -> Findings:
-        monkeypatch.setattr(exact, "plain_eager", plain_eager)
+        monkeypatch.setattr(exact_judge, "plain_eager", plain_eager)
         subject = Subject(nn.Identity(), Inputs((torch.ones(1),), {}))
         case = probe_models.case(probe_models.model(probe_models.tells), variant)
-        judge = randomness.judge(check, subject, case, probe_models.smoke(), Cpu())
+        judge = random_judge.judge(check, subject, case, probe_models.smoke(), Cpu())
         return judge.judge(MODE, Findings())
 
     return judge
@@ -106,5 +106,5 @@ def test_at_fp32_rounding_explains_no_shift(judged: Judged) -> None:
     check = Dropped({FP32: OWN, MODE: OTHER})
     with pytest.raises(Ended, match="means apart by"):
         judged(check, probe_models.variant("fp32"))
-    calls = randomness.CALLS + randomness.MORE_CALLS
+    calls = random_judge.CALLS + random_judge.MORE_CALLS
     assert check.asked.count(FP32) == calls, "it is not compared with itself"

@@ -6,7 +6,6 @@ import math
 import traceback
 from dataclasses import dataclass, replace
 
-from modescope.bench.case.correctness import messages
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
@@ -18,12 +17,71 @@ from modescope.bench.steps.check import Check, Deviation, Limit, RoundingCheck, 
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
 
+GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
+
+BY_ROUNDING = (
+    "error_limit is what rounding alone can do to the gradients of this model, seen in perturbed "
+    "float64 runs"
+)
+
+REFERENCE = {"float64": "float64", "fp32": "eager in fp32", "own": "plain eager"}
+"""What results are compared with, by the column `checked_against`."""
+
 NOTHING = Limit(0.0, 0.0)
 
 CHAOS = Limit(0.7, 0.35)
 """Where rounding can do more than either, it may explain any error, and only steps that are about
 as close to float64 as eager count as right. A gradient that is missing has an error of 1, one of
 another batch about 1.4, half a gradient a scale error of 0.5."""
+
+
+def _unjudged_reason(eager: Deviation, dtype: str) -> str:
+    """No mode can be judged at `dtype`."""
+    return (
+        f"even eager at {dtype} has a relative error of {eager.error:.2g} against float64, so no "
+        f"mode can be judged at this dtype; use a wider dtype{_accept(eager.error)} ({GUIDE})"
+    )
+
+
+def _chaotic_reason(limit: Limit, dtype: str) -> str:
+    """Rounding alone changes gradients too much to judge any mode."""
+    return (
+        f"rounding at {dtype} alone can change the gradients of this model by {limit.error:.0%}, "
+        "so no error can be told from it; a larger batch or a wider dtype helps"
+    )
+
+
+def _wrong_reason(
+    found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str
+) -> str:
+    """An error is beyond its limit; which, where, and how it compares with eager's."""
+    reference, scale = REFERENCE[against], limit.worst_scale(found)
+    if found.error <= limit.error:
+        what = (
+            f"the scale of the {scale.place} is off by {scale.value:.2g} of it against {reference}"
+        )
+        usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
+    else:
+        at = f" in {found.place}" if found.place else ""
+        what = f"relative error {found.error:.2g} against {reference}{at}"
+        usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
+    return (
+        f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another dtype "
+        f"or mode show it too{_accept(found.error)} ({GUIDE})"
+    )
+
+
+def _accept(error: float) -> str:
+    """How to accept `error`, as a clause; empty where the error is not finite."""
+    if not math.isfinite(error):
+        return ""
+    return f", or accept the error with max_error={_rounded_up(error):.2g}"
+
+
+def _rounded_up(error: float) -> float:
+    """Two digits that are not below `error`."""
+    step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return math.ceil(error / step) * step
 
 
 def chaotic(rounding: Limit | None) -> bool:
@@ -86,7 +144,7 @@ class ExactJudge:
             return self._in_doubt(found, findings)
         state = self.standard.check.examine_state(built)
         by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
-        notes = (messages.BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
+        notes = (BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
         note = "; ".join(filter(None, notes)) or None
         findings = replace(findings, checked="exact", checked_note=note, **state.columns)
         if state.reason:
@@ -100,13 +158,13 @@ class ExactJudge:
         if standard.rounding and chaotic(standard.rounding):
             limit = standard.rounding
             if limit.accepts(found):
-                note = messages.chaotic(limit, dtype)
+                note = _chaotic_reason(limit, dtype)
                 return replace(findings, checked="not", checked_note=note)
         if standard.eager and limit == NOTHING:
-            raise Ended("wrong_result", messages.unjudged(standard.eager, dtype), findings)
+            raise Ended("wrong_result", _unjudged_reason(standard.eager, dtype), findings)
         by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
         against = standard.check.seen.checked_against
-        reason = messages.wrong(found, against, standard.eager, by_user, dtype)
+        reason = _wrong_reason(found, against, standard.eager, by_user, dtype)
         raise Ended("wrong_result", reason, findings)
 
     def baseline_is_right(

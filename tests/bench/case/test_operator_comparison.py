@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from modescope.bench.case import routes
-from modescope.bench.case.routes import RouteComparison, compare
+from modescope.bench.case import operator_comparison
+from modescope.bench.case.operator_comparison import OperatorComparison, compare
 
 FLASH = "_scaled_dot_product_flash_attention_for_cpu"
 
@@ -81,13 +81,15 @@ def test_detours_of_torch_are_known(real: str, empty: str, detours: list[str]) -
     ],
 )  # fmt: skip
 def test_unknown_differences_mean_another_program(real: str, empty: str, unknown: str) -> None:
-    assert compare(ops(real), ops(empty)) == RouteComparison(Counter(), 0.0, unknown)
+    assert compare(ops(real), ops(empty)) == OperatorComparison(Counter(), 0.0, unknown)
 
 
 def test_the_error_of_known_detours_is_relative_to_the_real_call() -> None:
     real, empty = ops(f"{FLASH} clone(strided){FILL}"), ops(f"{SUMS}{FILL}")
     error_us = 4.0 + 1.3  # a missing copy does not offset attention
-    assert compare(real, empty).error == pytest.approx(error_us / (22 * routes.OPERATOR_US))
+    assert compare(real, empty).error == pytest.approx(
+        error_us / (22 * operator_comparison.OPERATOR_US)
+    )
 
 
 def test_operator_names_are_compared_as_a_whole() -> None:

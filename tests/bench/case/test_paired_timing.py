@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import clocks, dispatch, runner
+from modescope.bench.case import dispatch, paired_timing, runner
 from modescope.bench.case.dispatch import EmptyCall
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Findings
@@ -135,7 +135,7 @@ def test_expected_times_are_those_of_the_paired_rounds(monkeypatch: pytest.Monke
         return read(*arguments)
 
     monkeypatch.setattr(clock_rounds, "read", watched)
-    monkeypatch.setattr(clocks, "median", max)
+    monkeypatch.setattr(paired_timing, "median", max)
     found = measured(NO_GRAD)
     ((steps, _, budget, _, per_call_s, _, others),) = asked
     expected_s = [max(found.latency_rounds_s), max(found.baseline_latency_rounds_s)]

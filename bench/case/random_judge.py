@@ -1,4 +1,4 @@
-"""Judges the results of a model that draws random numbers."""
+"""Judges the results of a model that draws random numbers, and chooses the judge of a case."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from modescope.bench.case.correctness import exact, messages
+from modescope.bench.case import exact_judge
+from modescope.bench.case.exact_judge import ExactJudge
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
@@ -40,6 +41,15 @@ ROUNDING_SHIFT = 4.0
 """Times the shift between eager and eager at fp32: what rounding may shift a correct mode by. Two
 steps that round independently are twice as far apart, squared, as each is from fp32."""
 
+NO_SWITCH = (
+    "the model draws random numbers, and neither dropout probabilities of 0 nor eval() of its "
+    "parts switches them off"
+)
+
+DEPENDS = "its result depends on earlier calls"
+
+FROZEN = 1e-6
+"""Of eager's variance: results that differ less from call to call are the same."""
 
 Build = Callable[[Subject, Variant, Case, Hardware, Plan], Built]
 """Calls a variant for the first time, as the timed one was called."""
@@ -74,13 +84,13 @@ class RandomJudge:
         usual = self.eager
         seen = draws.compare(drawn, usual, dtype, PERMUTATIONS)
         if seen.p_value <= DOUBT or not seen.finite:
-            plain = exact.plain_eager(self._subject(), self.case, self.device)
+            plain = exact_judge.plain_eager(self._subject(), self.case, self.device)
             usual = draws.take(self.check, plain, MORE_CALLS, seed + 1)
             drawn = draws.take(self.check, built, MORE_CALLS, seed + 2)
             seen = draws.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
         findings = replace(findings, drawn_spread=seen.spread)
         if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
-            raise Ended("wrong_result", messages.other_randomness(seen), findings)
+            raise Ended("wrong_result", _other_randomness_reason(seen), findings)
         state = self.check.examine_state(built)
         findings = replace(findings, **state.columns)
         if state.reason:
@@ -101,7 +111,7 @@ class RandomJudge:
             return 0.0
         mode = replace(variant.mode.in_eager(), autocast=False)
         exact_case = replace(self.case, variant=replace(variant, mode=mode, dtype="fp32"))
-        plain = exact.plain_eager(self._subject(), exact_case, self.device)
+        plain = exact_judge.plain_eager(self._subject(), exact_case, self.device)
         drawn = draws.take(self.check, plain, MORE_CALLS, self.plan.seed + 3)
         seen = draws.compare(drawn, usual, variant.dtype, MORE_PERMUTATIONS)
         return ROUNDING_SHIFT * seen.shift if seen.p_value <= DOUBT else 0.0
@@ -144,11 +154,11 @@ def _quietly(
         if not (check.seen.random or check.unfit):
             break
     else:
-        return replace(findings, checked="not", checked_note=messages.NO_SWITCH)
+        return replace(findings, checked="not", checked_note=NO_SWITCH)
     if check.seen.depends:
-        return replace(findings, checked="not", checked_note=messages.DEPENDS)
+        return replace(findings, checked="not", checked_note=DEPENDS)
     subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
-    judge = exact.judge(check, subject, case, plan, device)
+    judge = exact_judge.judge(check, subject, case, plan, device)
     built = build(subject, case.variant, case, device, plan)
     findings = judge.judge(built, judge.columns(findings))
     if findings.checked == "not":
@@ -159,7 +169,7 @@ def _quietly(
 
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:
     """Judges by the spread of plain eager's results with the case's dtype and autocast."""
-    plain = exact.plain_eager(subject, case, device)
+    plain = exact_judge.plain_eager(subject, case, device)
     usual = draws.take(check, plain, CALLS, plan.seed + 1)
     kept = subject.cast(None).to(torch.device("cpu"))
     return RandomJudge(check, kept, usual, case, plan, device)
@@ -175,3 +185,54 @@ def differs(seen: draws.Comparison, by_rounding: float = 0.0) -> bool:
     shifted = seen.shift > max(LEAST_SHIFT, by_rounding)
     much = not 1 / LEAST_SPREAD < seen.spread < LEAST_SPREAD or shifted
     return much and seen.p_value <= CERTAIN
+
+
+@dataclass(frozen=True)
+class NoJudge:
+    """Accepts all results: those of different calls cannot be compared."""
+
+    reason: str
+    last_check = None
+
+    def columns(self, findings: Findings) -> Findings:
+        """Says that nothing is checked, and why."""
+        return replace(findings, checked="not", checked_note=self.reason)
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Accepts the case."""
+        return findings
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Accepts the baseline."""
+        return True, findings
+
+
+Judge = ExactJudge | RandomJudge | NoJudge
+"""Decides whether the results of a case are correct."""
+
+
+def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> Judge:
+    """By what the model does in plain eager, which may run on a copy of `subject`."""
+    if check.seen.depends:
+        return NoJudge(DEPENDS)
+    if check.seen.random:
+        return judge(check, subject, case, plan, device)
+    return exact_judge.judge(check, subject, case, plan, device)
+
+
+def _other_randomness_reason(seen: draws.Comparison) -> str:
+    """The mode draws other random numbers than eager."""
+    if not seen.finite:
+        return "results are not finite in some calls, while those of eager are"
+    if seen.spread < FROZEN:
+        return (
+            "each call has the same results, while those of eager differ from call to call: the "
+            "mode drops the model's randomness (such as dropout) or repeats the same random numbers"
+        )
+    return (
+        "the results are not spread as those of eager over repeated calls: "
+        f"{seen.spread:.2g} times eager's variance, and means apart by {seen.shift:.2g} times it "
+        f"(p = {seen.p_value:.1g}), so the mode's randomness (such as dropout) is another one"
+    )

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from modescope.bench.case.roofline.counting import storage_key, tensors
+from modescope.bench.steps.operator_mode import OperatorMode
+
+ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
+"""Operators that only allocate, which is part of dispatch."""
 
 LARGEST_ERROR = 0.25
 """Largest error from known detours that is accepted, as a share of dispatch."""
@@ -72,8 +81,38 @@ DETOURS = {
 """A longer pattern comes before one that is part of it."""
 
 
+class Operators(OperatorMode):
+    """Notes all operators, and those that compute a tensor of several elements: they do work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.working: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        results = func(*args, **(kwargs or {}))
+        self.names.append(_name(func, args, kwargs or {}))
+        known = {storage_key(tensor) for tensor in tensors((args, kwargs))}
+        computes = func.overloadpacket not in ALLOCATIONS
+        made = [each for each in tensors(results) if each.numel() > 1]
+        if computes and any(storage_key(each) not in known for each in made):
+            self.working.append(str(func.overloadpacket))
+        return results
+
+
+def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """The name for `compare`; contiguous() and reshape() pass a format, clone() does not."""
+    name = str(func.overloadpacket)
+    if func.overloadpacket is not torch.ops.aten.clone:
+        return name
+    copies = kwargs.get("memory_format") is torch.contiguous_format and not args[0].is_contiguous()
+    return name + STRIDED if copies else name
+
+
 @dataclass(frozen=True)
-class RouteComparison:
+class OperatorComparison:
     """How the operators of an empty batch differ from those of the real one."""
 
     detours: Counter[str]  # names of DETOURS
@@ -81,18 +120,18 @@ class RouteComparison:
     unknown: str | None  # the operators that differ beyond the known detours
 
 
-def compare(real: Sequence[str], empty: Sequence[str]) -> RouteComparison:
+def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
     """Compares names of operators, in the order of their calls; some end in `STRIDED`."""
     of_real, of_empty = (
         Counter(name.replace(STRIDED, "") for name in names) for names in (real, empty)
     )
     if of_real == of_empty:
-        return RouteComparison(Counter(), 0.0, None)
+        return OperatorComparison(Counter(), 0.0, None)
     detours = _known(*("".join(f"{name} " for name in names) for names in (real, empty)))
     if detours is None:
-        return RouteComparison(Counter(), 0.0, difference(of_real, of_empty))
+        return OperatorComparison(Counter(), 0.0, difference(of_real, of_empty))
     errors_us = sum(abs(DETOURS[name].error_us) * times for name, times in detours.items())
-    return RouteComparison(detours, errors_us / (OPERATOR_US * len(real)), None)
+    return OperatorComparison(detours, errors_us / (OPERATOR_US * len(real)), None)
 
 
 def _known(real: str, empty: str) -> Counter[str] | None:
