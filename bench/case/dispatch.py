@@ -20,7 +20,7 @@ from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Subject, module_copied, state_kept
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling

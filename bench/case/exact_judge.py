@@ -12,10 +12,9 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EAGER_LIMIT, eager_is_sane
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit, RoundingCheck, Scale
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject
+from modescope.bench.steps.phase_interface import Check, Deviation, Limit, RoundingCheck, Scale
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject
 
 GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
 

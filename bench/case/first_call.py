@@ -12,11 +12,10 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Compilations, GeneratedCode
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect, torch_warnings
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject, state_kept
+from modescope.bench.steps.evidence.mode_effect import GraphBreaks
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject, state_kept
 from modescope.bench.timing import timers
 
 if TYPE_CHECKING:

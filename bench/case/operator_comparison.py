@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from modescope.bench.case.roofline.counting import storage_key, tensors
-from modescope.bench.steps.operator_mode import OperatorMode
+from modescope.bench.steps.compiler import OperatorMode
 
 ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
 """Operators that only allocate, which is part of dispatch."""

@@ -16,7 +16,7 @@ from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
 from modescope.bench.timing import clock_rounds, comparison, memory_layout, pace
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.rounds import Clock

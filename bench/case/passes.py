@@ -26,8 +26,8 @@ from modescope.bench.records.columns import Snapshot, StepParts
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Findings, Result, joined, noted
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built, StepPart
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, StepPart
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import (
     Clock,

@@ -15,14 +15,12 @@ from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps import plain_call
+from modescope.bench.steps import plain_call, randomness
 from modescope.bench.steps.arguments import changed_by_a_call
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check
-from modescope.bench.steps.correctness import draws
-from modescope.bench.steps.correctness.silencing import SWITCHES
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject
+from modescope.bench.steps.phase_interface import Check
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.randomness import SWITCHES
+from modescope.bench.steps.subject import Built, Subject
 
 CALLS, PERMUTATIONS = 16, 2_000
 
@@ -63,7 +61,7 @@ class RandomJudge:
 
     check: Check
     kept: Subject  # on the host, to leave the GPU's memory alone
-    eager: draws.Draws
+    eager: randomness.Draws
     case: Case
     plan: Plan
     device: Hardware
@@ -80,14 +78,14 @@ class RandomJudge:
     def judge(self, built: Built, findings: Findings) -> Findings:
         """Raises Ended where the step draws other random numbers than eager, or none."""
         dtype, seed = self.case.variant.dtype, self.plan.seed
-        drawn = draws.take(self.check, built, CALLS, seed)
+        drawn = randomness.take(self.check, built, CALLS, seed)
         usual = self.eager
-        seen = draws.compare(drawn, usual, dtype, PERMUTATIONS)
+        seen = randomness.compare(drawn, usual, dtype, PERMUTATIONS)
         if seen.p_value <= DOUBT or not seen.finite:
             plain = exact_judge.plain_eager(self._subject(), self.case, self.device)
-            usual = draws.take(self.check, plain, MORE_CALLS, seed + 1)
-            drawn = draws.take(self.check, built, MORE_CALLS, seed + 2)
-            seen = draws.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
+            usual = randomness.take(self.check, plain, MORE_CALLS, seed + 1)
+            drawn = randomness.take(self.check, built, MORE_CALLS, seed + 2)
+            seen = randomness.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
         findings = replace(findings, drawn_spread=seen.spread)
         if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
             raise Ended("wrong_result", _other_randomness_reason(seen), findings)
@@ -104,7 +102,7 @@ class RandomJudge:
         results = self.check.results(built)
         return all(bool(each.isfinite().all()) for each in results.values()), findings
 
-    def _shift_by_rounding(self, usual: draws.Draws) -> float:
+    def _shift_by_rounding(self, usual: randomness.Draws) -> float:
         """How far rounding may move the means of `usual`: batch norm of few values amplifies it."""
         variant = self.case.variant
         if EPS[variant.dtype] <= EPS["fp32"]:
@@ -112,8 +110,8 @@ class RandomJudge:
         mode = replace(variant.mode.in_eager(), autocast=False)
         exact_case = replace(self.case, variant=replace(variant, mode=mode, dtype="fp32"))
         plain = exact_judge.plain_eager(self._subject(), exact_case, self.device)
-        drawn = draws.take(self.check, plain, MORE_CALLS, self.plan.seed + 3)
-        seen = draws.compare(drawn, usual, variant.dtype, MORE_PERMUTATIONS)
+        drawn = randomness.take(self.check, plain, MORE_CALLS, self.plan.seed + 3)
+        seen = randomness.compare(drawn, usual, variant.dtype, MORE_PERMUTATIONS)
         return ROUNDING_SHIFT * seen.shift if seen.p_value <= DOUBT else 0.0
 
     def _subject(self) -> Subject:
@@ -170,12 +168,12 @@ def _quietly(
 def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:
     """Judges by the spread of plain eager's results with the case's dtype and autocast."""
     plain = exact_judge.plain_eager(subject, case, device)
-    usual = draws.take(check, plain, CALLS, plan.seed + 1)
+    usual = randomness.take(check, plain, CALLS, plan.seed + 1)
     kept = subject.cast(None).to(torch.device("cpu"))
     return RandomJudge(check, kept, usual, case, plan, device)
 
 
-def differs(seen: draws.Comparison, by_rounding: float = 0.0) -> bool:
+def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
     """Whether the randomness is certainly another one, by an amount that matters.
 
     Rounding explains a shift of means of up to `by_rounding`.
@@ -222,7 +220,7 @@ def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Har
     return exact_judge.judge(check, subject, case, plan, device)
 
 
-def _other_randomness_reason(seen: draws.Comparison) -> str:
+def _other_randomness_reason(seen: randomness.Comparison) -> str:
     """The mode draws other random numbers than eager."""
     if not seen.finite:
         return "results are not finite in some calls, while those of eager are"

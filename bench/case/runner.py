@@ -31,10 +31,9 @@ from modescope.bench.records.results import (
 )
 from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
 from modescope.bench.steps.arguments import changed_by_a_call
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject
 from modescope.bench.timing.calibration import calibrate
 
 NEEDS_GRADIENTS = (
@@ -70,9 +69,9 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
 def _compilers_reason(error: Exception, case: Case) -> str | None:
     if not compiler.is_imported():
         return None
-    from modescope.bench.case import compiler_failures
+    from modescope.bench.steps.evidence import graph_break_watch
 
-    return compiler_failures.reason(error, case.model)
+    return graph_break_watch.failure_reason(error, case.model)
 
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:

@@ -16,7 +16,7 @@ from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import generated_code
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import preset, variant
 

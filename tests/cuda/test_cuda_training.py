@@ -18,13 +18,11 @@ from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.refusals import refusal
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.training import overflow
-from modescope.bench.steps.training.checkpointing import RECOMPUTING
-from modescope.bench.steps.training.phase import TrainingPhase
-from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.steps.phases import TrainingPhase, phase_of
+from modescope.bench.steps.subject import Built
+from modescope.bench.steps.training import training_check
+from modescope.bench.steps.training.trainer import RECOMPUTING, trainer_of
 from tests.helpers.captured_training import (
     ASKED,
     IMPLEMENTATIONS,
@@ -204,7 +202,7 @@ def test_a_step_that_overflows_is_skipped(axes: dict[str, Any], device: Hardware
 
 def skips(made: Built) -> None:
     before, scale = values(made), trainer_of(made).scaler.get_scale()
-    assert overflow.plant(made).skipped
+    assert training_check.plant_overflow(made).skipped
     with torch.no_grad():
         made.subject.inputs.args[0][0, 0] = torch.inf
     made.step()

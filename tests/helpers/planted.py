@@ -17,9 +17,9 @@ from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, 
 from modescope.bench.records.results import Ended, Findings, Result
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.correctness.silencing import SWITCHES
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.randomness import SWITCHES
+from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import probe_models, published
 

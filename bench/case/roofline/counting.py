@@ -27,8 +27,8 @@ from modescope.bench.devices.devices import ready
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import compiler, trees
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.operator_mode import OperatorMode
+from modescope.bench.steps.compiler import OperatorMode
+from modescope.bench.steps.subject import Built
 
 aten = torch.ops.aten
 

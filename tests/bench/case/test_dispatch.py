@@ -21,7 +21,7 @@ from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.timing import memory_layout, rounds
 from modescope.bench.timing.timers import Timing

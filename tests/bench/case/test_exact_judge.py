@@ -12,8 +12,8 @@ from modescope.bench.case import exact_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import (
+from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.phase_interface import (
     Check,
     Deviation,
     Limit,
@@ -22,7 +22,7 @@ from modescope.bench.steps.check import (
     StateCheck,
     accepted_error,
 )
-from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.subject import Built
 from tests.helpers import probe_models
 
 EAGER, MODE = (cast(Built, name) for name in ("eager", "mode"))

@@ -10,7 +10,7 @@ import pytest
 from torch import Tensor
 
 from modescope.bench.records.results import Result
-from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.subject import Built
 from tests.helpers.planted import FAULTS, Family, Fault, case_of, verdict
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")

@@ -15,10 +15,9 @@ from modescope.bench.case import exact_judge, random_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check, Deviation, Limit, Seen
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phase_interface import Check, Deviation, Limit, Seen
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from tests.helpers import probe_models
 
 FP32, EAGER, MODE = (cast(Built, name) for name in ("eager at fp32", "eager", "mode"))

@@ -12,7 +12,7 @@ import torch
 from modescope.bench.case import passes
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import StepParts
-from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training.trainer import FUSED_UNSCALES, Start, Trainer, trainer_of
 from modescope.bench.tools.testbed.simulated import SimulatedDevice
 from tests.helpers.probe_models import smoke, variant

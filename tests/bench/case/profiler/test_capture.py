@@ -25,10 +25,9 @@ from modescope.bench.case.profiler.capture import (
     through_the_dispatcher,
     with_kernel_events,
 )
-from modescope.bench.case.profiler.facts import STEP
 from modescope.bench.case.profiler.profile import Profile, columns, flags
 from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
-from modescope.bench.case.profiler.traces import load
+from modescope.bench.case.profiler.traces import STEP, load
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.records.columns import GeneratedCode
@@ -36,7 +35,7 @@ from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import compilation_log, generated_code
 from modescope.bench.steps.evidence.generated_code import Generated
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from tests.helpers.probe_models import variant
 
 LENGTHS = (4, 16, 64)

@@ -1,16 +1,19 @@
-"""Compares the randomness of two steps: how their results are spread over repeated calls."""
+"""Compares the randomness of two steps over repeated calls, and switches randomness off."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from modescope.bench.records.tolerances import TOLERANCE
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Check
 from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.phase_interface import Check
+from modescope.bench.steps.subject import Built
 
 KEPT = 256
 """Elements of each result that are compared."""
@@ -125,3 +128,30 @@ def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Ten
 def _share(permuted: torch.Tensor, seen: torch.Tensor) -> float:
     """How many permutations are at least as extreme, the one that was seen among them."""
     return float(((permuted >= seen).sum() + 1) / (len(permuted) + 1))
+
+
+def _never_drop(module: nn.Module) -> None:
+    """Sets every probability to drop something to 0, wherever modules keep it."""
+    for part in module.modules():
+        drops = any(word in type(part).__name__.lower() for word in ("drop", "stochasticdepth"))
+        for name, value in vars(part).items():
+            is_probability = "drop" in name.lower() or (drops and name in ("p", "prob", "rate"))
+            if is_probability and isinstance(value, float) and 0 < value <= 1:
+                setattr(part, name, 0.0)
+
+
+def _evaluate(module: nn.Module) -> None:
+    """Switches all parts but norms and recurrent networks to `eval()`.
+
+    In `eval()` a norm computes something else, and cuDNN's recurrent networks have no backward.
+    """
+    for part in module.modules():
+        if not isinstance(part, (_NormBase, nn.RNNBase)):
+            part.training = False
+
+
+SWITCHES: dict[str, Callable[[nn.Module], None]] = {
+    "all probabilities of dropout are 0": _never_drop,
+    "all modules but norms and recurrent networks are in eval()": _evaluate,
+}
+"""Ways to switch random numbers off, which change the module; each beside those before it."""

@@ -15,12 +15,23 @@ from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.tolerances import eager_is_sane
-from modescope.bench.steps.check import Deviation, accepted_error, worst
-from modescope.bench.steps.correctness import output_check
-from modescope.bench.steps.correctness.output_check import OutputCheck, prepare
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phase_interface import Deviation, accepted_error, worst
+from modescope.bench.steps.phases import output_check
+from modescope.bench.steps.phases.output_check import (
+    OutputCheck,
+    Writes,
+    buffer_errors,
+    deviation,
+    prepare_check,
+    written,
+)
+from modescope.bench.steps.subject import Inputs, Subject, state_kept
 from tests.helpers.probe_models import Built, counts, normalises, random, scaled, wordless
+
+INF, NAN = math.inf, math.nan
+
+START = [1.0, 2.0, 3.0, 4.0]
 
 
 def double(*values: float) -> Tensor:
@@ -52,7 +63,7 @@ def worst_error(outputs: Outputs, answers: Outputs) -> float:
 def error_of(build: Callable[..., Built], dtype: torch.dtype = torch.float32, **args: Any) -> float:
     asked = subject(build, **args)
     own = asked.cast(dtype)
-    return examine(prepare(asked, Cpu(), seed=0), own, eager(own))
+    return examine(prepare_check(asked, Cpu(), seed=0), own, eager(own))
 
 
 @pytest.mark.parametrize(
@@ -86,9 +97,6 @@ def test_nan_in_any_output_is_the_error(position: str) -> None:
     outputs = {**answers, "a": double(9, 9), position: double(1, math.nan)}
     assert math.isnan(worst_error(outputs, answers))
     assert worst_of(outputs, answers).place == f"output {position}"
-
-
-INF, NAN = math.inf, math.nan
 
 
 @pytest.mark.parametrize(
@@ -173,7 +181,7 @@ def test_every_tensor_of_a_nested_output_is_checked(
     shape: Callable[[Tensor, Tensor], Any],
 ) -> None:
     own = Subject(Returns(shape), Inputs((torch.randn(64),), {}))
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) == 0.0
     own.module.spoiled = 0.5  # type: ignore[assignment]
@@ -182,7 +190,7 @@ def test_every_tensor_of_a_nested_output_is_checked(
 
 def test_another_structure_than_the_reference_is_found() -> None:
     asked = Subject(Returns(SHAPES["dict"]), Inputs((torch.randn(8),), {}))
-    check = prepare(asked, Cpu(), seed=0)
+    check = prepare_check(asked, Cpu(), seed=0)
     for other, same in (("tuple", False), ("dataclass", False), ("ordered dict", True)):
         own = Subject(Returns(SHAPES[other]), asked.inputs)
         assert examine(check, own, eager(own)) == (0.0 if same else math.inf)
@@ -192,7 +200,7 @@ def test_another_structure_than_the_reference_is_found() -> None:
 
 def test_the_imaginary_part_is_checked() -> None:
     asked = Subject(Returns(lambda x, y: torch.complex(x, y)), Inputs((torch.randn(64),), {}))
-    check = prepare(asked, Cpu(), seed=0)
+    check = prepare_check(asked, Cpu(), seed=0)
     conjugated = Subject(Returns(lambda x, y: torch.complex(x, y).conj()), asked.inputs)
     assert examine(check, asked, eager(asked)) < 1e-6
     assert examine(check, conjugated, eager(conjugated)) > 1
@@ -200,14 +208,14 @@ def test_the_imaginary_part_is_checked() -> None:
 
 def test_integer_outputs_are_compared() -> None:
     asked = Subject(Returns(lambda x, y: x.argmax()), Inputs((torch.randn(64),), {}))
-    check = prepare(asked, Cpu(), seed=0)
+    check = prepare_check(asked, Cpu(), seed=0)
     assert examine(check, asked, eager(asked)) == 0.0
     other = Subject(Returns(lambda x, y: x.argmin()), asked.inputs)
     assert examine(check, other, eager(other)) > 0
 
 
 def test_an_output_without_tensors_cannot_be_checked() -> None:
-    check = prepare(subject(wordless), Cpu(), seed=0)
+    check = prepare_check(subject(wordless), Cpu(), seed=0)
     assert check.unfit
     assert check.unchecked == "output (str)"
 
@@ -234,7 +242,7 @@ def test_outputs_that_are_not_compared_are_named(
     shape: Callable[[Tensor, Tensor], Any], left_out: str | None
 ) -> None:
     assert (
-        prepare(Subject(Returns(shape), Inputs((torch.randn(8),), {})), Cpu(), 0).unchecked
+        prepare_check(Subject(Returns(shape), Inputs((torch.randn(8),), {})), Cpu(), 0).unchecked
         == left_out
     )
 
@@ -244,7 +252,7 @@ def test_outputs_that_are_not_compared_are_named(
 def test_the_error_is_the_worst_over_fresh_inputs(wrong_at: int, wrong: float) -> None:
     """`max` over errors would lose a nan that does not come first."""
     own = subject(scaled)
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     calls: list[Tensor] = []
 
     def step() -> Tensor:
@@ -259,7 +267,7 @@ def test_the_error_is_the_worst_over_fresh_inputs(wrong_at: int, wrong: float) -
 
 def test_a_replay_that_ignores_its_inputs_is_caught() -> None:
     own = subject(scaled)
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     own.inputs.assign(check.inputs[0])
     captured = eager(own)()
     assert examine(check, own, lambda: captured) > 0.5
@@ -303,7 +311,7 @@ def test_eager_is_accepted_up_to_five_times_the_tolerance(dtype: str, limit: flo
 
 def test_an_output_that_is_nan_everywhere_is_equal_to_itself() -> None:
     own = Subject(Returns(lambda x, y: x.abs().neg().sqrt()), Inputs((torch.randn(8),), {}))
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     assert not check.seen.random
     assert examine(check, own, eager(own)) == 0.0
     assert math.isnan(examine(check, own, lambda: own.inputs.args[0]))
@@ -313,7 +321,7 @@ def test_an_output_that_is_nan_everywhere_is_equal_to_itself() -> None:
 def test_a_counter_is_restored_after_every_call(in_place: bool) -> None:
     own = subject(counts, in_place=in_place)
     before = own.module.get_buffer("calls")
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) < 1e-6
     assert examine(check, own, eager(own)) < 1e-6
@@ -323,7 +331,7 @@ def test_a_counter_is_restored_after_every_call(in_place: bool) -> None:
 
 def test_running_statistics_are_restored_after_every_call() -> None:
     own = subject(normalises)
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     assert check.unfit is None
     assert examine(check, own, eager(own)) < 1e-6
     assert not own.module.get_buffer("mean").any()
@@ -336,7 +344,7 @@ def test_checking_restores_the_inputs() -> None:
     own = subject(scaled)
     before = own.inputs.map(torch.clone)
     where = own.inputs.args[0].data_ptr()
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     examine(check, own, eager(own))
     assert torch.equal(own.inputs.args[0], before.args[0])
     assert own.inputs.args[0].data_ptr() == where
@@ -347,13 +355,13 @@ def test_checking_restores_the_inputs() -> None:
 
 def test_dropout_makes_a_model_random_in_training_mode_only() -> None:
     own = subject(lambda: (nn.Dropout(0.5), (torch.randn(64),)))
-    assert not prepare(own, Cpu(), seed=0).seen.random
+    assert not prepare_check(own, Cpu(), seed=0).seen.random
     own.module.train()
-    assert prepare(own, Cpu(), seed=0).seen.random
+    assert prepare_check(own, Cpu(), seed=0).seen.random
 
 
 def test_a_model_that_draws_random_numbers_is_recognised() -> None:
-    assert prepare(subject(random), Cpu(), seed=0).seen.random
+    assert prepare_check(subject(random), Cpu(), seed=0).seen.random
 
 
 def test_sums_in_another_order_are_not_taken_for_random_draws() -> None:
@@ -361,13 +369,13 @@ def test_sums_in_another_order_are_not_taken_for_random_draws() -> None:
     own = Subject(
         Returns(lambda x, y: x * (1 + 1e-13 * next(calls))), Inputs((torch.randn(8),), {})
     )
-    seen = prepare(own, Cpu(), seed=0).seen
+    seen = prepare_check(own, Cpu(), seed=0).seen
     assert (seen.random, seen.depends) == (False, False)
 
 
 def test_seed_decides_the_check() -> None:
     own = subject(scaled)
-    checks = [prepare(own, Cpu(), seed) for seed in (1, 1, 2)]
+    checks = [prepare_check(own, Cpu(), seed) for seed in (1, 1, 2)]
     errors = [examine(check, own, eager(own)) for check in checks]
     assert errors[0] == errors[1] != errors[2]
     assert torch.equal(checks[0].inputs[0].args[0], checks[1].inputs[0].args[0])
@@ -375,7 +383,7 @@ def test_seed_decides_the_check() -> None:
 
 def test_random_numbers_are_seeded_alike_for_every_step() -> None:
     own = subject(random)
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     assert examine(check, own, eager(own)) == examine(check, own, eager(own))
 
 
@@ -384,7 +392,7 @@ def test_constants_created_in_forward_have_the_precision_of_the_reference() -> N
         Returns(lambda x, y: x * torch.tensor(0.1) + torch.full((8,), 0.3)),
         Inputs((torch.ones(8),), {}),
     )
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     x = check.inputs[0].args[0].double()
     assert torch.equal(check.references[0].outputs[""], x * 0.1 + 0.3)
     assert torch.get_default_dtype() == torch.float32
@@ -393,14 +401,88 @@ def test_constants_created_in_forward_have_the_precision_of_the_reference() -> N
 def test_the_default_dtype_is_restored_after_a_failed_forward() -> None:
     own = Subject(Returns(lambda x, y: 1 / 0), Inputs((torch.ones(8),), {}))
     with pytest.raises(ZeroDivisionError):
-        prepare(own, Cpu(), seed=0)
+        prepare_check(own, Cpu(), seed=0)
     assert torch.get_default_dtype() == torch.float32
 
 
 def test_the_reference_is_float64_and_leaves_the_model_unchanged() -> None:
     own = subject(scaled)
     weight = own.module.get_parameter("weight")
-    check = prepare(own, Cpu(), seed=0)
+    check = prepare_check(own, Cpu(), seed=0)
     x = check.inputs[1].args[0]
     assert torch.equal(check.references[1].outputs[""], weight.double() * x.double())
     assert weight.dtype == x.dtype == torch.float32
+
+
+class Store(nn.Module):
+    """Keeps its input in an entry of a buffer, which its output does not depend on."""
+
+    cache: Tensor
+
+    def __init__(self, start: Tensor, entry: int) -> None:
+        super().__init__()
+        self.register_buffer("cache", start.clone())
+        self.entry = entry
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.cache[self.entry] = x
+        return x
+
+
+def writes(start: list[float], *changes: tuple[int, float]) -> Writes:
+    module = Store(torch.tensor(start), 0)
+    with state_kept(module) as before:
+        for entry, value in changes:
+            module.cache[entry] = value
+        return written(module, before)
+
+
+@pytest.mark.parametrize(
+    ("found", "error"),
+    [
+        ([(1, 4.0)], 0.0),
+        ([(1, 4.4)], 0.1),
+        ([], 0.5),  # 2 was to become 4
+        ([(2, 4.0)], math.sqrt(2**2 + 1**2) / 4),
+        ([(1, 4.0), (0, 2.0)], 0.25),
+        ([(1, math.nan)], math.nan),
+    ],
+)
+def test_errors_are_relative_to_what_the_reference_wrote(
+    found: list[tuple[int, float]], error: float
+) -> None:
+    reference = writes(START, (1, 4.0))
+    seen = buffer_errors(writes(START, *found), reference)
+    assert seen == {"buffer cache": pytest.approx(error, rel=1e-6, nan_ok=True)}
+
+
+def test_a_buffer_that_neither_changed_is_not_compared() -> None:
+    assert buffer_errors(writes(START), writes(START)) == {}
+    assert writes([math.nan, 1.0], (0, math.nan)) == {}
+
+
+def test_what_the_reference_left_alone_counts_by_what_was_there() -> None:
+    assert buffer_errors(writes(START, (3, 5.0)), writes(START)) == {"buffer cache": 0.25}
+    assert buffer_errors(writes([0.0], (0, 3.0)), writes([0.0])) == {"buffer cache": 3.0}
+
+
+def test_a_buffer_of_another_shape_is_infinitely_wrong() -> None:
+    module = Store(torch.zeros(2), 0)
+    with state_kept(module) as before:
+        module.cache = torch.ones(3)
+        grown = written(module, before)
+    assert buffer_errors(grown, grown) == {"buffer cache": 0.0}
+    assert buffer_errors(grown, writes(START, (1, 4.0))) == {"buffer cache": math.inf}
+
+
+@pytest.mark.parametrize(("entry", "least", "most"), [(7, 0, 1e-7), (6, 1, 9), (-1, 1, 9)])
+def test_a_write_that_no_output_shows_is_checked(entry: int, least: float, most: float) -> None:
+    torch.manual_seed(0)
+    module = Store(torch.randn(100, 4), 7)
+    of = Subject(module.eval(), Inputs((torch.randn(4),), {}))
+    check, start = prepare_check(of, Cpu(), seed=0), module.cache.clone()
+    module.entry = entry
+    found = deviation(check, of, lambda: module(*of.inputs.args))
+    assert least <= found.error <= most
+    assert (found.place == "buffer cache") == (entry != 7)
+    assert torch.equal(module.cache, start), "the check restores it"

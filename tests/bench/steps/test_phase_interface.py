@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from modescope.bench.steps.check import Deviation, Limit
+from modescope.bench.steps.phase_interface import Deviation, Limit
 
 LIMIT = Limit(error=1e-3, scale=0.01, larger={"gradient of a": 0.05, "gradient of b": 0.001})
 

@@ -13,8 +13,7 @@ from modescope.bench.records.cases import Case, Inference, PhaseOptions
 from modescope.bench.records.results import work_of
 from modescope.bench.refusals import OF_PHASE, refusal
 from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
-from modescope.bench.steps.phases.inference import InferencePhase
-from modescope.bench.steps.phases.table import PHASES
+from modescope.bench.steps.phases import PHASES, InferencePhase
 from modescope.bench.steps.subject import Inputs
 from tests.helpers.made_up_records import CPU
 from tests.helpers.probe_models import case, model, scaled, silent, smoke, variant

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.records.tolerances import EPS
-from modescope.bench.steps.correctness import rounding
-from modescope.bench.steps.correctness.rounding import Rounded
+from modescope.bench.steps.training import reference
+from modescope.bench.steps.training.reference import Rounded
 
 CPU = torch.device("cpu")
 
@@ -101,7 +101,7 @@ def test_the_sums_inside_a_batch_norm_are_perturbed_too(monkeypatch: pytest.Monk
         return gradient.clone()
 
     inside = spread(gradient, "fp32").norm()
-    monkeypatch.setattr(rounding, "DECOMPOSED", {})
+    monkeypatch.setattr(reference, "DECOMPOSED", {})
     assert inside > 2 * spread(gradient, "fp32").norm()
 
 

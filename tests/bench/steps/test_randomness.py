@@ -1,20 +1,24 @@
-"""Randomness is compared by its spread: right, constant, missing or of another size."""
+"""Two steps' randomness compared over repeated calls, and randomness switched off."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 from modescope.bench.case.random_judge import CALLS, MORE_CALLS, MORE_PERMUTATIONS, differs
-from modescope.bench.steps.correctness import draws
+from modescope.bench.steps import randomness
+from modescope.bench.steps.randomness import SWITCHES
 
 PLACES = {"loss": 1, "gradient of a": 40, "gradient of b": 8}
 
 
-def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> draws.Draws:
+def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> randomness.Draws:
     generator = torch.Generator().manual_seed(seed)
     return {
         place: 1 + shift + spread * torch.randn(calls, size, generator=generator).double()
@@ -22,11 +26,11 @@ def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> dra
     }
 
 
-def compared(mode: draws.Draws, eager: draws.Draws, dtype: str) -> draws.Comparison:
-    return draws.compare(mode, eager, dtype, MORE_PERMUTATIONS)
+def compared(mode: randomness.Draws, eager: randomness.Draws, dtype: str) -> randomness.Comparison:
+    return randomness.compare(mode, eager, dtype, MORE_PERMUTATIONS)
 
 
-def constant(calls: int) -> draws.Draws:
+def constant(calls: int) -> randomness.Draws:
     return {place: each[:1].expand(calls, -1) for place, each in drawn(0, calls).items()}
 
 
@@ -71,8 +75,8 @@ def test_results_that_are_not_finite_differ() -> None:
 def test_results_that_hardly_vary_are_left_to_their_errors() -> None:
     """Rounding differs between two steps and would look like another randomness."""
     mode, eager = drawn(0, CALLS, spread=1e-4, shift=1e-5), drawn(1, CALLS, spread=1e-4)
-    assert compared(mode, eager, "fp32") == draws.EQUAL
-    assert compared(mode, eager, "bf16") == draws.EQUAL
+    assert compared(mode, eager, "fp32") == randomness.EQUAL
+    assert compared(mode, eager, "bf16") == randomness.EQUAL
 
 
 def test_rare_events_are_no_fault() -> None:
@@ -102,10 +106,10 @@ class Scripted:
         return next(self.remaining)
 
 
-def taken(results: list[dict[str, torch.Tensor]]) -> draws.Draws:
+def taken(results: list[dict[str, torch.Tensor]]) -> randomness.Draws:
     check: Any = Scripted(results)
     built: Any = None
-    return draws.take(check, built, len(results), 0)
+    return randomness.take(check, built, len(results), 0)
 
 
 def test_a_result_that_a_call_lacks_is_zero_there() -> None:
@@ -137,8 +141,107 @@ def test_results_of_another_size_than_eagers_are_not_compared() -> None:
 def test_a_gradient_of_more_elements_than_fp32_can_count_is_sampled_to_its_end() -> None:
     elements = 2**24 + 4  # fp32 rounds the last place, 2**24 + 3, to 2**24 + 4
     large = torch.zeros(1, dtype=torch.float64).expand(elements)
-    assert taken([{"a": large}])["a"].shape == (1, draws.KEPT)
+    assert taken([{"a": large}])["a"].shape == (1, randomness.KEPT)
     few = torch.arange(1000.0).double()
     row = taken([{"a": few}])["a"][0]
     assert (float(row[0]), float(row[-1])) == (0.0, 999.0)
     assert bool((row.diff() >= 3).all())
+
+
+class DropPath(nn.Module):
+    """As in timm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_prob = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x.new_empty(len(x), 1).bernoulli_(1 - self.drop_prob)
+        return x * kept / (1 - self.drop_prob)
+
+
+class StochasticDepth(nn.Module):
+    """As in torchvision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand(()) >= self.p)
+
+
+class Attention(nn.Module):
+    """As in transformers: a number that is given to a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention_dropout = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.attention_dropout, self.training)
+
+
+class Literal(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, 0.3, self.training)
+
+
+class Noise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randn_like(x) if self.training else x
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.LSTM(8, 8, 2, dropout=0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.net(x)[0]
+        return y
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "dropout": (lambda: nn.Dropout(0.3), 1),
+    "alpha dropout": (lambda: nn.AlphaDropout(0.3), 1),
+    "drop path": (DropPath, 1),
+    "stochastic depth": (StochasticDepth, 1),
+    "attention": (Attention, 1),
+    "recurrent": (Recurrent, 1),
+    "transformer": (lambda: nn.TransformerEncoderLayer(8, 2, 16), 1),
+    "rrelu": (nn.RReLU, 2),
+    "literal": (Literal, 2),
+    "noise": (Noise, 2),
+}
+
+
+def draws(module: nn.Module) -> bool:
+    x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    return not all(torch.equal(module(x), module(x)) for _ in range(5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_first_switches_that_are_needed_silence_a_model(name: str) -> None:
+    build, needed = MODELS[name]
+    torch.manual_seed(0)
+    module = nn.Sequential(build(), nn.Linear(8, 8)).train()
+    seen = [draws(module)]
+    for turn_off in SWITCHES.values():
+        turn_off(module)
+        seen.append(draws(module))
+    assert seen == [True] * needed + [False] * (1 + len(SWITCHES) - needed)
+
+
+def test_norms_and_recurrent_networks_go_on_training() -> None:
+    """A batch norm computes something else in eval(); cuDNN has no backward there."""
+    module = nn.Sequential(nn.BatchNorm1d(8), nn.LSTM(8, 8), nn.Dropout(0.3)).train()
+    for turn_off in SWITCHES.values():
+        turn_off(module)
+    assert [part.training for part in module] == [True, True, False]
+
+
+def test_other_numbers_stay() -> None:
+    relu, norm = nn.LeakyReLU(0.2), nn.BatchNorm1d(8, eps=0.1)
+    next(iter(SWITCHES.values()))(nn.Sequential(relu, norm))
+    assert (relu.negative_slope, norm.eps) == (0.2, 0.1)
