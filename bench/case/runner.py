@@ -117,23 +117,11 @@ def _blaming(text: str, case: Case, findings: Findings) -> Iterator[None]:
         raise Ended("failed", text.format(reason), findings) from error
 
 
-def _after(put_back: Sequence[str]) -> str:
-    """What a model may have needed that its builder had set."""
-    return f", after what its builder set was put back ({', '.join(put_back)})" if put_back else ""
-
-
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
     """Why plain eager fails too without the gradients that `variant` does not record."""
     grad = modes.GRAD[variant.mode.grad]
     failure = plain_call.objection(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
-
-
-def _settle_compiler(case: Case) -> None:
-    """The same for the compiler, which the model may have imported when it was built and called."""
-    if case.compiles or compiler.is_imported():
-        compiler.import_it()  # not in the first call, whose time is measured
-        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
 
 
 def _timed(
@@ -144,7 +132,9 @@ def _timed(
     phase, settings = phase_of(case.options), torch_settings.read()
     subject = plain_call.built(case, device)
     put_back, compiled = subject.put_back, mode_effect.compiled_so_far()
-    with _blaming(EAGER_FAILS.format(_after(subject.put_back)), case, Findings()):
+    was_set = ", ".join(put_back)  # which the model may need
+    after = f", after what its builder set was put back ({was_set})" if put_back else ""
+    with _blaming(EAGER_FAILS.format(after), case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
         changes = plain_call.without_gradients(partial(changed_by_a_call, plain))
@@ -161,7 +151,9 @@ def _timed(
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
-    _settle_compiler(case)
+    if case.compiles or compiler.is_imported():  # as the model may have done
+        compiler.import_it()  # not in the first call, whose time is measured
+        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
     progress("first call")
     seen = check.seen
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")

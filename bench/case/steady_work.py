@@ -64,7 +64,10 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
 
     To be called after timing. Raises Ended where that call computes nothing.
     """
-    for built in (each.built for each in contenders if _is_plain_eager(each)):
+    for each in contenders:
+        built, mode = each.built, each.facts.mode
+        if mode.compiles or mode.graph:
+            continue
         if _dtypes(built.subject) != before.dtypes or built.subject.random:
             continue
         try:
@@ -79,11 +82,6 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
             return flagged(replace(findings, steady_operators=text), "other_operators")
         return findings
     return findings
-
-
-def _is_plain_eager(contender: Contender) -> bool:
-    mode = contender.facts.mode
-    return not (mode.compiles or mode.graph)
 
 
 def _operators(subject: Subject) -> Computing:

@@ -62,7 +62,9 @@ def steps(
         `unclaimed` (work whose launch is not in the trace, or may belong to another process),
         `lost` (launches of kernels and graphs in a step whose work is not in the trace).
     """
-    ranges = _ranges(events)
+    ranges = [each for each in events if each.category in traces.RANGES and each.name == STEP]
+    ranges.sort(key=lambda e: e.start_ns)
+    ranges = [each for each in ranges if each.process == ranges[0].process]
     placed, misplaced = operations(
         [e for e in events if e.category in traces.OPERATIONS], working or ()
     )
@@ -85,12 +87,6 @@ def steps(
         others = tuple(each for each in of_host[step] if not each.dispatched)
         result.append(StepEvents(range_, dispatched, others, launches[step], in_order, kernels))
     return result
-
-
-def _ranges(events: Iterable[Event]) -> list[Event]:
-    ranges = [each for each in events if each.category in traces.RANGES and each.name == STEP]
-    ranges.sort(key=lambda e: e.start_ns)
-    return [each for each in ranges if each.process == ranges[0].process]
 
 
 def _by_step(

@@ -144,9 +144,5 @@ def _overload_works(schema: Any) -> bool:
     if torch.Tag.inplace_view in tags:
         return False
     writes = any(each.alias_info and each.alias_info.is_write for each in schema.arguments)
-    return writes or _makes(schema)
-
-
-def _makes(schema: Any) -> bool:
-    """Whether it returns a tensor, or a list of tensors, that aliases no argument."""
-    return any("Tensor" in str(each.type) and each.alias_info is None for each in schema.returns)
+    makes = any("Tensor" in str(each.type) and each.alias_info is None for each in schema.returns)
+    return writes or makes

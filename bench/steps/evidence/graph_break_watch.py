@@ -270,15 +270,10 @@ def _reason(text: str) -> str:
 def failure_reason(error: Exception, model: Model) -> str | None:
     """The reason that `error` gives, or None if the compiler did not raise it."""
     if isinstance(error, FailOnRecompileLimitHit):
-        return _gave_up()
+        last = compilation_log.last_recompile_reason(get_compilation_metrics())
+        why = f"; its last reason: {last}" if last else ""
+        return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)
     if not isinstance(error, (*STOPS, *UNBREAKABLE)):
         return None
     may_break = model.fullgraph and not isinstance(error, UNBREAKABLE)
     return (CANNOT_TRACE if may_break else CANNOT_BREAK).format(breaks_summary([site(error)]))
-
-
-def _gave_up() -> str:
-    """With torch's reason to compile the last time, where it recorded one."""
-    last = compilation_log.last_recompile_reason(get_compilation_metrics())
-    why = f"; its last reason: {last}" if last else ""
-    return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)

@@ -88,20 +88,14 @@ def written(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writ
 
 def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
     """The error of each buffer that either of both changed."""
-    return {
-        f"buffer {name}": _buffer_error(found.get(name), references.get(name))
-        for name in sorted({*found, *references})
+    nothing = {
+        name: Written(each.shape, each.places[:0], each.before[:0], each.after[:0])
+        for name, each in {**references, **found}.items()
     }
-
-
-def _buffer_error(found: Written | None, reference: Written | None) -> float:
-    known = found or reference
-    assert known is not None
-    return (found or _nothing(known)).error(reference or _nothing(known))
-
-
-def _nothing(like: Written) -> Written:
-    return Written(like.shape, like.places[:0], like.before[:0], like.after[:0])
+    return {
+        f"buffer {name}": found.get(name, none).error(references.get(name, none))
+        for name, none in sorted(nothing.items())
+    }
 
 
 def _norm(values: torch.Tensor) -> float:

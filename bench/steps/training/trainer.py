@@ -32,10 +32,6 @@ and their steps must not be skipped in the comparison with float64."""
 FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part of its time"
 
 
-def _none(module: Module, random: bool) -> Module:
-    return module
-
-
 def _whole(module: Module, random: bool) -> Module:
     """Recomputed with the same random numbers, where the model draws any.
 
@@ -59,7 +55,7 @@ def trained(module: Module) -> dict[str, Parameter]:
 
 
 RECOMPUTING: dict[str, Callable[[Module, bool], Module]] = {
-    "none": _none,
+    "none": lambda module, random: module,
     "children": _children,
     "model": _whole,
 }
