@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from modescope.bench.steps.evidence import torch_warnings
+from modescope.bench.case import first_call
 
 PLACE = str(Path(torch.__file__).parent / "nn" / "made_up.py")
 FROM_CPP = "slow (Triggered internally at /pytorch/aten/src/ATen/x.cpp:1.)"
@@ -32,7 +32,7 @@ def warn(text: str, place: str = PLACE) -> None:
 
 
 def test_warnings_of_torch_are_collected_once_and_shown(shown: Shown) -> None:
-    with torch_warnings.watch() as found:
+    with first_call.watch_warnings() as found:
         for text in ("no tensor cores", "no tensor cores", "other"):
             warn(text)
     assert found == ["no tensor cores", "other"]
@@ -40,7 +40,7 @@ def test_warnings_of_torch_are_collected_once_and_shown(shown: Shown) -> None:
 
 
 def test_a_warning_of_c_plus_plus_has_the_place_of_its_caller(shown: Shown) -> None:
-    with torch_warnings.watch() as found:
+    with first_call.watch_warnings() as found:
         warn(FROM_CPP, "model.py")
         warn("mine", "model.py")
     assert found == ["slow"]
@@ -48,7 +48,7 @@ def test_a_warning_of_c_plus_plus_has_the_place_of_its_caller(shown: Shown) -> N
 
 def test_what_torch_logs_as_a_warning_is_collected() -> None:
     log = logging.getLogger("torch._dynamo.made_up")
-    with torch_warnings.watch() as found:
+    with first_call.watch_warnings() as found:
         log.warning("hit the limit of %d", 8)
         log.error("worse")
         log.info("unimportant")
@@ -63,21 +63,21 @@ def test_a_warning_shown_before_is_collected_again(shown: Shown) -> None:
     for _ in range(2):
         warnings.warn_explicit("again", UserWarning, PLACE, 1, registry=registry)
     assert len(shown) == 1
-    with torch_warnings.watch() as found:
+    with first_call.watch_warnings() as found:
         warnings.warn_explicit("again", UserWarning, PLACE, 1, registry=registry)
     assert found == ["again"]
 
 
 def test_texts_are_short_and_few(shown: Shown) -> None:
-    with torch_warnings.watch() as found:
+    with first_call.watch_warnings() as found:
         for number in range(20):
             warn(f"{number} " + "long " * 100)
-    assert len(found) == torch_warnings.MOST
-    assert max(map(len, found)) == torch_warnings.LONGEST
+    assert len(found) == first_call.MOST_WARNINGS
+    assert max(map(len, found)) == first_call.WARNING_MAX_LENGTH
 
 
 def test_the_former_handlers_are_back_afterwards() -> None:
     before = warnings.showwarning, logging.getLogRecordFactory()
-    with pytest.raises(KeyError), torch_warnings.watch():
+    with pytest.raises(KeyError), first_call.watch_warnings():
         raise KeyError
     assert (warnings.showwarning, logging.getLogRecordFactory()) == before
