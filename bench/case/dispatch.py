@@ -7,31 +7,26 @@ compute. This requires that an empty batch runs the operators of the real one, w
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 
-from modescope.bench.case import routes
-from modescope.bench.case.roofline.traffic import storage_key, tensors
+from modescope.bench.case import operator_comparison
+from modescope.bench.case.operator_comparison import OperatorComparison, Operators
 from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.progress import one_line
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.operator_mode import OperatorMode
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Subject, module_copied, state_kept
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling
 from modescope.bench.timing.timers import calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
-
-ALLOCATIONS = (torch.ops.aten.empty, torch.ops.aten.empty_like, torch.ops.aten.empty_strided)
-"""Operators that only allocate, which is part of dispatch."""
 
 NO_LAUNCHES = (
     "guards and wrapper only: code compiled for an empty batch leaves out kernels and nearly all "
@@ -82,7 +77,7 @@ def prepare(subject: Subject, variant: Variant, model: Model, device: Hardware) 
         if empty.working:
             names = ", ".join(dict.fromkeys(empty.working))
             return EmptyCall(None, f"{names} works on an empty batch too")
-        compared = routes.compare(real.names, empty.names)
+        compared = operator_comparison.compare(real.names, empty.names)
         if reason := _other_program(compared, variant):
             return EmptyCall(None, reason)
         step = modes.build(emptied, variant, model.fullgraph, device, ONE_CALL).step
@@ -108,23 +103,23 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
     return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
 
 
-def _other_program(compared: routes.RouteComparison, variant: Variant) -> str | None:
+def _other_program(compared: OperatorComparison, variant: Variant) -> str | None:
     """Why the time of an empty batch would not be the dispatch of the real one, or None."""
     if compared.unknown:
         return f"an empty batch runs other operators than the real one: {compared.unknown}"
-    if compared.error > routes.LARGEST_ERROR and not variant.mode.compiles:
+    if compared.error > operator_comparison.LARGEST_ERROR and not variant.mode.compiles:
         return _detour(compared, "would change")
     return None
 
 
-def _remark(compared: routes.RouteComparison, variant: Variant) -> str | None:
+def _remark(compared: OperatorComparison, variant: Variant) -> str | None:
     """What to know about the samples, or None."""
     if variant.mode.compiles:
         return NO_LAUNCHES
     return _detour(compared, "changes") if compared.detours else None
 
 
-def _detour(compared: routes.RouteComparison, changes: str) -> str:
+def _detour(compared: OperatorComparison, changes: str) -> str:
     return (
         f"torch takes another route on an empty batch ({', '.join(compared.detours)}), which "
         f"{changes} dispatch by about {compared.error:.0%}"
@@ -144,36 +139,6 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
     with operators:
         call()
     return operators
-
-
-class Operators(OperatorMode):
-    """Notes all operators, and those that compute a tensor of several elements: they do work."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.working: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        results = func(*args, **(kwargs or {}))
-        self.names.append(_name(func, args, kwargs or {}))
-        known = {storage_key(tensor) for tensor in tensors((args, kwargs))}
-        computes = func.overloadpacket not in ALLOCATIONS
-        made = [each for each in tensors(results) if each.numel() > 1]
-        if computes and any(storage_key(each) not in known for each in made):
-            self.working.append(str(func.overloadpacket))
-        return results
-
-
-def _name(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """The name for routes.compare; contiguous() and reshape() pass a format, clone() does not."""
-    name = str(func.overloadpacket)
-    if func.overloadpacket is not torch.ops.aten.clone:
-        return name
-    copies = kwargs.get("memory_format") is torch.contiguous_format and not args[0].is_contiguous()
-    return name + routes.STRIDED if copies else name
 
 
 def _emptied(subject: Subject, batch_dim: int) -> Subject:

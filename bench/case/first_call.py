@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import torch
 
 from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Compilations, GeneratedCode
+from modescope.bench.records.progress import shortened
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.evidence import mode_effect, torch_warnings
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject, state_kept
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.evidence.mode_effect import GraphBreaks
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject, state_kept
 from modescope.bench.timing import timers
 
 if TYPE_CHECKING:
     from modescope.bench.steps.evidence.compilation_log import CompilationWatch
     from modescope.bench.steps.evidence.generated_code import CodeWatch
     from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
+
+WARNING_MAX_LENGTH = 200
+MOST_WARNINGS = 5
+
+FROM_CPP = "(Triggered internally at"
+"""How a warning of torch's C++ code ends, whose place is that of the Python code that called it."""
+
+_TORCH = Path(torch.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ def enter(
     memory = device.allocator.watch_setup() if plan.memory else nullcontext()
     with (
         state_kept(own.module),
-        torch_warnings.watch() as warnings,
+        watch_warnings() as warned,
         compiling as compilation_watch,
         code as code_watch,
         memory as peak_watch,
@@ -98,7 +112,7 @@ def enter(
     code_columns = generated.columns if generated else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
     log = compilation_watch.columns if compilation_watch else Compilations()
-    return Contender(built, first_call_s, facts, code_columns, log, tuple(warnings), peak)
+    return Contender(built, first_call_s, facts, code_columns, log, tuple(warned), peak)
 
 
 def _compiler_watches(
@@ -122,3 +136,56 @@ def _known(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> 
     if breaks is None or not variant.mode.compiles:
         return None
     return breaks if compiled.graphs or breaks.sites else None
+
+
+@contextmanager
+def watch_warnings() -> Iterator[list[str]]:
+    """Collects torch's warnings inside, each text once and shortened; they are shown as before.
+
+    A warning counts that was shown before, except those that C++ code gives once per process.
+    """
+    found: list[str] = []
+
+    def note(text: str) -> None:
+        short = shortened(text.partition(FROM_CPP)[0], WARNING_MAX_LENGTH)
+        if short not in found and len(found) < MOST_WARNINGS:
+            found.append(short)
+
+    with warnings.catch_warnings(), _logged(note):  # the former forgets what has been shown
+        show = warnings.showwarning
+
+        def shown(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if FROM_CPP in str(message) or _TORCH in Path(filename).parents:
+                note(str(message))
+            show(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = shown
+        yield found
+
+
+@contextmanager
+def _logged(note: Callable[[str], None]) -> Iterator[None]:
+    """Passes on what torch logs as a warning or worse.
+
+    Reads records where they are made, because torch's loggers do not propagate them to others.
+    """
+    make = logging.getLogRecordFactory()
+
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        if record.levelno >= logging.WARNING and record.name.partition(".")[0] == "torch":
+            note(record.getMessage())
+        return record
+
+    logging.setLogRecordFactory(made)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(make)

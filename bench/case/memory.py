@@ -14,9 +14,8 @@ from modescope.bench.devices.allocators import Allocations, Allocator, storage_b
 from modescope.bench.devices.devices import Step, ready
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.operator_mode import OperatorMode
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.compiler import OperatorMode
+from modescope.bench.steps.subject import Built, Inputs, Subject
 
 COMPILED_CASTS = "casts of weights are part of the compiled kernels and cannot be measured"
 GRAPHED = (

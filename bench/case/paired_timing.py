@@ -1,4 +1,4 @@
-"""Times case and baseline (`bench.timing.comparison`) and adds the measurement to the findings."""
+"""Times case and baseline, in paired rounds and on all clocks, and adds that to the findings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
+from modescope.bench.case import dispatch
 from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import Plan
+from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.timing import comparison, memory_layout, pace
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.timing import clock_rounds, comparison, memory_layout, pace
 from modescope.bench.timing.memory_layout import Redraw
+from modescope.bench.timing.rounds import Clock
+
+CLOCK_NOTES = ("pipelined_note", "device_note", "dispatch_note")
+"""The columns that explain why others are null."""
 
 
 def run(
@@ -63,3 +70,60 @@ def redraw(contenders: Sequence[Contender], device: Hardware, seed: int) -> Redr
             each.built.state.restore()
 
     return memory_layout.anew(tensors, device, seed, restore)
+
+
+def run_clocks(
+    candidate: Contender,
+    baseline: Contender | None,
+    case: Case,
+    device: Hardware,
+    plan: Plan,
+    findings: Findings,
+) -> Findings:
+    """`findings` with all clocks of the candidate, and those of the baseline that are compared.
+
+    To be called after the paired rounds, because a compiled mode compiles once more for an empty
+    batch.
+    """
+    start = device.clock()
+    contenders = [candidate]
+    call_s = [median(findings.latency_rounds_s or ())]
+    if baseline is not None and findings.baseline_latency_rounds_s is not None:
+        contenders.append(baseline)
+        call_s.append(median(findings.baseline_latency_rounds_s))
+    empty, note = _dispatch(contenders, case, device, plan)
+    seed = plan.seed + plan.replicate
+    budget = plan.budget
+    if findings.stopped_early:
+        budget = replace(budget, clock_rounds=min(budget.clock_rounds, budget.pilot_rounds))
+    read = clock_rounds.read(
+        [each.built.step for each in contenders],
+        device,
+        budget,
+        seed,
+        call_s,
+        redraw(contenders, device, seed),
+        [*empty, pace.clock("clocks_pace")],
+    )
+    return joined(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
+
+
+def _dispatch(
+    contenders: Sequence[Contender], case: Case, device: Hardware, plan: Plan
+) -> tuple[list[Clock], str | None]:
+    """The clock of dispatch, if the candidate has any, and the note about it.
+
+    The baseline's is read beside it. Where one of the two compiles they are not the same thing:
+    compiled code for an empty batch has no launches, as the note says.
+    """
+    if reason := phase_of(case.options).no_dispatch:
+        return [], reason
+    calls = (
+        dispatch.prepare(each.built.subject, each.facts.variant, case.model, device)
+        for each in contenders
+    )
+    of_case = next(calls)
+    if of_case.step is None:
+        return [], of_case.note
+    steps = [of_case.step, *(each.step for each in calls if each.step is not None)]
+    return [dispatch.clock(steps, device, plan.budget)], of_case.note

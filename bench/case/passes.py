@@ -6,6 +6,7 @@ leaves its columns null, with a note; the row stays.
 
 from __future__ import annotations
 
+import random
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,18 +14,48 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from modescope.bench.case import memory, snapshot, step_parts
+from modescope.bench.case import memory
 from modescope.bench.case.first_call import Contender
-from modescope.bench.case.profiler import capture, contradictions, files, profile
-from modescope.bench.case.roofline import ceiling_cache, counting
-from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Case, Mode, Plan
+from modescope.bench.case.profiler import capture, profile, traces
+from modescope.bench.case.roofline import ceilings, counting
+from modescope.bench.devices.allocators import Allocator
+from modescope.bench.devices.devices import Device, Hardware, Step, ready
+from modescope.bench.records import files
+from modescope.bench.records.cases import Budget, Case, Mode, Plan
+from modescope.bench.records.columns import Snapshot, StepParts
 from modescope.bench.records.progress import Progress, one_line
 from modescope.bench.records.results import Findings, Result, joined, noted
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.timing.rounds import settling
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, StepPart
+from modescope.bench.timing import memory_layout
+from modescope.bench.timing.rounds import (
+    Clock,
+    Side,
+    medians,
+    orders,
+    play,
+    quiet_gc,
+    settling,
+)
+from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
+
+SNAPSHOT_ENTRIES = (20_000, 2_000, 200)
+"""How many of the last events of a call are kept: the most whose file is small enough, which
+depends on their Python stacks."""
+
+NO_SNAPSHOT_ROOM = (
+    "no snapshot is kept: the study's files take traces_max_mb already; delete some, or increase it"
+)
+SNAPSHOT_TOO_LARGE = (
+    "no snapshot is kept: even its last {} events take more than the allowed {:g} MB; increase "
+    "trace_max_mb or traces_max_mb"
+)
+SNAPSHOT_CUT = (
+    "the snapshot holds at most the last {} events of the call: more do not fit into {:g} MB"
+)
+
+ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"
 
 NO_ROOM = (
     "no trace is kept: the study's files take traces_max_mb already; delete some, or increase it"
@@ -32,6 +63,78 @@ NO_ROOM = (
 
 CEILINGS = "ceilings.json"
 """In results_dir: the highest rates of each device and dtype, measured when first needed."""
+
+
+def keep_snapshot(step: Step, allocator: Allocator, path: Path, max_bytes: int) -> Snapshot:
+    """Writes a snapshot of a warm `step` to `path`, if one fits into `max_bytes`.
+
+    Calls `step` once for each number of `ENTRIES` that it tries. May raise OSError.
+    """
+    if not max_bytes:
+        return Snapshot(None, NO_SNAPSHOT_ROOM)
+    with files.atomic_write(path) as partial:
+        for entries in SNAPSHOT_ENTRIES:
+            with allocator.record(partial, entries):
+                step()
+            if partial.stat().st_size <= max_bytes:
+                cut = entries < SNAPSHOT_ENTRIES[0]
+                return Snapshot(
+                    path.name, SNAPSHOT_CUT.format(entries, max_bytes / 1e6) if cut else None
+                )
+        partial.unlink()
+    return Snapshot(None, SNAPSHOT_TOO_LARGE.format(SNAPSHOT_ENTRIES[-1], max_bytes / 1e6))
+
+
+def read_step_parts(
+    built: Built, device: Device, budget: Budget, seed: int, latency_s: float
+) -> StepParts:
+    """Times of the parts of steps that take about `latency_s`, and of whole steps beside them.
+
+    One value per round, which holds a block of each in random order. Each part is waited for, which
+    keeps the host from running ahead, so on a GPU the parts take longer together than the step.
+    Each block starts from the initial state with a redraw. There are fewer rounds where they do not
+    fit in `budget.timed_max_s`. All state is restored on return.
+    """
+    if built.step != built.live:
+        return StepParts(parts_note=ONE_GRAPH)
+    parts = built.state.parts()
+    calls = calls_for(budget.block_s, latency_s, len(parts) * reading_cost(device.clock))
+    rounds_s: dict[str, list[float]] = {}
+
+    def in_parts(step: Step, device: Device, calls: int) -> Timing:
+        """Times whole steps, and notes the median of each of their parts."""
+        samples = [_timed_in_parts(step, parts, device) for _ in range(calls)]
+        for name in samples[0]:
+            rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
+        return Timing(tuple(sum(each.values()) for each in samples))
+
+    with built.kept(), quiet_gc():
+        redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
+        clocks = [
+            Clock(name, (Side(built.step, timer, calls, settling(latency_s)),), redraw)
+            for name, timer in (("whole", latency), ("in_parts", in_parts))
+        ]
+        planned = orders(clocks, budget.clock_rounds, random.Random(seed))
+        played = play(clocks, planned, device, device.clock() + budget.timed_max_s)
+    return StepParts(
+        **{name: tuple(values) for name, values in rounds_s.items()},
+        parts_latency_rounds_s=medians(played, 0, 0),
+        parts_note=built.state.parts_note(),
+    )
+
+
+def _timed_in_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
+    """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
+    seconds: dict[str, float] = {}
+    loss = None
+    ready(step)
+    device.synchronize()
+    for name, part in parts:
+        start = device.clock()
+        loss = part(loss)
+        device.synchronize()
+        seconds[name] = seconds.get(name, 0.0) + device.clock() - start
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -50,7 +153,7 @@ class Scene:
         if self.run_id is None or plan.replicate > 0 or plan.trace_max_bytes == 0:
             return None, 0
         folder = plan.study_folder / "traces"
-        room = files.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
+        room = traces.room_bytes(folder, plan.trace_max_bytes, plan.traces_max_bytes)
         return folder / f"{self.run_id}{suffix}", room
 
 
@@ -104,7 +207,7 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
         return findings
     built = scene.candidate.built
     with built.kept():
-        return joined(findings, snapshot.keep(built.step, scene.device.allocator, path, room))
+        return joined(findings, keep_snapshot(built.step, scene.device.allocator, path, room))
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
@@ -115,7 +218,7 @@ def _work(scene: Scene, findings: Findings) -> Findings:
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
     file = Path(scene.plan.results_dir) / CEILINGS
-    measured = ceiling_cache.ceilings(scene.device, scene.case.variant.dtype, file)
+    measured = ceilings.ceilings(scene.device, scene.case.variant.dtype, file)
     rates, moved_bytes = measured.ceilings, findings.least_bytes
     findings = replace(
         findings,
@@ -140,7 +243,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     if findings.graph_launches is None and captured.typical:
         findings = replace(findings, graph_launches=captured.typical.graph_launches)
     device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
-    flags = contradictions.flags(captured, device_s)
+    flags = profile.flags(captured, device_s)
     return replace(findings, flags=(*findings.flags, *flags))
 
 
@@ -164,7 +267,7 @@ def _parts(scene: Scene, findings: Findings) -> Findings:
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
     seed, budget = scene.plan.seed + scene.plan.replicate, scene.plan.budget
-    parts = step_parts.read(scene.candidate.built, scene.device, budget, seed, expected_s)
+    parts = read_step_parts(scene.candidate.built, scene.device, budget, seed, expected_s)
     return joined(findings, parts)
 
 

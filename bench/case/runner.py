@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case import clocks, paired_timing, passes, steady_work
-from modescope.bench.case.correctness.judging import Judge, judge_of
-from modescope.bench.case.correctness.randomness import LastCheck
+from modescope.bench.case import paired_timing, passes, steady_work
 from modescope.bench.case.first_call import Contender, enter
+from modescope.bench.case.random_judge import Judge, LastCheck, judge_of
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
@@ -32,10 +31,9 @@ from modescope.bench.records.results import (
 )
 from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
 from modescope.bench.steps.arguments import changed_by_a_call
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.subject import Subject
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject
 from modescope.bench.timing.calibration import calibrate
 
 NEEDS_GRADIENTS = (
@@ -71,9 +69,9 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
 def _compilers_reason(error: Exception, case: Case) -> str | None:
     if not compiler.is_imported():
         return None
-    from modescope.bench.case import compiler_failures
+    from modescope.bench.steps.evidence import graph_break_watch
 
-    return compiler_failures.reason(error, case.model)
+    return graph_break_watch.failure_reason(error, case.model)
 
 
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
@@ -119,23 +117,11 @@ def _blaming(text: str, case: Case, findings: Findings) -> Iterator[None]:
         raise Ended("failed", text.format(reason), findings) from error
 
 
-def _after(put_back: Sequence[str]) -> str:
-    """What a model may have needed that its builder had set."""
-    return f", after what its builder set was put back ({', '.join(put_back)})" if put_back else ""
-
-
 def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
     """Why plain eager fails too without the gradients that `variant` does not record."""
     grad = modes.GRAD[variant.mode.grad]
     failure = plain_call.objection(subject, grad()) if grad else None
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
-
-
-def _settle_compiler(case: Case) -> None:
-    """The same for the compiler, which the model may have imported when it was built and called."""
-    if case.compiles or compiler.is_imported():
-        compiler.import_it()  # not in the first call, whose time is measured
-        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
 
 
 def _timed(
@@ -146,7 +132,9 @@ def _timed(
     phase, settings = phase_of(case.options), torch_settings.read()
     subject = plain_call.built(case, device)
     put_back, compiled = subject.put_back, mode_effect.compiled_so_far()
-    with _blaming(EAGER_FAILS.format(_after(subject.put_back)), case, Findings()):
+    was_set = ", ".join(put_back)  # which the model may need
+    after = f", after what its builder set was put back ({was_set})" if put_back else ""
+    with _blaming(EAGER_FAILS.format(after), case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
         changes = plain_call.without_gradients(partial(changed_by_a_call, plain))
@@ -163,7 +151,9 @@ def _timed(
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
-    _settle_compiler(case)
+    if case.compiles or compiler.is_imported():  # as the model may have done
+        compiler.import_it()  # not in the first call, whose time is measured
+        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
     progress("first call")
     seen = check.seen
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
@@ -203,12 +193,12 @@ def _timed(
         findings = _prove(candidate, baseline, device, findings)
     notes = passes.notes(passes.Scene(candidate, case, device, plan, run_id=None))
     unproven = ("in_effect_note",) if replays else ()
-    partial_result = Result("ok", None, findings, (*clocks.NOTES, *unproven, *notes))
+    partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     if not plan.latency_alone:
         with candidate.built.kept():
-            read = partial(clocks.run, candidate, baseline, case, device, plan)
-            findings = passes.guarded("clocks", clocks.NOTES, read, findings)
+            read = partial(paired_timing.run_clocks, candidate, baseline, case, device, plan)
+            findings = passes.guarded("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from modescope.bench.case import routes
-from modescope.bench.case.dispatch import Operators
+from modescope.bench.case import operator_comparison
 from modescope.bench.case.first_call import Contender
+from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.case.profiler.operators import working
 from modescope.bench.devices.devices import ready
 from modescope.bench.records.results import Ended, Findings, flagged
@@ -64,7 +64,10 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
 
     To be called after timing. Raises Ended where that call computes nothing.
     """
-    for built in (each.built for each in contenders if _is_plain_eager(each)):
+    for each in contenders:
+        built, mode = each.built, each.facts.mode
+        if mode.compiles or mode.graph:
+            continue
         if _dtypes(built.subject) != before.dtypes or built.subject.random:
             continue
         try:
@@ -75,15 +78,10 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
         if before.operators and not now:
             raise Ended("failed", REMEMBERED, findings)
         if now != before.operators:
-            text = routes.difference(before.operators, now)
+            text = operator_comparison.difference(before.operators, now)
             return flagged(replace(findings, steady_operators=text), "other_operators")
         return findings
     return findings
-
-
-def _is_plain_eager(contender: Contender) -> bool:
-    mode = contender.facts.mode
-    return not (mode.compiles or mode.graph)
 
 
 def _operators(subject: Subject) -> Computing:
@@ -91,7 +89,7 @@ def _operators(subject: Subject) -> Computing:
     call, seen = ready(arguments.call_of(subject, subject.module)), Operators()
     with torch.no_grad(), seen:
         call()
-    names = Counter(name.removesuffix(routes.STRIDED) for name in seen.names)
+    names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)
     return Counter({name: n for name, n in names.items() if working([name.replace(".", "::", 1)])})
 
 

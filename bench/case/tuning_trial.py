@@ -20,7 +20,7 @@ from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps import compiler, modes, plain_call
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
 
 
 class _Lowered(Exception):

@@ -44,7 +44,9 @@ class Snapshot:
         after = dict(called.leaves())
         changed = [place for place in self._leaves if self._differs(place, after)]
         added = [place for place in after if place not in self._leaves]
-        moved = [] if changed or added else _out_of_order([*self._leaves], [*after])
+        moved = []
+        if not (changed or added):
+            moved = [place for place, now in zip(self._leaves, after, strict=True) if place != now]
         return (*changed, *added, *moved)
 
     def _differs(self, place: str, after: dict[str, Any]) -> bool:
@@ -54,7 +56,7 @@ class Snapshot:
             return True
         if _version(before) != self._versions[place]:
             return True
-        if place in self._values and not _same_bits(self._values[place], before):
+        if place in self._values and not torch.equal(_bits(self._values[place]), _bits(before)):
             return True
         now = after[place]
         if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
@@ -113,20 +115,12 @@ class _Renewal:
         self.called = fresh(self._given)
 
 
-def _out_of_order(before: list[str], after: list[str]) -> list[str]:
-    return [place for place, now in zip(before, after, strict=True) if place != now]
-
-
 def _is_plain(leaf: object) -> bool:
     """Whether it is a tensor whose bytes can be compared: not sparse, quantised or nested."""
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
         return False
     assert isinstance(leaf, torch.Tensor)
     return leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_nested)
-
-
-def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return torch.equal(_bits(one), _bits(other))
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A model under test, built by the function that its target names."""
+"""A model under test, built by the function that its target names, with inputs as described."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.input_descriptions import KEY, TensorDescription
 from modescope.bench.records.progress import one_line
-from modescope.bench.steps import described_inputs, torch_settings, trees
+from modescope.bench.steps import torch_settings, trees
 from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject
 
@@ -30,6 +31,81 @@ STRANGE_INPUT = (
 )
 
 IN_A_MODULE = "call a function of tensors in the forward of a torch.nn.Module"
+
+
+def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
+    """`parsed` (`bench.records.input_descriptions`) with tensors, from torch's global generator."""
+    return input_descriptions.mapped(lambda each: _drawn(each, sizes), parsed)
+
+
+def extreme_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
+    """As `draw_inputs`, with the largest and the least whole number that may be drawn, in turns."""
+
+    def extreme(described: TensorDescription) -> torch.Tensor:
+        drawn = _drawn(described, sizes)
+        if drawn.dtype is torch.bool or drawn.is_floating_point():
+            return drawn
+        assert described.high is not None
+        least, most = int(described.low or 0), int(described.high) - 1
+        drawn.view(-1)[::2], drawn.view(-1)[1::2] = most, least
+        return drawn
+
+    return input_descriptions.mapped(extreme, parsed)
+
+
+def _drawn(described: TensorDescription, sizes: Mapping[str, int]) -> torch.Tensor:
+    size = [sizes[each] if isinstance(each, str) else each for each in described.size]
+    dtype: torch.dtype = getattr(torch, described.dtype)
+    low, high = described.low or 0, described.high
+    if dtype is torch.bool:
+        return torch.randint(2, size, dtype=dtype)
+    if not dtype.is_floating_point:
+        assert high is not None
+        return torch.randint(int(low), int(high), size, dtype=dtype)
+    return torch.randn(size) if high is None else torch.empty(size).uniform_(low, high)
+
+
+def _argument_names(signature: inspect.Signature) -> list[str]:
+    """The names of arguments, without `*args` and `**kwargs`."""
+    any_number = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in signature.parameters.values() if each.kind not in any_number]
+
+
+def _takes_any_name(signature: inspect.Signature) -> bool:
+    """Whether there is a `**kwargs`."""
+    parameters = signature.parameters.values()
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+
+
+def _example_setting(module: torch.nn.Module) -> str:
+    """A setting that describes one input of `module`."""
+    signature = _signature(module)
+    name = next(iter(_argument_names(signature) if signature else ()), "input")
+    return f"'+model.inputs={{{name}: [8, 64]}}'"
+
+
+def _check_names(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises UsageError where forward has no such argument, or needs another one."""
+    signature = _signature(module)
+    if signature is None:
+        return
+    forward, names = f"{type(module).__name__}.forward", _argument_names(signature)
+    known = f"its arguments are {', '.join(names)}" if names else "it names no arguments"
+    if not _takes_any_name(signature):
+        for name in sorted(kwargs.keys() - set(names)):
+            raise UsageError(f"{KEY}.{name}: {forward} has no argument {name}; {known}")
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(f"{KEY}: {forward}: {error}; {known}") from error
+
+
+def _signature(module: torch.nn.Module) -> inspect.Signature | None:
+    """The arguments of forward; None where it is not written in Python: calling it will tell."""
+    try:
+        return inspect.signature(module.forward)
+    except (TypeError, ValueError):
+        return None
 
 
 def build(model: Model, shape: dict[str, int]) -> Subject:
@@ -69,7 +145,7 @@ def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -
     """With the largest and least whole numbers of `model.inputs`, which a draw need not contain."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
-    inputs = as_inputs(described_inputs.extremes(described, shape))
+    inputs = as_inputs(extreme_inputs(described, shape))
     assert inputs is not None
     return replace(subject, inputs=inputs)
 
@@ -83,9 +159,9 @@ def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
             f"{model.origin} returned {_returned(module)}; with model.inputs it must return a "
             "torch.nn.Module alone"
         )
-    inputs = as_inputs(described_inputs.draw(described, shape))
+    inputs = as_inputs(draw_inputs(described, shape))
     assert inputs is not None
-    described_inputs.check_names(module, inputs.args, inputs.kwargs)
+    _check_names(module, inputs.args, inputs.kwargs)
     return Subject(_in_eval(module), inputs)
 
 
@@ -138,8 +214,8 @@ def _sizes_for(
     A function of the user's may take any size as one of its `**kwargs`; in front of a class of
     somebody else's, where inputs are described, a size is more likely a mistake.
     """
-    names = described_inputs.named(signature)
-    if model.inputs_json is None and described_inputs.takes_any_name(signature):
+    names = _argument_names(signature)
+    if model.inputs_json is None and _takes_any_name(signature):
         return shape
     for name, size in shape.items():
         if name not in {*names, *described}:
@@ -203,7 +279,7 @@ def _wrong(model: Model, built: object) -> str:
     if isinstance(built, torch.nn.Module):
         return (
             f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
-            f"{described_inputs.example(built)}, or return (torch.nn.Module, example inputs)"
+            f"{_example_setting(built)}, or return (torch.nn.Module, example inputs)"
         )
     first = built[0] if isinstance(built, tuple) and built else None
     is_function = callable(first) and not isinstance(first, torch.nn.Module)

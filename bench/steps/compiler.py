@@ -1,9 +1,12 @@
-"""torch's compiler, whose import takes seconds. Only cases that compile import it."""
+"""torch's compiler, whose import takes seconds: only cases that compile import it."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
+
+from torch._compile import _disable_dynamo
+from torch.utils._python_dispatch import TorchDispatchMode
 
 WORKERS_START_S = 120.0
 """As long as `AsyncCompile.wait_pool_ready` of torch waits."""
@@ -41,3 +44,23 @@ def wait_for_workers() -> None:
     if ready is not None:
         with suppress(Exception):  # without them Inductor compiles in this process
             ready.result(WORKERS_START_S)
+
+
+class OperatorMode(TorchDispatchMode):
+    """A dispatch mode that does not import torch's compiler.
+
+    torch keeps Dynamo away from `__torch_dispatch__` by a decorator whose first call imports the
+    compiler, which takes seconds. Here the decorator is left out until something else has imported
+    it: the model may compile a part of itself, although the mode of the case does not.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        method = type(self).__torch_dispatch__
+        if is_imported() and not hasattr(method, "__wrapped__"):
+            kept_away = _disable_dynamo(method, recursive=True)
+            type(self).__torch_dispatch__ = kept_away  # type: ignore[method-assign]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False

@@ -13,9 +13,8 @@ from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.phase_interface import Phase
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.subject import Built, Inputs, Subject
 
 DTYPES = {
     "fp32": torch.float32,

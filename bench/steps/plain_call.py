@@ -27,8 +27,8 @@ from modescope.bench.records.results import Ended, Findings
 from modescope.bench.records.tolerances import TOLERANCE, eager_is_sane
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.building import build
-from modescope.bench.steps.check import FLOAT64, Seen
-from modescope.bench.steps.operator_mode import OperatorMode
+from modescope.bench.steps.compiler import OperatorMode
+from modescope.bench.steps.phase_interface import FLOAT64, Seen
 from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, redraw, state_kept
 
 T = TypeVar("T")

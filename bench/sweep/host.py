@@ -31,7 +31,7 @@ from modescope.bench.records.installed import is_installed
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.progress import Progress
 from modescope.bench.steps.building import build, with_extreme_inputs
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.plain_call import try_described_inputs, try_sizes
 from modescope.bench.sweep.fingerprint import source_id
 

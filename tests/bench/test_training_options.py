@@ -20,7 +20,7 @@ from modescope.bench.records.training_options import LOSSES
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import LIMITS, TrainSettings
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training import checkpointing, losses
+from modescope.bench.steps.training import losses, trainer
 from tests.helpers import made_up_records
 from tests.helpers.commands import QUICKLY, TINY, Cli, rows
 from tests.helpers.made_up_records import CPU
@@ -91,7 +91,7 @@ def test_the_command_line_has_every_option_and_its_default() -> None:
 
 
 def test_every_choice_has_its_function() -> None:
-    assert set(LIMITS["train.checkpoint"]["choices"]) == set(checkpointing.RECOMPUTING)
+    assert set(LIMITS["train.checkpoint"]["choices"]) == set(trainer.RECOMPUTING)
     assert all(callable(losses.loss_of(name)) for name in LOSSES)
 
 

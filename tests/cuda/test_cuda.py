@@ -24,10 +24,10 @@ from modescope.bench.records.results import Findings
 from modescope.bench.stats.conditions import CLOCK_FALL
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.built_step import Built as BuiltStep
-from modescope.bench.steps.correctness.output_check import prepare
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.phases.output_check import prepare_check
+from modescope.bench.steps.subject import Built as BuiltStep
 from modescope.bench.steps.subject import Subject
 from modescope.bench.sweep import host
 from modescope.bench.timing import calibration, timers
@@ -282,7 +282,7 @@ def test_a_replay_follows_inputs_and_weights(
 @pytest.mark.parametrize("axes", REPLAYING)
 def test_a_replay_passes_the_check(axes: dict[str, Any], device: Hardware) -> None:
     subject = subject_of(model(linear), device)
-    check = prepare(subject, device, seed=0)
+    check = prepare_check(subject, device, seed=0)
     asked = variant(grad="inference_mode", **axes)
     made = built(asked, device)
     before = output(made)

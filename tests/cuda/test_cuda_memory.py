@@ -18,9 +18,8 @@ from modescope.bench.devices.cuda_allocator import CudaAllocator
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.stats.roofline import floor
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.phases.inference import ONE_CALL
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import variant
 

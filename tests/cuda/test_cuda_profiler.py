@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from modescope.bench.case.profiler import contradictions, facts
+from modescope.bench.case.profiler import facts, profile
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.profile import Profile
-from modescope.bench.case.profiler.turns import QUEUED_STEPS
+from modescope.bench.case.profiler.profiled_calls import QUEUED_STEPS
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import generated_code
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import preset, variant
 
@@ -41,26 +41,26 @@ def warm_model(name: str, asked: Variant, device: Hardware, shape: dict[str, int
     return step
 
 
-def profile(step: Step, device: Hardware, path: Path | None = None) -> Profile:
+def profiled(step: Step, device: Hardware, path: Path | None = None) -> Profile:
     expected_s = timers.latency(step, device, 21).median_s
     return capture(step, device, path, expected_s)
 
 
 @pytest.mark.parametrize("ops", [4, 16, 64])
 def test_eager_launches_a_kernel_per_op(ops: int, device: Hardware) -> None:
-    seen = profile(warm(variant(grad="inference_mode"), device, ops=ops, **SMALL), device)
+    seen = profiled(warm(variant(grad="inference_mode"), device, ops=ops, **SMALL), device)
     for step in seen.trace.steps:
         assert (step.kernels, step.launches, step.graph_launches) == (ops, ops, 0)
         assert step.ops_top == ops
         assert len(step.launch_delays_s) == ops
         assert min(step.launch_delays_s) > 0
-    assert contradictions.flags(seen, None) == ()
+    assert profile.flags(seen, None) == ()
 
 
 @pytest.mark.parametrize("ops", [4, 16, 64])
 def test_compile_launches_one_kernel(ops: int, device: Hardware) -> None:
     asked = variant(grad="inference_mode", compile="default")
-    seen = profile(warm(asked, device, ops=ops, **SMALL), device)
+    seen = profiled(warm(asked, device, ops=ops, **SMALL), device)
     assert [(step.kernels, step.launches) for step in seen.trace.steps] == [(1, 1)] * QUEUED_STEPS
     assert "triton" in seen.typical.heaviest_kernels[0].name
 
@@ -69,14 +69,14 @@ def test_compile_launches_one_kernel(ops: int, device: Hardware) -> None:
 def test_a_replay_is_one_launch_of_all_its_kernels(
     mode: str, kernels: int, device: Hardware
 ) -> None:
-    step = profile(warm(Variant(preset(mode), "fp32"), device, ops=16, **SMALL), device).typical
+    step = profiled(warm(Variant(preset(mode), "fp32"), device, ops=16, **SMALL), device).typical
     assert (step.graph_launches, step.launches, step.ops_top) == (1, 0, 0)
     assert (step.kernels, step.copies, step.fills) == (kernels, 0, 0)
 
 
 def test_the_compiler_s_replay_copies_its_input_first(device: Hardware) -> None:
     asked = Variant(preset("reduce-overhead"), "fp32")
-    step = profile(warm(asked, device, ops=16, **SMALL), device).typical
+    step = profiled(warm(asked, device, ops=16, **SMALL), device).typical
     assert step.graph_launches == 1
     assert step.kernels + step.copies == 2
 
@@ -89,7 +89,7 @@ def test_copies_are_counted_apart_from_kernels(device: Hardware) -> None:
         there.sin_()
 
     step()
-    seen = profile(step, device).typical
+    seen = profiled(step, device).typical
     assert (seen.copies, seen.fills, seen.kernels) == (1, 0, 1)
 
 
@@ -100,11 +100,11 @@ def test_the_bias_and_the_gelu_of_an_mlp_are_one_kernel(device: Hardware) -> Non
     """
     shape = {"batch": 256, "width": 512, "depth": 2}
     step = warm_model("mlp", variant(grad="inference_mode"), device, shape)
-    eager = profile(step, device).typical
+    eager = profiled(step, device).typical
     with generated_code.watch() as watch:
         asked = variant(grad="inference_mode", compile="default")
         step = warm_model("mlp", asked, device, shape)
-    compiled = profile(step, device).typical
+    compiled = profiled(step, device).typical
     assert watch.generated.columns.generated_kernels >= 1
     generated = [heavy for heavy in compiled.heaviest_kernels if "triton" in heavy.name]
     assert sum(heavy.count for heavy in generated) == watch.generated.columns.generated_kernels
@@ -117,14 +117,14 @@ def test_busy_time_agrees_with_the_device_clock(device: Hardware) -> None:
     """Kernels of some 100 us each, so gaps between them are negligible."""
     step = warm(variant(grad="inference_mode"), device, ops=16, **LARGE)
     device_s = timers.device_time(step, device, 20).median_s
-    seen = profile(step, device)
-    assert contradictions.flags(seen, device_s) == ()
+    seen = profiled(step, device)
+    assert profile.flags(seen, device_s) == ()
     assert seen.typical.busy_s == pytest.approx(device_s, rel=0.1)
     assert seen.typical.busy_s <= seen.typical.span_s
 
 
 def test_a_saved_trace_has_the_gpu_s_work(tmp_path: Path, device: Hardware) -> None:
     path = tmp_path / "run.json.gz"
-    seen = profile(warm(variant(), device, ops=4, **SMALL), device, path)
+    seen = profiled(warm(variant(), device, ops=4, **SMALL), device, path)
     assert seen.saved_steps == QUEUED_STEPS
     assert facts.read(path) == seen.trace

@@ -11,20 +11,18 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import memory, step_parts
+from modescope.bench.case import memory, passes
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.refusals import refusal
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.table import phase_of
-from modescope.bench.steps.training import overflow
-from modescope.bench.steps.training.checkpointing import RECOMPUTING
-from modescope.bench.steps.training.phase import TrainingPhase
-from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.steps.phases import TrainingPhase, phase_of
+from modescope.bench.steps.subject import Built
+from modescope.bench.steps.training import training_check
+from modescope.bench.steps.training.trainer import RECOMPUTING, trainer_of
 from tests.helpers.captured_training import (
     ASKED,
     IMPLEMENTATIONS,
@@ -204,7 +202,7 @@ def test_a_step_that_overflows_is_skipped(axes: dict[str, Any], device: Hardware
 
 def skips(made: Built) -> None:
     before, scale = values(made), trainer_of(made).scaler.get_scale()
-    assert overflow.plant(made).skipped
+    assert training_check.plant_overflow(made).skipped
     with torch.no_grad():
         made.subject.inputs.args[0][0, 0] = torch.inf
     made.step()
@@ -299,7 +297,7 @@ def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
     for _ in range(10):
         made.step()
     budget = replace(smoke().budget, block_s=2e-3, clock_rounds=24, timed_max_s=5.0)
-    found = step_parts.read(made, device, budget, 0, 3e-3)
+    found = passes.read_step_parts(made, device, budget, 0, 3e-3)
     latency_s = statistics.median(found.parts_latency_rounds_s)  # in the same rounds
     of = [found.forward_rounds_s, found.backward_rounds_s, found.optimizer_rounds_s]
     assert [len(blocks) for blocks in of] == [budget.clock_rounds] * 3
@@ -310,7 +308,7 @@ def test_parts_of_a_queued_step_add_up(device: Hardware) -> None:
 
 def test_a_captured_step_has_no_parts(device: Hardware) -> None:
     made = built(in_graphs(variant()), training("sgd"), device)
-    found = step_parts.read(made, device, smoke().budget, 0, 1e-4)
+    found = passes.read_step_parts(made, device, smoke().budget, 0, 1e-4)
     assert found.forward_rounds_s is None
     assert "one captured graph" in found.parts_note
 

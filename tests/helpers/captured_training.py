@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers.probe_models import variant
 

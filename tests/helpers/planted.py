@@ -11,16 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from modescope.bench.case import runner
-from modescope.bench.case.correctness import exact, judging
+from modescope.bench.case import exact_judge, random_judge, runner
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Inference, Model, PhaseOptions, Training
 from modescope.bench.records.results import Ended, Findings, Result
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.correctness.silencing import SWITCHES
-from modescope.bench.steps.phases.table import phase_of
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.randomness import SWITCHES
+from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training.trainer import trainer_of
 from tests.helpers import probe_models, published
 
@@ -175,7 +174,7 @@ def verdict(
     fault: Fault | None = None,
 ) -> Result:
     """How the checks of `case`, one of `of`, end without timing."""
-    built_right, eager = modes.build, exact.plain_eager
+    built_right, eager = modes.build, exact_judge.plain_eager
 
     def faulty(subject: Any, variant: Any, *others: Any) -> Built:
         built = built_right(subject, variant, *others)
@@ -187,14 +186,14 @@ def verdict(
             return eager(subject, case, device)
 
     patch.setattr(modes, "build", faulty)
-    patch.setattr(exact, "plain_eager", right)
+    patch.setattr(exact_judge, "plain_eager", right)
     plan, device, phase = replace(probe_models.smoke(), seed=seed), Cpu(), phase_of(case.options)
     torch.manual_seed(seed)
     subject = phase.prepare(build(case.model, case.shape), seed)
     check = phase.check(subject, device, seed)
     assert check.unfit is None
     subject = replace(subject, random=check.seen.random)
-    judge = judging.judge_of(check, subject, case, plan, device)
+    judge = random_judge.judge_of(check, subject, case, plan, device)
     own = subject.cast(torch.float32)
     built = modes.build(
         own, case.variant, case.model.fullgraph, device, phase, phase.start(own.module)

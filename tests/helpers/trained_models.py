@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Deviation
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phase_interface import Deviation
+from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training import training_check
-from modescope.bench.steps.training.checkpointing import RECOMPUTING
 from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.phase import TrainingPhase
-from modescope.bench.steps.training.trainer import Trainer, trainer_of
+from modescope.bench.steps.training.trainer import RECOMPUTING, Trainer, trainer_of
 from modescope.models import mlp, pointwise, transformer
 from tests.helpers import probe_models
 from tests.helpers.probe_models import variant

@@ -132,7 +132,7 @@ def test_test_folders_mirror_the_rooms() -> None:
         ("bench.stats.ranks", "modescope.analysis.format.columns", "bench.stats.ranks imports an"),
         ("bench.timing.timers", "modescope.bench.timing.comparison", "imports in a circle: bench"),
         ("bench.steps.outputs", "modescope.bench.steps.training.losses", "folders of bench.steps"),
-        ("bench.case.roofline.counting", "modescope.bench.case.snapshot", "folders of bench.case"),
+        ("bench.case.roofline.counting", "modescope.bench.case.passes", "folders of bench.case"),
         (
             "analysis.table",
             "analysis.causes.types",

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.traces import STEP
 from modescope.bench.devices.allocators import Allocations, Peak, Pools, Watched
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.environment import DeviceFacts

@@ -14,7 +14,7 @@ import pytest
 
 from modescope.bench.case import runner
 from modescope.bench.case.profiler import capture
-from modescope.bench.case.roofline import ceiling_cache, ceilings
+from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.ids import canonical_json
@@ -175,7 +175,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(pace, "work", machine.fixed_work)
         patch.setattr(pace.clock, "__defaults__", ("pace", machine.fixed_work))
         patch.setattr(capture, "_exported", machine.recording)
-        patch.setattr(ceiling_cache, "measure", metered(ceilings.measure))
+        patch.setattr(ceilings, "measure", metered(ceilings.measure))
         patch.setattr(attempt, "monotonic", lambda: machine.now_s)
         patch.setattr(os, "getloadavg", lambda: (0.75, 0.5, 0.25))
         yield

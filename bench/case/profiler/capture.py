@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from operator import truediv
 from pathlib import Path
 from statistics import median
+from typing import Any
 from unittest import mock
 
 import torch
+from torch._library.custom_ops import OPDEFS
 
-from modescope.bench.case.profiler import events, facts, files, turns
-from modescope.bench.case.profiler.bypassing import through_the_dispatcher
+from modescope.bench.case.profiler import facts, profiled_calls, traces
 from modescope.bench.case.profiler.facts import WORKING_OPERATORS, TraceFacts
 from modescope.bench.case.profiler.operators import working
 from modescope.bench.case.profiler.profile import Profile, typical
-from modescope.bench.case.profiler.turns import Turns
+from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import leftovers
 from modescope.bench.steps import compiler
 
 KEPT_STEPS = 5  # in the trace's file: the typical one and its neighbours
+
 MAX_BYTES = 5_000_000  # of a compressed trace
 
 LOST_KERNELS = 100
@@ -34,6 +36,27 @@ REROUTED = (
 )
 
 
+@contextmanager
+def through_the_dispatcher() -> Iterator[frozenset[str]]:
+    """Within it, every call of a custom_op goes through the C++ dispatcher, as up to torch 2.13.
+
+    Later such a call from Python goes straight to its Python kernels ("PyObject dispatch",
+    github.com/pytorch/pytorch/pull/187949), while profiler records are opened in the dispatcher: it
+    shows only as the operators that its kernels call, so one in C or NumPy does not show at all.
+    Yields the names (such as mylib::myadd) of those that may bypass it. They compute the same; a
+    call takes some microseconds more.
+    """
+    ops: list[Any] = [definition._opoverload for definition in list(OPDEFS.values())]
+    bypassing = [op for op in ops if getattr(op, "_pyobj_dispatcher", None) is not None]
+    for op in bypassing:
+        op._enable_pyobj_dispatch(False)
+    try:
+        yield frozenset(op._schema.name for op in bypassing)
+    finally:
+        for op in bypassing:
+            op._enable_pyobj_dispatch(True)
+
+
 def capture(
     step: Step,
     device: Hardware,
@@ -44,7 +67,7 @@ def capture(
 ) -> Profile:
     """Profiles a warm `step` that takes about `expected_s` when a caller waits for it.
 
-    It is profiled in turns (`turns.take`). `settling_calls` come before; the first of them
+    It is profiled in turns (`profiled_calls.take`). `settling_calls` come before; the first of them
     allocates the profiler's buffers. The trace is written to `path`, a .json.gz for Perfetto or
     `facts.read`, with the typical step and as many of its neighbours as are kept and fit into
     `max_bytes`. May raise OSError.
@@ -58,17 +81,17 @@ def capture(
         for _ in range(settling_calls):  # outside of any range
             step()
             device.synchronize()
-        taken = turns.take(step, device, expected_s)
+        taken = profiled_calls.take(step, device, expected_s)
     trace = _exported(profiler)
-    intervals, _ = events.intervals(trace)
-    names = {each.name for each in intervals if each.category in events.OPERATIONS}
+    intervals, _ = traces.intervals(trace)
+    names = {each.name for each in intervals if each.category in traces.OPERATIONS}
     if not device.queues:
         trace[WORKING_OPERATORS] = working(names)
     read = facts.read(trace)
     place = typical(read.steps, taken)
     saved_steps = None
     if path:
-        saved_steps = 0 if place is None else files.save(trace, path, max_bytes, place, KEPT_STEPS)
+        saved_steps = 0 if place is None else traces.save(trace, path, max_bytes, place, KEPT_STEPS)
     notes = _notes(read, len(taken.latencies_s), saved_steps, max_bytes)
     if rerouted & names:
         notes.append(REROUTED.format(torch.__version__, ", ".join(sorted(rerouted & names))))
@@ -86,7 +109,7 @@ def _without_importing_inductor() -> AbstractContextManager[object]:
     return mock.patch.object(torch, "_lazy_modules", lazy - {"_inductor"})
 
 
-def _overhead(taken: Turns, expected_s: float) -> float | None:
+def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
     """Relative to the unrecorded call beside each; on a device that queues, to `expected_s`."""
     if taken.unrecorded_s is not None:
         return float(median(map(truediv, taken.latencies_s, taken.unrecorded_s)))
@@ -110,11 +133,11 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     return step
 
 
-def _exported(profiler: torch.profiler.profile) -> events.Trace:
+def _exported(profiler: torch.profiler.profile) -> traces.Trace:
     with leftovers.scratch() as folder:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
-        trace = events.load(path)
+        trace = traces.load(path)
     trace.pop("traceName", None)  # the temporary file's
     return trace
 

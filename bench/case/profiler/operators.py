@@ -1,13 +1,24 @@
-"""Finds the operators that do work of their own, by torch's operator registry."""
+"""The operators of a trace: how their calls nest, and which of them do work of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from modescope.bench.case.profiler.nesting import IS_OPERATOR
+from modescope.bench.case.profiler.traces import Event
+
+IS_OPERATOR = re.compile(r"\w+::\w+(\.\w+)?").fullmatch
+"""An operator of the dispatcher, such as aten::mul. No match: `MulBackward0`,
+`torch::autograd::AccumulateGrad`, `## Call CompiledFxGraph ... ##`, `graph_0_cpp_fused_mul_0`."""
+
+IS_FUSED = re.compile(r"(graph_\d+_)?(\w+_)?cpp_\w+").fullmatch
+"""A C++ kernel of Inductor, compiled with `config.cpp.enable_kernel_profile`
+(torch/_inductor/codegen/cpp.py, cpp_template_kernel.py)."""
 
 IDLE = frozenset(
     {
@@ -22,6 +33,85 @@ IDLE = frozenset(
     }
 )
 """aten operators that make or take a tensor without computing anything, despite their schemas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of the host and its place among the others of its thread."""
+
+    event: Event
+    dispatched: bool  # an operator; otherwise a range that torch records around some
+    top: bool  # no operator around it
+    leaf: bool  # no operator inside it
+    kernel: bool  # does work of its own, and no operation around it does
+    self_ns: int  # its time without that of operations directly inside it
+
+
+def operations(
+    events: Iterable[Event], works: Collection[str]
+) -> tuple[list[Operation], list[Event]]:
+    """The operations of all threads, and those that only partly overlap another.
+
+    The latter, which arise where an end was lost, cannot be placed. `works`: names of operators
+    that do work of their own; fused kernels always do.
+    """
+    threads: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in events:
+        threads[event.process, event.thread].append(event)
+    placed: list[Operation] = []
+    misplaced: list[Event] = []
+    for thread in threads.values():
+        nested, parents, lost = _nest(thread)
+        placed += _described(nested, parents, lambda name: name in works or bool(IS_FUSED(name)))
+        misplaced += lost
+    return placed, misplaced
+
+
+def _nest(thread: list[Event]) -> tuple[list[Event], list[int], list[Event]]:
+    """Events with outer ones first, the positions of their parents (-1: none), and misfits."""
+    nested: list[Event] = []
+    parents: list[int] = []
+    misfits: list[Event] = []
+    around: list[int] = []
+    for event in sorted(thread, key=lambda e: (e.start_ns, -e.end_ns)):
+        while around and nested[around[-1]].end_ns <= event.start_ns:
+            around.pop()
+        if around and event.end_ns > nested[around[-1]].end_ns:
+            misfits.append(event)
+            continue
+        parents.append(around[-1] if around else -1)
+        around.append(len(nested))
+        nested.append(event)
+    return nested, parents, misfits
+
+
+def _described(
+    nested: list[Event], parents: list[int], works: Callable[[str], bool]
+) -> list[Operation]:
+    count = len(nested)
+    dispatched = [bool(IS_OPERATOR(event.name)) for event in nested]
+    working = [works(event.name) for event in nested]
+    below_operator, inside_work = [False] * count, [False] * count
+    above_operator, self_ns = [False] * count, [event.length_ns for event in nested]
+    for i, parent in enumerate(parents):
+        if parent >= 0:
+            below_operator[i] = dispatched[parent] or below_operator[parent]
+            inside_work[i] = working[parent] or inside_work[parent]
+            self_ns[parent] -= nested[i].length_ns
+    for i in reversed(range(count)):
+        if parents[i] >= 0 and (dispatched[i] or above_operator[i]):
+            above_operator[parents[i]] = True
+    return [
+        Operation(
+            event,
+            dispatched[i],
+            top=dispatched[i] and not below_operator[i],
+            leaf=dispatched[i] and not above_operator[i],
+            kernel=working[i] and not inside_work[i],
+            self_ns=self_ns[i],
+        )
+        for i, event in enumerate(nested)
+    ]
 
 
 def working(names: Iterable[str]) -> list[str]:
@@ -54,9 +144,5 @@ def _overload_works(schema: Any) -> bool:
     if torch.Tag.inplace_view in tags:
         return False
     writes = any(each.alias_info and each.alias_info.is_write for each in schema.arguments)
-    return writes or _makes(schema)
-
-
-def _makes(schema: Any) -> bool:
-    """Whether it returns a tensor, or a list of tensors, that aliases no argument."""
-    return any("Tensor" in str(each.type) and each.alias_info is None for each in schema.returns)
+    makes = any("Tensor" in str(each.type) and each.alias_info is None for each in schema.returns)
+    return writes or makes

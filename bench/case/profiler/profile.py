@@ -1,15 +1,35 @@
-"""What a profile says of one typical step, as columns."""
+"""What a profile says of one typical step, as columns, and whether it contradicts itself."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
 from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
-from modescope.bench.case.profiler.turns import Turns
+from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.records.columns import Profiled
+
+RELATIVE_TOLERANCE = 0.15
+
+KERNEL_GAP_S, REPLAY_GAP_S = 2e-6, 1e-6
+"""Idle time of the device between two kernels that are queued back to back, or in a replayed graph.
+Device time includes these gaps, busy time does not."""
+
+LARGEST_PAUSES = 0.5
+"""Largest share of a device time that gaps may explain, so that missing kernels are noticed even
+where kernels are as short as their gaps."""
+
+CHECKS: tuple[ProfileCheck, ...] = (
+    ("profile_busy_exceeds_span", lambda profile, step, device_s: step.busy_s > step.span_s),
+    ("profile_lost_events", lambda profile, step, device_s: profile.trace.left_out["lost"] > 0),
+    (
+        "profile_contradicts_device_time",
+        lambda profile, step, device_s: device_s is not None and not near(step, device_s),
+    ),
+)
+"""Flags, and when they are raised."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +37,7 @@ class Profile:
     """The profiler's record of steady steps."""
 
     trace: TraceFacts
-    turns: Turns  # beside each of its steps
+    turns: ProfiledCalls  # beside each of its steps
     place: int | None  # of the typical step in both; None without any step
     overhead: float | None  # median latency under the profiler ÷ without it
     saved_steps: int | None  # in the file; None without a path
@@ -44,7 +64,7 @@ class Profile:
         return tuple(step.kernels_s for step in self.trace.steps), alone_s
 
 
-def typical(steps: Sequence[StepFacts], turns: Turns) -> int | None:
+def typical(steps: Sequence[StepFacts], turns: ProfiledCalls) -> int | None:
     """The place of the step with the median span, each relative to the calls beside it.
 
     Where the device queues, spans are relative to the pace; of an incomplete trace, to nothing.
@@ -57,7 +77,7 @@ def typical(steps: Sequence[StepFacts], turns: Turns) -> int | None:
     return in_order[(len(in_order) - 1) // 2] if in_order else None
 
 
-def _complete(steps: Sequence[StepFacts], turns: Turns) -> bool:
+def _complete(steps: Sequence[StepFacts], turns: ProfiledCalls) -> bool:
     """Whether each call is in the trace, so that steps and turns belong together by position."""
     return len(steps) == len(turns.latencies_s)
 
@@ -97,3 +117,24 @@ def columns(profile: Profile, launches: bool, trace: str | None = None) -> Profi
         profile_note=note,
         trace=trace if profile.saved_steps else None,
     )
+
+
+ProfileCheck = tuple[str, Callable[[Profile, StepFacts, float | None], bool]]
+
+
+def flags(profile: Profile, device_s: float | None) -> tuple[str, ...]:
+    """Flags for a profile that is inconsistent or contradicts the measured device time."""
+    step = profile.typical
+    if step is None:
+        return ("profile_empty",)
+    return tuple(flag for flag, holds in CHECKS if holds(profile, step, device_s))
+
+
+def near(step: StepFacts, device_s: float) -> bool:
+    """Whether busy time agrees with a device time, which includes the gaps between kernels."""
+    work = step.kernels + step.copies + step.fills
+    replayed = max(0, work - step.launches) if step.graph_launches else 0
+    gaps_s = KERNEL_GAP_S * (work - replayed) + REPLAY_GAP_S * replayed
+    pauses_s = min(gaps_s, LARGEST_PAUSES * device_s)
+    slack_s = RELATIVE_TOLERANCE * device_s
+    return -slack_s <= device_s - step.busy_s <= slack_s + pauses_s

@@ -118,7 +118,9 @@ def _distinct(texts: Iterable[str]) -> list[str]:
 
 def _text(reason: str) -> str:
     """The reason, shortened; torch puts a compilation's id before some."""
-    return shortened(_unnumbered(reason), LONGEST_REASON)
+    number, colon, rest = reason.partition(": ")
+    is_id = colon and all(part.isdigit() for part in number.split("/"))
+    return shortened(rest if is_id else reason, LONGEST_REASON)
 
 
 def _guard(reason: str) -> str:
@@ -126,9 +128,3 @@ def _guard(reason: str) -> str:
     place = _PLACE.search(reason)
     failed = _SOURCE.sub("", reason).partition(" (HINT")[0]
     return f"{failed} ({place[1]})" if place else failed
-
-
-def _unnumbered(reason: str) -> str:
-    number, colon, rest = reason.partition(": ")
-    is_id = colon and all(part.isdigit() for part in number.split("/"))
-    return rest if is_id else reason

@@ -1,4 +1,4 @@
-"""Where torch.compile breaks its graph, and the functions that it leaves to Python.
+"""Where torch.compile breaks its graph or gives up, and the functions that it leaves to Python.
 
 Hooks in Dynamo report each break as it happens, with the exception behind it. Dynamo's counters are
 not used, because it depends on the kind of break and on torch's release which of them counts it: no
@@ -13,21 +13,34 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from traceback import FrameSummary
+from traceback import FrameSummary, walk_tb
 from types import CodeType
 from typing import Any
 from unittest import mock
 
 import torch
 from torch._dynamo import convert_frame
-from torch._dynamo.exc import UncapturedHigherOrderOpError, Unsupported, UserError
+from torch._dynamo.exc import (
+    FailOnRecompileLimitHit,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+    UserError,
+)
 from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.utils import graph_break_reasons
+from torch._dynamo.utils import get_compilation_metrics, graph_break_reasons
 
-from modescope.bench.steps.evidence import code_places
-from modescope.bench.steps.evidence.code_places import Columns, SourceLine, Spot
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site
+from modescope.bench.records.cases import Model
+from modescope.bench.records.installed import is_of_python
+from modescope.bench.steps.evidence import compilation_log
+from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
+
+TORCH = str(Path(torch.__file__).parent) + "/"
+DYNAMO = TORCH + "_dynamo/"
+
+SourceLine = tuple[str, int]  # file, line
+Columns = tuple[int, int]  # within the line: where the expression starts and ends
+Spot = tuple[SourceLine, Columns | None]  # None where torch does not say
 
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
 """Raised by Dynamo where it cannot continue; up to torch 2.12 the second derives from the first."""
@@ -37,15 +50,74 @@ UNBREAKABLE: tuple[type[Exception], ...] = (UncapturedHigherOrderOpError,)
 
 REASON_MAX_LENGTH = 160
 
-_RESUMED = re.compile(
-    r"torch_dynamo_resume_in_(.+)_at_\d+"
-)  # Dynamo's name for the rest of a function
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+"""Dynamo's name for the rest of a function."""
+
+GAVE_UP = (
+    "torch.compile compiled the same code again and again and gave up at its limit "
+    "(recompile_limit={limit}), where torch by default goes on in eager{why}; keep a value that "
+    "changes from call to call in a tensor, because a number is a constant of the compiled code"
+)
+
+CANNOT_TRACE = (
+    "torch.compile cannot trace the whole model: {}; model.fullgraph=false allows graph breaks and "
+    "counts them"
+)
+
+CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph there: {}"
+
+
+def _without_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
+    """Without Dynamo's own Python frames, such as its replacements of builtins."""
+    return [frame for frame in stack if not frame.filename.startswith(DYNAMO)]
+
+
+def _models_own(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
+    """Without frames of torch and of Python."""
+    return [frame for frame in stack if not _is_library(frame.filename)]
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file belongs to torch or Python; models come from any other package."""
+    return file.startswith(("<", TORCH)) or is_of_python(file)  # "<frozen …>", "<string>"
+
+
+def _line_of(frame: FrameSummary) -> SourceLine:
+    """The line that a frame is at; 0 where that is unknown."""
+    return frame.filename, frame.lineno or 0
+
+
+def _spot_of(frame: FrameSummary, columns: Mapping[SourceLine, Columns]) -> Spot:
+    """The expression that a frame is at; `columns` is used for frames without their own."""
+    line = _line_of(frame)
+    if frame.colno is None or frame.end_colno is None:
+        return line, columns.get(line)
+    return line, (frame.colno, frame.end_colno)
+
+
+def _columns_of(error: Exception) -> dict[SourceLine, Columns]:
+    """The columns at which the functions in the traceback of `error` stopped.
+
+    Read from Dynamo's translators, because torch before 2.13 leaves columns out of the stack.
+    """
+    columns = {}
+    cause: BaseException | None = error
+    while cause:
+        for frame, _ in walk_tb(cause.__traceback__):
+            translator = frame.f_locals.get("self")
+            if isinstance(translator, InstructionTranslatorBase):
+                at = translator.current_instruction.positions
+                if at and at.col_offset is not None and at.end_col_offset is not None:
+                    line = translator.f_code.co_filename, translator.lineno
+                    columns[line] = at.col_offset, at.end_col_offset
+        cause = cause.__cause__ or cause.__context__
+    return columns
 
 
 def site(error: Exception) -> Site:
     """The place where Dynamo stopped, and why, from the exception that it raised."""
-    stack = code_places.without_dynamo(_stack(error) or ())
-    line = code_places.line_of((code_places.models_own(stack) or stack)[-1]) if stack else None
+    stack = _without_dynamo(_stack(error) or ())
+    line = _line_of((_models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(line), _reason(str(error)))
 
 
@@ -70,11 +142,11 @@ class GraphBreakWatch:
         self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[SourceLine, Columns] = {}
     ) -> None:
         """Dynamo stopped at the innermost frame of `stack`; `columns`: for frames without them."""
-        stack, spot = code_places.without_dynamo(stack), None
+        stack, spot = _without_dynamo(stack), None
         if stack:
-            spot = innermost = code_places.spot_of(stack[-1], columns)
-            if own := code_places.models_own(stack):
-                spot = code_places.spot_of(own[-1], columns)
+            spot = innermost = _spot_of(stack[-1], columns)
+            if own := _models_own(stack):
+                spot = _spot_of(own[-1], columns)
             elif innermost in self._site_of:
                 spot = self._site_of[innermost]
             self._site_of.setdefault(innermost, spot)
@@ -97,7 +169,7 @@ class GraphBreakWatch:
         """
         stack = _stack(error)
         if stack is None or stack:
-            self.stopped(str(error), stack or (), code_places.columns_of(error))
+            self.stopped(str(error), stack or (), _columns_of(error))
 
     def split(self, reason: GraphCompileReason) -> None:
         """Dynamo ended a graph; a new site only where no break of the function is known."""
@@ -117,7 +189,7 @@ class GraphBreakWatch:
 
     def left(self, code: CodeType) -> None:
         """Dynamo leaves a function to Python; those of libraries are ignored."""
-        if not code_places.is_library(code.co_filename):
+        if not _is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
 
     def close(self) -> None:
@@ -193,3 +265,15 @@ def _reason(text: str) -> str:
     leading = list(takewhile(lambda line: line.endswith(":"), lines))
     named = " ".join(lines[: len(leading) + 1])
     return named[:REASON_MAX_LENGTH] or "torch gave no reason"
+
+
+def failure_reason(error: Exception, model: Model) -> str | None:
+    """The reason that `error` gives, or None if the compiler did not raise it."""
+    if isinstance(error, FailOnRecompileLimitHit):
+        last = compilation_log.last_recompile_reason(get_compilation_metrics())
+        why = f"; its last reason: {last}" if last else ""
+        return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)
+    if not isinstance(error, (*STOPS, *UNBREAKABLE)):
+        return None
+    may_break = model.fullgraph and not isinstance(error, UNBREAKABLE)
+    return (CANNOT_TRACE if may_break else CANNOT_BREAK).format(breaks_summary([site(error)]))

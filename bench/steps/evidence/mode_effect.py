@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 from unittest import mock
 
@@ -12,12 +12,11 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode
+from modescope.bench.records.ids import canonical_json
 from modescope.bench.steps import backends, compiler
 from modescope.bench.steps.backends import Compilation, Compiled
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.evidence import graph_breaks
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks
 from modescope.bench.steps.modes import DTYPES, weight_dtype
+from modescope.bench.steps.subject import Built
 
 GRAPH_LAUNCHES = ("cudaGraphLaunch", "cuGraphLaunch")
 
@@ -27,6 +26,63 @@ AUTOTUNE_COUNTERS = (
     "cpp_templated_kernel_counter",
 )
 """Inductor's counters of benchmarked choices, and of templates that were chosen."""
+
+DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
+    (
+        lambda f: f.observed.grad != f.expected.grad,
+        "the model ran under {f.observed.grad} instead of {f.expected.grad}",
+    ),
+    (
+        lambda f: f.observed.autocast != f.expected.autocast,
+        "autocast was {f.observed.autocast} instead of {f.expected.autocast}",
+    ),
+    (
+        lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
+        "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
+    ),
+    (
+        lambda f: backends.replays_graphs(f.mode) and f.on_cpu,
+        "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs",
+    ),
+    (
+        lambda f: backends.replays_graphs(f.mode) and not f.on_cpu and f.graph_launches == 0,
+        "no CUDA graph was launched in a steady call",
+    ),
+)
+"""Checks of every mode; those of a compiler are in the entry of its backend."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place where the graph ends although the model continues."""
+
+    place: str | None  # "net.py:12"; None outside the model's code
+    reason: str
+
+
+@dataclass(frozen=True)
+class GraphBreaks:
+    """The breaks of the calls that were watched."""
+
+    sites: tuple[Site, ...]  # in order of occurrence, each once; a line may have several
+    in_eager: tuple[str, ...]  # functions left to Python, as a whole or from a break on
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """As columns of `bench.records.columns.Checks`."""
+        return {
+            "graph_breaks": len(self.sites),
+            "graph_break_reasons": canonical_json([asdict(site) for site in self.sites]),
+            "eager_functions": canonical_json(self.in_eager),
+        }
+
+
+def breaks_summary(sites: Sequence[Site]) -> str:
+    """`Data-dependent branching at net.py:12 and 1 more`, for `sites` that are not empty."""
+    first = sites[0]
+    at = f" at {first.place}" if first.place else ""
+    more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
+    return f"{first.reason}{at}{more}"
 
 
 @dataclass(frozen=True)
@@ -140,31 +196,6 @@ class Facts(Compilation):
         return Observed(self.mode.grad, autocast, weights)
 
 
-DOUBTS: tuple[tuple[Callable[[Facts], bool], str], ...] = (
-    (
-        lambda f: f.observed.grad != f.expected.grad,
-        "the model ran under {f.observed.grad} instead of {f.expected.grad}",
-    ),
-    (
-        lambda f: f.observed.autocast != f.expected.autocast,
-        "autocast was {f.observed.autocast} instead of {f.expected.autocast}",
-    ),
-    (
-        lambda f: f.observed.weight_dtype != f.expected.weight_dtype,
-        "weights were {f.observed.weight_dtype} instead of {f.expected.weight_dtype}",
-    ),
-    (
-        lambda f: backends.replays_graphs(f.mode) and f.on_cpu,
-        "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs",
-    ),
-    (
-        lambda f: backends.replays_graphs(f.mode) and not f.on_cpu and f.graph_launches == 0,
-        "no CUDA graph was launched in a steady call",
-    ),
-)
-"""Checks of every mode; those of a compiler are in the entry of its backend."""
-
-
 @dataclass(frozen=True)
 class ModeEffect:
     """Whether a mode took effect, as columns."""
@@ -192,6 +223,6 @@ def _remark(facts: Facts) -> str | None:
 
 def _in_pieces(breaks: GraphBreaks) -> str:
     """`compiled in pieces around Data-dependent branching at net.py:12`; and eager functions."""
-    around = f" around {graph_breaks.summary(breaks.sites)}" if breaks.sites else ""
+    around = f" around {breaks_summary(breaks.sites)}" if breaks.sites else ""
     in_eager = f"; not compiled: {', '.join(breaks.in_eager)}" if breaks.in_eager else ""
     return f"compiled in pieces{around}{in_eager}"

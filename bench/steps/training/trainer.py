@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 from torch.amp.grad_scaler import GradScaler
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    _CHECKPOINT_PREFIX,
+    checkpoint_wrapper,
+)
+from torch.nn import Module, ModuleDict, ModuleList, Parameter
 from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.records.cases import Mode, Training, Variant
 from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
-from modescope.bench.steps.built_step import Built, State, StepPart
-
-ComputeLoss = Callable[[], Any]
+from modescope.bench.steps.subject import Built, State, StepPart
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
 
@@ -25,6 +28,41 @@ MOST_HALVINGS = 24
 HEADROOM = 4.0
 """The largest scale without overflow is divided by it, because other batches have larger gradients,
 and their steps must not be skipped in the comparison with float64."""
+
+FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part of its time"
+
+
+def _whole(module: Module, random: bool) -> Module:
+    """Recomputed with the same random numbers, where the model draws any.
+
+    Without need it is not asked for: a CUDA graph cannot capture how torch restores them.
+    """
+    return checkpoint_wrapper(module, preserve_rng_state=random)
+
+
+def _children(module: Module, random: bool) -> Module:
+    for name, child in list(module.named_children()):
+        inside = isinstance(child, (ModuleList, ModuleDict))  # containers that are never called
+        wrapped = _children(child, random) if inside else _whole(child, random)
+        setattr(module, name, wrapped)
+    return module
+
+
+def trained(module: Module) -> dict[str, Parameter]:
+    """The parameters that require a gradient, by their names without checkpoint wrappers."""
+    named = {name.replace(_CHECKPOINT_PREFIX, ""): p for name, p in module.named_parameters()}
+    return {name: parameter for name, parameter in named.items() if parameter.requires_grad}
+
+
+RECOMPUTING: dict[str, Callable[[Module, bool], Module]] = {
+    "none": lambda module, random: module,
+    "children": _children,
+    "model": _whole,
+}
+"""By train.checkpoint: wraps what is recomputed as one piece. Each changes the given module, and is
+told whether it draws random numbers."""
+
+ComputeLoss = Callable[[], Any]
 
 
 def optimizer(
@@ -58,9 +96,6 @@ def start_of(module: torch.nn.Module) -> Start:
     """Copies of the trained parameters of `module` as they are now."""
     trained = (each for each in module.parameters() if each.requires_grad)
     return Start(tuple(parameter.detach().clone() for parameter in trained))
-
-
-FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part of its time"
 
 
 @dataclass

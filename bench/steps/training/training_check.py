@@ -16,32 +16,37 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Mode, Variant
 from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
 from modescope.bench.steps import modes, plain_call
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import (
+from modescope.bench.steps.outputs import Outputs, double
+from modescope.bench.steps.phase_interface import (
     LEAST_SCALE,
     Check,
     Deviation,
     Limit,
+    Phase,
     RoundingCheck,
     Seen,
     StateCheck,
     parameter,
 )
-from modescope.bench.steps.correctness.rounding import Rounded
-from modescope.bench.steps.outputs import Outputs, double
-from modescope.bench.steps.phase_interface import Phase
 from modescope.bench.steps.plain_call import Calls, default_dtype
-from modescope.bench.steps.subject import Inputs, Subject, state_kept
-from modescope.bench.steps.training import overflow
-from modescope.bench.steps.training.checkpointing import trained
+from modescope.bench.steps.subject import Built, Inputs, Subject, state_kept
 from modescope.bench.steps.training.reference import (
     EXACT,
     References,
+    Rounded,
     deviation,
     error_scale,
     references,
 )
-from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.steps.training.trainer import Trainer, trained, trainer_of
+
+MISSED = (
+    "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one: "
+    "the trained state {moved} in the step that overflows, the loss scale went from {scale:g} to "
+    "{lowered:g}, and the trained state {went_on} in the next step"
+)
+
+WORDS = {True: "changed", False: "did not change"}
 
 STEPS = 3
 """The first starts from the initial weights, the others from updated ones, each on its own batch: a
@@ -59,6 +64,64 @@ CALM = 1e-2
 REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none", graph=False), "-")
 
 NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing can be trained"
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """The effect of an infinity in the first of two batches."""
+
+    skipped: bool | None  # whether only that step was skipped; None: unknown
+    reason: str | None  # what happened instead
+
+
+def plant_overflow(built: Built) -> Overflow:
+    """Trains on a batch with an infinity, then on one without; all state is restored on return.
+
+    The infinity is in a target, or else an input, which a captured graph reads too. The effect is
+    unknown where the loss removes it (a clamp), or where no step changes anything (a tiny lr).
+    """
+    trainer = trainer_of(built)
+    assert trainer.scaler is not None
+    own = built.subject.inputs.copied()
+    with built.kept():
+        trainer.restore()
+        before, scale = _trained(trainer), trainer.scaler.get_scale()
+        _step(built, own)
+        usual = _trained(trainer)
+        trainer.restore()
+        _step(built, _overflowing(own))
+        overflowed = not all(bool(each.isfinite().all()) for each in trainer.gradients())
+        skipped, lowered = _trained(trainer), trainer.scaler.get_scale()
+        _step(built, own)
+        after = _trained(trainer)
+    if not (overflowed and _differ(before, usual)):
+        return Overflow(None, None)
+    moved, went_on = _differ(before, skipped), _differ(skipped, after)
+    if not moved and lowered < scale and went_on:
+        return Overflow(True, None)
+    words = {"moved": WORDS[moved], "went_on": WORDS[went_on]}
+    return Overflow(False, MISSED.format(scale=scale, lowered=lowered, **words))
+
+
+def _overflowing(inputs: Inputs) -> Inputs:
+    batch = inputs.copied()
+    floating = [each for each in batch.tensors() if each.is_floating_point() and each.numel()]
+    for tensor in floating[-1:]:
+        tensor[(0,) * tensor.dim()] = torch.inf
+    return batch
+
+
+def _step(built: Built, batch: Inputs) -> None:
+    built.subject.inputs.assign(batch)
+    built.step()
+
+
+def _trained(trainer: Trainer) -> list[torch.Tensor]:
+    return [each.detach().clone() for each in (*trainer.trained, *trainer.tensors())]
+
+
+def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return any(not torch.equal(one, other) for one, other in zip(some, others, strict=True))
 
 
 @dataclass(frozen=True)
@@ -183,7 +246,7 @@ class TrainingCheck(Check):
         trainer = trainer_of(built)
         if trainer.scaler is None:
             return StateCheck()
-        planted = overflow.plant(built)
+        planted = plant_overflow(built)
         columns = {"loss_scale": trainer.start.scale, "overflow_skipped": planted.skipped}
         return StateCheck(planted.reason, columns)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from modescope.analysis.derive.flags import FLAGS, GATE, SLOW
 from modescope.analysis.derive.profile import DOUBTS
-from modescope.bench.case.profiler.contradictions import CHECKS
+from modescope.bench.case.profiler.profile import CHECKS
 from modescope.bench.records.results import Record
 from modescope.bench.stats.diagnostics import DIAGNOSTICS
 from modescope.bench.summary import RULES

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import dispatch as empty
+from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Model, Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.timing import memory_layout, rounds
 from modescope.bench.timing.timers import Timing
@@ -60,7 +61,7 @@ def timed(subject: Subject, asked: Variant, of: Model = MODEL) -> Timing:
     return Timing(rounds.medians(played, 0, 0), made.note)
 
 
-def watched(subject: Subject, grad: str = "no_grad") -> empty.Operators:
+def watched(subject: Subject, grad: str = "no_grad") -> Operators:
     return empty._operators(subject, variant(grad=grad), Cpu())
 
 
@@ -264,7 +265,7 @@ def test_a_call_whose_operators_cannot_be_listed_gives_no_dispatch(
     def refuses(*arguments: Any, **options: Any) -> Any:
         raise NotImplementedError("no rule for HigherOrderOperator cond")
 
-    monkeypatch.setattr(empty.Operators, "__torch_dispatch__", refuses)
+    monkeypatch.setattr(Operators, "__torch_dispatch__", refuses)
     timing = dispatch(nn.Linear(WIDTH, WIDTH), torch.ones(2, WIDTH))
     assert not timing.samples_s
     assert str(timing.reason).startswith("torch cannot list the operators of a call (NotImpl")

@@ -25,9 +25,8 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.phases.inference import ONE_CALL
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.models import decoder
 from tests.helpers.probe_models import Counts, variant
 

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from modescope.bench.case import memory, passes, runner
-from modescope.bench.case.profiler import capture, events, facts, files
+from modescope.bench.case.profiler import capture, facts, traces
 from modescope.bench.case.profiler.capture import KEPT_STEPS
 from modescope.bench.case.profiler.profile import Profile, columns, typical
-from modescope.bench.case.profiler.steps import STEP
-from modescope.bench.case.profiler.turns import Turns
-from modescope.bench.case.roofline import ceiling_cache, counting
+from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
+from modescope.bench.case.profiler.traces import STEP
+from modescope.bench.case.roofline import ceilings, counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Model, Plan, Variant
 from modescope.bench.records.columns import (
@@ -68,7 +68,7 @@ COLUMNS: dict[type, set[str]] = {
 
 @pytest.fixture(autouse=True)
 def _steady_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ceiling_cache, "measure", lambda *device_and_dtype: RATES)
+    monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
     monkeypatch.setattr(conditions, "contended", lambda *seen: False)
     yield
     torch.compiler.reset()
@@ -91,7 +91,7 @@ def nulls(findings: Findings, *parts: type) -> set[str]:
     return {name for name in names if getattr(findings, name) is None}
 
 
-def traces(plan: Plan) -> list[Path]:
+def trace_files(plan: Plan) -> list[Path]:
     return sorted((plan.study_folder / "traces").glob("*"))
 
 
@@ -140,7 +140,7 @@ def test_a_compiled_call_is_divided_where_no_batch_can_be_empty(plan: Plan) -> N
     assert "cannot take an empty batch" in found.dispatch_note
     assert found.guards_s > 0
     assert found.compiled_wrapper_s > 0
-    recorded = events.load(traces(plan)[0])["traceEvents"]
+    recorded = traces.load(trace_files(plan)[0])["traceEvents"]
     (call,) = [
         each for each in recorded
         if each["name"] == STEP and each["dur"] == pytest.approx(found.profiled_span_s * 1e6)
@@ -157,9 +157,9 @@ def test_a_compiled_call_is_divided_where_no_batch_can_be_empty(plan: Plan) -> N
 def test_a_trace_loads_back_with_its_steps(plan: Plan) -> None:
     found = runner.run(silent, chain(4, EAGER), plan, RUN_ID).findings
     assert found.trace == f"{RUN_ID}.json.gz"
-    (path,) = traces(plan)
+    (path,) = trace_files(plan)
     assert path.name == found.trace
-    trace = events.load(path)
+    trace = traces.load(path)
     ranges = [event for event in trace["traceEvents"] if event["name"] == STEP]
     assert len(ranges) == KEPT_STEPS
     read = facts.read(path)
@@ -173,29 +173,29 @@ def test_a_trace_loads_back_with_its_steps(plan: Plan) -> None:
 def test_no_trace_is_kept_without_profiling_or_room(changes: dict[str, Any], plan: Plan) -> None:
     found = runner.run(silent, chain(4, EAGER), replace(plan, **changes), RUN_ID).findings
     assert (found.trace, found.profile_note) == (None, None)
-    assert traces(plan) == []
+    assert trace_files(plan) == []
     assert (found.kernels is None) == (changes == {"profile": False})
 
 
 def test_traces_of_a_study_stay_within_their_limit(plan: Plan) -> None:
     """The oldest are kept, as rows refer to them."""
     runner.run(silent, chain(4, EAGER), plan, RUN_ID)
-    (first,) = traces(plan)
+    (first,) = trace_files(plan)
     full = replace(plan, traces_max_bytes=first.stat().st_size)
     found = runner.run(silent, chain(4, EAGER), full, "20260302").findings
-    assert traces(plan) == [first]
+    assert trace_files(plan) == [first]
     assert (found.trace, found.profile_note) == (None, passes.NO_ROOM)
     assert found.kernels == 4
 
 
 def test_a_trace_keeps_fewer_steps_where_room_is_short(plan: Plan) -> None:
     runner.run(silent, chain(64, EAGER), plan, RUN_ID)
-    (first,) = traces(plan)
+    (first,) = trace_files(plan)
     first_bytes = first.stat().st_size
     tight = replace(plan, traces_max_bytes=first_bytes * 8 // 5)
     found = runner.run(silent, chain(64, EAGER), tight, "20260302").findings
     assert found.trace == "20260302.json.gz"
-    assert sum(path.stat().st_size for path in traces(plan)) <= tight.traces_max_bytes
+    assert sum(path.stat().st_size for path in trace_files(plan)) <= tight.traces_max_bytes
     assert f"of {KEPT_STEPS} steps fit into a trace file" in found.profile_note
 
 
@@ -204,9 +204,9 @@ def test_room_counts_complete_files_only(tmp_path: Path) -> None:
     (tmp_path / "one.json.gz").write_bytes(b"x" * 60)
     (tmp_path / ".two.json.gz.host-1.partial").write_bytes(b"x" * 30)
     (tmp_path / "gone.pickle").symlink_to(tmp_path / "nowhere")
-    room = [files.room_bytes(tmp_path, allowed, 100) for allowed in (10, 50)]
+    room = [traces.room_bytes(tmp_path, allowed, 100) for allowed in (10, 50)]
     assert room == [10, 40]
-    assert files.room_bytes(tmp_path / "not yet there", 10, 100) == 10
+    assert traces.room_bytes(tmp_path / "not yet there", 10, 100) == 10
 
 
 HEAVY = facts.Heavy("a", 2, 0.75), facts.Heavy("b", 1, 0.25)
@@ -219,7 +219,7 @@ def test_the_heaviest_kernels_are_of_the_typical_step() -> None:
         made.trace.steps[0], span_s=9.0, heaviest_kernels=(facts.Heavy("a", 20, 5.0),)
     )
     steps = (longest, *made.trace.steps)
-    taken = Turns((2.0,) * 3, (2e-5, 3e-5, 4e-5), (2.0, 2.0, 2.5))
+    taken = ProfiledCalls((2.0,) * 3, (2e-5, 3e-5, 4e-5), (2.0, 2.0, 2.5))
     place = typical(steps, taken)
     profile = replace(made, trace=replace(made.trace, steps=steps), turns=taken, place=place)
     found = columns(profile, launches=False)
@@ -237,7 +237,7 @@ def _profile_of(heaviest: tuple[facts.Heavy, ...] = ()) -> Profile:
     step = facts.StepFacts(
         *(2.0, 0.5, 0.25, 1, 1, 1.0, 1, 1.0, 3, 1, 2, 1, 1.0, (5e-6, 1e-6, 3e-6)), heaviest, ()
     )
-    taken = Turns((2.0, 2.0), (2e-5, 3e-5), (2.0, 2.0))
+    taken = ProfiledCalls((2.0, 2.0), (2e-5, 3e-5), (2.0, 2.0))
     return Profile(facts.TraceFacts((step, step), Counter()), taken, 0, 1.5, None, ("one", "two"))
 
 
@@ -339,7 +339,7 @@ def test_ceilings_are_measured_once_for_all_studies(
         measured.append(dtype)
         return RATES
 
-    monkeypatch.setattr(ceiling_cache, "measure", measure)
+    monkeypatch.setattr(ceilings, "measure", measure)
     for study, dtype in (("one", "fp32"), ("two", "fp32"), ("two", "bf16")):
         asked = case(model(probe_models.scaled), variant(dtype), baseline=None)
         runner.run(silent, asked, replace(plan, study=study))
@@ -363,7 +363,7 @@ FAILURES = {
     ),
     "profile": (capture, "capture", "profile_note", COLUMNS[Profiled]),
     "ceilings": (
-        *(ceiling_cache, "ceilings", "work_note"),
+        *(ceilings, "ceilings", "work_note"),
         {"ceiling_flops_per_s", "ceiling_bytes_per_s"},
     ),
 }

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import runner
-from modescope.bench.case.correctness import messages
+from modescope.bench.case import random_judge, runner
 from modescope.bench.devices import clock_rate
 from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
@@ -23,11 +22,11 @@ from modescope.bench.records.columns import Rounds
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import CACHE_FILLED, Result
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Deviation
-from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.evidence.graph_breaks import Site, summary
+from modescope.bench.steps.evidence.mode_effect import Site, breaks_summary
+from modescope.bench.steps.phase_interface import Deviation
+from modescope.bench.steps.phases import output_check
+from modescope.bench.steps.subject import Built
 from modescope.bench.timing import comparison, contention, paired, timers, warm_up
 from modescope.bench.timing.timers import Timing
 from modescope.bench.timing.warm_up import WarmUp
@@ -457,15 +456,15 @@ def test_graph_breaks_are_counted_where_allowed() -> None:
     found = result.findings
     assert (found.graph_breaks, found.graphs, found.eager_functions) == (1, 2, "[]")
     assert json.loads(found.graph_break_reasons) == [{"place": BREAK.place, "reason": BREAK.reason}]
-    assert found.in_effect_note == f"compiled in pieces around {summary([BREAK])}"
+    assert found.in_effect_note == f"compiled in pieces around {breaks_summary([BREAK])}"
 
 
 def test_a_graph_break_fails_the_case_where_not_allowed() -> None:
     result = run(case(model(broken), COMPILE))
     assert result.status == "failed"
     assert result.reason == (
-        f"torch.compile cannot trace the whole model: {summary([BREAK])}; model.fullgraph=false "
-        "allows graph breaks and counts them"
+        f"torch.compile cannot trace the whole model: {breaks_summary([BREAK])}; "
+        "model.fullgraph=false allows graph breaks and counts them"
     )
 
 
@@ -796,7 +795,7 @@ def test_a_baseline_that_fails_is_named_as_what_failed() -> None:
 def test_results_that_depend_on_earlier_calls_are_measured_and_not_checked() -> None:
     result = run(case(model(accumulates), NO_GRAD, Variant(EAGER, "fp32")))
     found = result.findings
-    assert (result.status, found.checked, found.checked_note) == ("ok", "not", messages.DEPENDS)
+    assert (result.status, found.checked, found.checked_note) == ("ok", "not", random_judge.DEPENDS)
     assert (found.error, found.checked_inputs, found.checked_against) == (None, None, None)
     assert found.latency_rounds_s
     assert found.baseline_latency_rounds_s

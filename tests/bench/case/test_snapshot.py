@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.case import passes, runner, snapshot
-from modescope.bench.case.snapshot import CUT, NO_ROOM, TOO_LARGE
+from modescope.bench.case import passes, runner
+from modescope.bench.case.passes import NO_SNAPSHOT_ROOM, SNAPSHOT_CUT, SNAPSHOT_TOO_LARGE
 from modescope.bench.devices.allocators import CpuAllocator
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Plan
@@ -44,9 +44,9 @@ class Writing(CpuAllocator):
     ("events", "event_bytes", "asked", "kept"),
     [
         (100, 1_000, [20_000], Snapshot("run.pickle", None)),
-        (10_000, 1_000, [20_000, 2_000], Snapshot("run.pickle", CUT.format(2_000, 5))),
-        (10_000, 10_000, [20_000, 2_000, 200], Snapshot("run.pickle", CUT.format(200, 5))),
-        (10_000, 100_000, [20_000, 2_000, 200], Snapshot(None, TOO_LARGE.format(200, 5))),
+        (10_000, 1_000, [20_000, 2_000], Snapshot("run.pickle", SNAPSHOT_CUT.format(2_000, 5))),
+        (10_000, 10_000, [20_000, 2_000, 200], Snapshot("run.pickle", SNAPSHOT_CUT.format(200, 5))),
+        (10_000, 100_000, [20_000, 2_000, 200], Snapshot(None, SNAPSHOT_TOO_LARGE.format(200, 5))),
     ],
     ids=["whole", "cut", "cut twice", "too large"],
 )
@@ -55,7 +55,7 @@ def test_as_many_events_are_kept_as_fit(
 ) -> None:
     allocator, calls = Writing(events, event_bytes), []
     path = tmp_path / "traces" / "run.pickle"
-    found = snapshot.keep(lambda: calls.append(1), allocator, path, 5 * MB)
+    found = passes.keep_snapshot(lambda: calls.append(1), allocator, path, 5 * MB)
     assert (found, allocator.asked, len(calls)) == (kept, asked, len(asked))
     assert [file.name for file in path.parent.iterdir()] == ([path.name] if kept.snapshot else [])
     assert not kept.snapshot or path.stat().st_size <= 5 * MB
@@ -63,7 +63,9 @@ def test_as_many_events_are_kept_as_fit(
 
 def test_without_room_nothing_is_recorded(tmp_path: Path) -> None:
     allocator = Writing(100, 1_000)
-    assert snapshot.keep(lambda: None, allocator, tmp_path / "a", 0) == Snapshot(None, NO_ROOM)
+    assert passes.keep_snapshot(lambda: None, allocator, tmp_path / "a", 0) == Snapshot(
+        None, NO_SNAPSHOT_ROOM
+    )
     assert allocator.asked == []
     assert list(tmp_path.iterdir()) == []
 
@@ -79,7 +81,7 @@ def test_a_failed_call_leaves_no_partial_file(tmp_path: Path) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        snapshot.keep(step, Failing(1, 1), tmp_path / "run.pickle", MB)
+        passes.keep_snapshot(step, Failing(1, 1), tmp_path / "run.pickle", MB)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,7 +92,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.mark.parametrize(
     ("traces_max_bytes", "kept"),
-    [(5 * MB, Snapshot(f"{RUN_ID}.pickle", None)), (0, Snapshot(None, NO_ROOM))],
+    [(5 * MB, Snapshot(f"{RUN_ID}.pickle", None)), (0, Snapshot(None, NO_SNAPSHOT_ROOM))],
     ids=["room", "no room"],
 )
 def test_a_row_names_its_snapshot_or_the_reason_for_none(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from modescope.bench.case import step_parts
+from modescope.bench.case import passes
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import StepParts
-from modescope.bench.steps.built_step import Built
+from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training.trainer import FUSED_UNSCALES, Start, Trainer, trainer_of
 from modescope.bench.tools.testbed.simulated import SimulatedDevice
 from tests.helpers.probe_models import smoke, variant
@@ -99,7 +99,7 @@ def simulated(
 def test_the_device_is_synchronised_after_every_part(queues: bool, latency_s: float) -> None:
     """The whole step launches forward's 2 s of work, and the rest while the device works."""
     made, device, seen = simulated(queues)
-    found = step_parts.read(made, device, BUDGET, seed=0, latency_s=5.0)
+    found = passes.read_step_parts(made, device, BUDGET, seed=0, latency_s=5.0)
     assert found == StepParts(
         forward_rounds_s=(3.0,) * 4,
         backward_rounds_s=(4.5,) * 4,
@@ -113,7 +113,7 @@ def test_the_device_is_synchronised_after_every_part(queues: bool, latency_s: fl
 
 def test_a_scaler_has_its_own_part() -> None:
     made, device, seen = simulated(queues=True, scaled=True)
-    found = step_parts.read(made, device, BUDGET, seed=0, latency_s=5.0)
+    found = passes.read_step_parts(made, device, BUDGET, seed=0, latency_s=5.0)
     assert found.scaler_rounds_s == (0.0625 + 0.5 + 0.25,) * 4
     assert found.optimizer_rounds_s == (1.375,) * 4
     assert found.parts_note is None
@@ -126,7 +126,7 @@ def test_a_scaler_has_its_own_part() -> None:
 
 def test_unscaling_by_a_fused_optimizer_counts_as_optimizer_time() -> None:
     made, device, seen = simulated(queues=True, scaled=True, unscales=True)
-    found = step_parts.read(made, device, BUDGET, seed=0, latency_s=5.0)
+    found = passes.read_step_parts(made, device, BUDGET, seed=0, latency_s=5.0)
     assert "unscale" not in seen
     assert found.scaler_rounds_s == (0.0625 + 0.25,) * 4
     assert found.parts_note == FUSED_UNSCALES
@@ -137,7 +137,7 @@ def test_whole_steps_and_parts_take_turns_in_random_order() -> None:
     orders = []
     for seed in (0, 0, 1):
         made, device, seen = simulated(queues=True, scaled=True)
-        step_parts.read(made, device, replace(BUDGET, clock_rounds=20), seed, latency_s=5.0)
+        passes.read_step_parts(made, device, replace(BUDGET, clock_rounds=20), seed, latency_s=5.0)
         blocks = "".join(name[0] for name in seen if name in ("unscale", "restored")).split("r")
         rounds = list(zip(blocks[1:-1:2], blocks[2:-1:2], strict=True))
         assert set(rounds) == {("uu", ""), ("", "uu")}
@@ -147,8 +147,10 @@ def test_whole_steps_and_parts_take_turns_in_random_order() -> None:
 
 def test_a_captured_step_has_no_parts() -> None:
     made, device, seen = simulated(queues=True)
-    found = step_parts.read(replace(made, step=lambda: None), device, BUDGET, seed=0, latency_s=5.0)
-    assert found == StepParts(parts_note=step_parts.ONE_GRAPH)
+    found = passes.read_step_parts(
+        replace(made, step=lambda: None), device, BUDGET, seed=0, latency_s=5.0
+    )
+    assert found == StepParts(parts_note=passes.ONE_GRAPH)
     assert seen == []
 
 
@@ -157,7 +159,7 @@ def test_slow_steps_get_fewer_rounds(timed_max_s: float, rounds: int) -> None:
     """A round has two blocks, each of a first step, one to settle and two that are timed: 71 s."""
     made, device, _ = simulated(queues=False)
     budget = replace(BUDGET, timed_max_s=timed_max_s)
-    found = step_parts.read(made, device, budget, seed=0, latency_s=9.0)
+    found = passes.read_step_parts(made, device, budget, seed=0, latency_s=9.0)
     assert len(found.forward_rounds_s) == len(found.parts_latency_rounds_s) == rounds
 
 
@@ -199,7 +201,7 @@ def test_planted_waits_are_found_in_their_part(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(trainer.scaler, "update", slow_update)
     before = everything(made)
     budget = replace(smoke().budget, timed_max_s=60.0, clock_rounds=6)  # some may be interrupted
-    found = step_parts.read(made, CpuTime(), budget, seed=0, latency_s=0.015)
+    found = passes.read_step_parts(made, CpuTime(), budget, seed=0, latency_s=0.015)
     assert equal(before, everything(made))
     for rounds, planted_s in (
         (found.forward_rounds_s, FORWARD_S),

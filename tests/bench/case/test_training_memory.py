@@ -15,8 +15,8 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.records.columns import Memory
 from modescope.bench.steps import modes
+from modescope.bench.steps.phases import TrainingPhase
 from modescope.bench.steps.subject import Subject
-from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
 from modescope.models import mlp
 from tests.helpers import probe_models, trained_models

@@ -11,18 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case import paired_timing, passes, runner
-from modescope.bench.case.correctness import messages
+from modescope.bench.case import paired_timing, passes, random_judge, runner
 from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.columns import LossScaling, Rounds, StepParts
 from modescope.bench.records.results import Result
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.training import phase as training_phase
+from modescope.bench.steps import phases as training_phase
+from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training import trainer, training_check
-from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import trainer_of
 from modescope.bench.timing import comparison, paired
 from tests.helpers import trained_models
@@ -229,7 +228,7 @@ def test_randomness_without_a_switch_is_timed_and_not_checked() -> None:
     result = run(of(f"{random.__module__}:random"))
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
-    assert (found.checked, found.checked_note) == ("not", messages.NO_SWITCH)
+    assert (found.checked, found.checked_note) == ("not", random_judge.NO_SWITCH)
     assert found.error is None
     assert found.latency_rounds_s
 

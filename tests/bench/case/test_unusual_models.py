@@ -17,7 +17,7 @@ from modescope.bench.records.cases import Model, Variant
 from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import Result
 from modescope.bench.steps import modes
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers import unusual_models
 from tests.helpers.probe_models import Built, case, silent, smoke, variant

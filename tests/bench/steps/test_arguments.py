@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Cpu, Prepared
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, modes
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers.emulated_graphs import emulated
 from tests.helpers.probe_models import variant

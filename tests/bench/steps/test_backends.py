@@ -16,7 +16,7 @@ from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Backend, Compiled
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from tests.helpers.made_up_records import COMPILE, CPU, case
 from tests.helpers.probe_models import PRESETS, model, preset, tells, variant
 

@@ -13,10 +13,9 @@ from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.phases.inference import ONE_CALL
-from modescope.bench.steps.subject import Inputs, Subject
+from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from tests.helpers.probe_models import (
     EAGER,
     PRESETS,

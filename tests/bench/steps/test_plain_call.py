@@ -16,9 +16,9 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.results import Ended
 from modescope.bench.steps import plain_call
-from modescope.bench.steps.check import Seen
-from modescope.bench.steps.correctness import output_check
-from modescope.bench.steps.correctness.output_check import OutputCheck
+from modescope.bench.steps.phase_interface import Seen
+from modescope.bench.steps.phases import output_check
+from modescope.bench.steps.phases.output_check import OutputCheck
 from modescope.bench.steps.subject import Inputs, Subject
 from tests.helpers.probe_models import variant
 
@@ -51,7 +51,7 @@ def check_of(forward: Forward, make: Callable[[], Arguments], **options: Any) ->
     example = arguments(0)
     module = Net(forward, **options).eval()
     subject = Subject(module, example, rebuild=arguments)
-    return output_check.prepare(subject, Cpu(), seed=0)
+    return output_check.prepare_check(subject, Cpu(), seed=0)
 
 
 def seen(forward: Forward, make: Callable[[], Arguments] | None = None, **options: Any) -> Seen:

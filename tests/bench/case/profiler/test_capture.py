@@ -18,18 +18,16 @@ from torch._inductor.scheduler import BaseSchedulerNode
 
 from modescope.bench.case.profiler import capture as capturing
 from modescope.bench.case.profiler import facts
-from modescope.bench.case.profiler.bypassing import through_the_dispatcher
 from modescope.bench.case.profiler.capture import (
     KEPT_STEPS,
     MAX_BYTES,
     capture,
+    through_the_dispatcher,
     with_kernel_events,
 )
-from modescope.bench.case.profiler.contradictions import flags
-from modescope.bench.case.profiler.events import load
-from modescope.bench.case.profiler.profile import Profile, columns
-from modescope.bench.case.profiler.steps import STEP
-from modescope.bench.case.profiler.turns import MOST_TURNS, Turns
+from modescope.bench.case.profiler.profile import Profile, columns, flags
+from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
+from modescope.bench.case.profiler.traces import STEP, load
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import CompileOptions, Model, Variant
 from modescope.bench.records.columns import GeneratedCode
@@ -37,7 +35,7 @@ from modescope.bench.steps import modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import compilation_log, generated_code
 from modescope.bench.steps.evidence.generated_code import Generated
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from tests.helpers.probe_models import variant
 
 LENGTHS = (4, 16, 64)
@@ -251,7 +249,7 @@ def test_calls_between_profiled_ones_are_not_recorded() -> None:
 
 
 def test_overhead_is_relative_to_the_calls_between() -> None:
-    taken = Turns((4.0, 9.0, 4.0), (1.0, 2.0, 1.0), (2.0, 3.0, 4.0))
+    taken = ProfiledCalls((4.0, 9.0, 4.0), (1.0, 2.0, 1.0), (2.0, 3.0, 4.0))
     assert capturing._overhead(taken, 8.0) == 2.0
     assert capturing._overhead(replace(taken, unrecorded_s=None), 8.0) == 0.5
     assert capturing._overhead(replace(taken, unrecorded_s=None), 0.0) is None

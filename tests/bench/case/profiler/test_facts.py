@@ -18,7 +18,7 @@ import pytest
 
 from modescope.bench.case.profiler import facts
 from modescope.bench.case.profiler.facts import Heavy, TraceFacts
-from modescope.bench.case.profiler.steps import STEP
+from modescope.bench.case.profiler.traces import STEP
 
 HOST, THREAD, BACKWARD_THREAD = 500, 500, 501
 

@@ -14,7 +14,7 @@ from modescope.bench.case.roofline import counting
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import WorkCounts
 from modescope.bench.steps import modes
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.models import transformer
 from tests.helpers.probe_models import Counts, variant

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch._dynamo.exc import Unsupported
+from torch._dynamo.exc import FailOnRecompileLimitHit, Unsupported
 from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.utils import CompilationMetrics
 
-from modescope.bench.steps.evidence import code_places, graph_break_watch
+from modescope.bench.steps.evidence import graph_break_watch
 from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site, summary
+from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
+from tests.helpers import probe_models
 from tests.helpers.breaking_models import BY_HAND, Counted, build
 from tests.helpers.paths import HELPERS
 
@@ -38,6 +40,10 @@ EXPLAINED = {
     # Each iteration of the loop is a graph, until a known one recurs; not from Python 3.12 on.
     "While": 2 if sys.version_info < (3, 12) else 0,
 }
+
+TORCH = f"{graph_break_watch.TORCH}nn/modules/rnn.py"
+
+OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +99,7 @@ def test_graph_breaks_are_the_same_without_columns_in_stacks(
 
     monkeypatch.setattr(graph_break_watch, "_stack", without_columns)
     assert len(watched(name).sites) == BY_HAND[name].sites
-    monkeypatch.setattr(code_places, "columns_of", lambda error: {})
+    monkeypatch.setattr(graph_break_watch, "_columns_of", lambda error: {})
     torch.compiler.reset()
     assert len(watched(name).sites) == 1
 
@@ -179,10 +185,6 @@ def test_without_the_hooks_in_torch_breaks_are_unknown(monkeypatch: pytest.Monke
 # Places
 
 
-TORCH = f"{code_places.TORCH}nn/modules/rnn.py"
-OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
-
-
 def stack(*lines: tuple[str, int], columns: tuple[int, int] | None = None) -> list[FrameSummary]:
     first, last = columns or (None, None)
     return [
@@ -241,7 +243,7 @@ def test_breaks_are_counted_in_installed_packages_too() -> None:
 
 
 def test_a_stack_with_only_dynamo_frames_has_no_place() -> None:
-    assert sites(stack((f"{code_places.DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
+    assert sites(stack((f"{graph_break_watch.DYNAMO}external_utils.py", 69))) == [Site(None, "why")]
 
 
 def test_a_function_refused_before_its_first_line_is_not_a_site() -> None:
@@ -279,9 +281,9 @@ def test_the_reason_is_the_line_with_the_kind_of_break(text: str, reason: str) -
 
 def test_the_summary_names_the_first_break_and_the_number_of_others() -> None:
     first, second = Site("net.py:12", "a print"), Site(None, "another")
-    assert summary([first]) == "a print at net.py:12"
-    assert summary([first, second]) == "a print at net.py:12 and 1 more"
-    assert summary([second]) == "another"
+    assert breaks_summary([first]) == "a print at net.py:12"
+    assert breaks_summary([first, second]) == "a print at net.py:12 and 1 more"
+    assert breaks_summary([second]) == "another"
 
 
 def test_columns_are_canonical_json() -> None:
@@ -292,3 +294,19 @@ def test_columns_are_canonical_json() -> None:
         "eager_functions": '["f"]',
     }
     assert GraphBreaks((), ()).columns["graph_break_reasons"] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "named"),
+    [
+        (["a changed", "b changed", "a changed", None], "; its last reason: a changed; keep"),
+        ([None], "goes on in eager; keep"),
+    ],
+)
+def test_the_last_reason_to_compile_again_is_named(
+    recorded: list[str | None], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = [CompilationMetrics(recompile_reason=reason) for reason in recorded]
+    monkeypatch.setattr(graph_break_watch, "get_compilation_metrics", lambda: metrics)
+    model = probe_models.model(probe_models.scaled)
+    assert named in (graph_break_watch.failure_reason(FailOnRecompileLimitHit(), model) or "")

@@ -14,11 +14,16 @@ from modescope.bench.records.cases import CompileOptions, Variant
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.backends import BACKENDS, Compiled
 from modescope.bench.steps.building import build
-from modescope.bench.steps.built_step import Built as BuiltStep
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.evidence.graph_breaks import GraphBreaks, Site
-from modescope.bench.steps.evidence.mode_effect import Facts, ModeEffect, Observed
-from modescope.bench.steps.phases.inference import ONE_CALL
+from modescope.bench.steps.evidence.mode_effect import (
+    Facts,
+    GraphBreaks,
+    ModeEffect,
+    Observed,
+    Site,
+)
+from modescope.bench.steps.phases import ONE_CALL
+from modescope.bench.steps.subject import Built as BuiltStep
 from tests.helpers.probe_models import (
     Built,
     Remembers,

@@ -17,12 +17,11 @@ from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Result
 from modescope.bench.steps import modes
+from modescope.bench.steps.phases import TrainingPhase
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training import overflow
-from modescope.bench.steps.training.checkpointing import RECOMPUTING
+from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.phase import TrainingPhase
-from modescope.bench.steps.training.trainer import trainer_of
+from modescope.bench.steps.training.trainer import RECOMPUTING, trainer_of
 from tests.helpers import probe_models
 from tests.helpers.captured_training import (
     ASKED,
@@ -159,7 +158,7 @@ def test_a_replay_skips_a_step_that_overflows(
     how = training(optimizer, implementation="fused", capture=capture)
     made = built(in_graphs(FP16), how, device)
     before, scale = values(made), trainer_of(made).scaler.get_scale()
-    assert overflow.plant(made).skipped
+    assert training_check.plant_overflow(made).skipped
     assert all(map(torch.equal, values(made), before))
     made.subject.inputs.args[0][0, 0] = torch.inf
     made.step()

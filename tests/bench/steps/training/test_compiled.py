@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.case import runner
-from modescope.bench.case.roofline import ceiling_cache
+from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.stats import conditions
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.training import overflow
+from modescope.bench.steps.subject import Built
+from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.trainer import trainer, trainer_of
 from tests.helpers import probe_models, trained_models
 from tests.helpers.probe_models import silent, smoke
@@ -88,14 +88,14 @@ def test_compiled_steps_pass_the_training_check(
 
 def test_a_compiled_step_skips_an_overflow() -> None:
     made = compiled("small_mlp", "amp-compile", "fp16")
-    assert overflow.plant(made) == overflow.Overflow(True, None)
+    assert training_check.plant_overflow(made) == training_check.Overflow(True, None)
     fused = Training(implementation="fused")
     asked = preset("amp-compile", "fp16")
     other = trainer(
         made.subject.module, trainer_of(made).forward, fused, asked, "cpu", trainer_of(made).start
     )
     again = replace(made, live=other.step, step=other.step, state=other)
-    assert overflow.plant(again) == overflow.Overflow(True, None)
+    assert training_check.plant_overflow(again) == training_check.Overflow(True, None)
 
 
 # In a record
@@ -133,7 +133,7 @@ def test_every_column_of_a_compiled_training_step(
         return entrants[-1]
 
     monkeypatch.setattr(modes, "build", watched)
-    monkeypatch.setattr(ceiling_cache, "measure", lambda *device_and_dtype: RATES)
+    monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
     monkeypatch.setattr(conditions, "contended", lambda *seen: False)
     plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
     result = runner.run(silent, case(), plan)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from modescope.bench.case import runner
 from modescope.bench.records.results import Result
-from modescope.bench.steps.training import overflow
-from modescope.bench.steps.training.overflow import Overflow
+from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.trainer import Trainer, trainer_of
+from modescope.bench.steps.training.training_check import Overflow
 from tests.helpers import trained_models
 from tests.helpers.probe_models import silent, smoke, variant
 from tests.helpers.trained_models import (
@@ -41,14 +41,17 @@ def test_an_overflowing_step_is_skipped_and_leaves_no_trace(
     of = subject(trained_models.LEARNERS[name])
     made = built(of, HALF_AMP, optimizer=optimizer, implementation=implementation)
     before, scale = everything(made), trainer_of(made).scaler.get_scale()
-    assert overflow.plant(made) == SKIPPED
+    assert training_check.plant_overflow(made) == SKIPPED
     assert equal(before, everything(made))
     assert trainer_of(made).scaler.get_scale() == scale == trainer_of(made).start.scale
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_other_precisions_can_be_scaled_too(dtype: str) -> None:
-    assert overflow.plant(built(subject(small_mlp), variant(dtype), scaler=True)) == SKIPPED
+    assert (
+        training_check.plant_overflow(built(subject(small_mlp), variant(dtype), scaler=True))
+        == SKIPPED
+    )
 
 
 def lets_through(trainer: Trainer) -> Tensor:
@@ -107,7 +110,7 @@ FAULTS: dict[str, tuple[str, Callable[[], Callable[[Trainer], Tensor]], str]] = 
 def test_a_faulty_scaler_is_found(name: str) -> None:
     optimizer, step, words = FAULTS[name]
     made = with_step(built(subject(small_mlp), HALF_AMP, optimizer=optimizer), step())
-    found = overflow.plant(made)
+    found = training_check.plant_overflow(made)
     assert found.skipped is False
     assert words in found.reason
 
@@ -147,12 +150,12 @@ def test_without_an_overflow_or_an_update_the_result_is_unknown(
     build: Build, loss: str, lr: float
 ) -> None:
     made = built(subject(build, loss), HALF_AMP, loss=loss, lr=lr)
-    assert overflow.plant(made) == UNKNOWN
+    assert training_check.plant_overflow(made) == UNKNOWN
 
 
 def test_an_overflow_can_be_planted_in_inputs_of_any_layout() -> None:
     of = subject(lambda: (nn.Linear(3, 2), (torch.randn(3, 4).t(),)))
-    assert overflow.plant(built(of, HALF_AMP)) == SKIPPED
+    assert training_check.plant_overflow(built(of, HALF_AMP)) == SKIPPED
 
 
 # In a record

@@ -17,18 +17,18 @@ from modescope.bench.records.cases import Training, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training.checkpointing import RECOMPUTING, trained
+from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training.losses import trainable
-from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.trainer import (
     FIRST_SCALE,
     HEADROOM,
     MOST_HALVINGS,
+    RECOMPUTING,
     Trainer,
     optimizer,
     start_of,
+    trained,
     trainer_of,
     unscales,
 )

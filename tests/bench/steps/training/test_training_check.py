@@ -15,12 +15,11 @@ from modescope.bench.records import tolerances
 from modescope.bench.records.cases import Training, Variant
 from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import modes
-from modescope.bench.steps.built_step import Built
-from modescope.bench.steps.check import Deviation, Limit
-from modescope.bench.steps.subject import Inputs, Subject, redraw
+from modescope.bench.steps.phase_interface import Deviation, Limit
+from modescope.bench.steps.phases import TrainingPhase
+from modescope.bench.steps.subject import Built, Inputs, Subject, redraw
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training import reference as answers
-from modescope.bench.steps.training.phase import TrainingPhase
 from modescope.bench.steps.training.reference import CPU, ErrorScale, Reference
 from modescope.bench.steps.training.trainer import Trainer, trainer_of
 from tests.helpers import trained_models

@@ -1,1 +1,0 @@
-"""Judges whether results are correct, and ends a case whose results are not."""

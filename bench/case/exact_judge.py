@@ -1,0 +1,254 @@
+"""Judges the results of a deterministic model: compares them with those of a reference."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from dataclasses import dataclass, replace
+
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.devices.out_of_memory import is_out_of_memory
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EAGER_LIMIT, eager_is_sane
+from modescope.bench.steps import modes
+from modescope.bench.steps.phase_interface import Check, Deviation, Limit, RoundingCheck, Scale
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.subject import Built, Subject
+
+GUIDE = "docs/how-to-read-a-report.md#a-wrong-result"
+
+BY_ROUNDING = (
+    "error_limit is what rounding alone can do to the gradients of this model, seen in perturbed "
+    "float64 runs"
+)
+
+REFERENCE = {"float64": "float64", "fp32": "eager in fp32", "own": "plain eager"}
+"""What results are compared with, by the column `checked_against`."""
+
+NOTHING = Limit(0.0, 0.0)
+
+CHAOS = Limit(0.7, 0.35)
+"""Where rounding can do more than either, it may explain any error, and only steps that are about
+as close to float64 as eager count as right. A gradient that is missing has an error of 1, one of
+another batch about 1.4, half a gradient a scale error of 0.5."""
+
+
+def _unjudged_reason(eager: Deviation, dtype: str) -> str:
+    """No mode can be judged at `dtype`."""
+    return (
+        f"even eager at {dtype} has a relative error of {eager.error:.2g} against float64, so no "
+        f"mode can be judged at this dtype; use a wider dtype{_accept(eager.error)} ({GUIDE})"
+    )
+
+
+def _chaotic_reason(limit: Limit, dtype: str) -> str:
+    """Rounding alone changes gradients too much to judge any mode."""
+    return (
+        f"rounding at {dtype} alone can change the gradients of this model by {limit.error:.0%}, "
+        "so no error can be told from it; a larger batch or a wider dtype helps"
+    )
+
+
+def _wrong_reason(
+    found: Deviation, against: str, eager: Deviation | None, limit: Limit, dtype: str
+) -> str:
+    """An error is beyond its limit; which, where, and how it compares with eager's."""
+    reference, scale = REFERENCE[against], limit.worst_scale(found)
+    if found.error <= limit.error:
+        what = (
+            f"the scale of the {scale.place} is off by {scale.value:.2g} of it against {reference}"
+        )
+        usual, accepted = eager and f", eager's by {eager.scale:.2g} at {dtype}", scale.limit
+    else:
+        at = f" in {found.place}" if found.place else ""
+        what = f"relative error {found.error:.2g} against {reference}{at}"
+        usual, accepted = eager and f", eager's is {eager.error:.2g} at {dtype}", limit.error
+    return (
+        f"{what}{usual or ''}; accepted is {accepted:.2g}; check whether seed=1 and another dtype "
+        f"or mode show it too{_accept(found.error)} ({GUIDE})"
+    )
+
+
+def _accept(error: float) -> str:
+    """How to accept `error`, as a clause; empty where the error is not finite."""
+    if not math.isfinite(error):
+        return ""
+    return f", or accept the error with max_error={_rounded_up(error):.2g}"
+
+
+def _rounded_up(error: float) -> float:
+    """Two digits that are not below `error`."""
+    step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return math.ceil(error / step) * step
+
+
+def chaotic(rounding: Limit | None) -> bool:
+    """Whether rounding can do so much that it may explain any error."""
+    return rounding is not None and not CHAOS.covers(rounding)
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What results are held against."""
+
+    check: Check
+    eager: Deviation | None  # the errors of plain eager; None where that is the reference
+    limit: Limit  # the largest errors accepted; NOTHING where eager's are too large to judge any
+    rounding: Limit | None = None  # the most that rounding can do; None where not examined
+
+
+@dataclass
+class ExactJudge:
+    """Holds a case and its baseline against the reference of `check`.
+
+    `standard` is replaced by one that knows the effects of rounding as soon as an error is in
+    doubt, because perturbed runs of the reference take long.
+    """
+
+    standard: Standard
+    case: Case
+    plan: Plan
+    device: Hardware
+
+    last_check = None
+
+    def columns(self, findings: Findings) -> Findings:
+        """What results are compared with, the error of eager, and the limit."""
+        eager, seen = self.standard.eager, self.standard.check.seen
+        return replace(
+            findings,
+            checked_inputs=seen.checked_inputs,
+            checked_against=seen.checked_against,
+            error_limit=self.standard.limit.error,
+            eager_error=eager.error if eager else None,
+            eager_scale_error=eager.scale if eager and eager.scales else None,
+        )
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Checks the case's step; of several checks the larger error counts.
+
+        Raises Ended where results are wrong, or where eager's error is too large to judge any.
+        """
+        variant = self.case.variant
+        found = self.standard.check.examine(built, variant)
+        known = self.standard.rounding or self.standard.eager is None
+        if not (self._accepted(found) or known):
+            self.standard = with_rounding(self.standard, self.case, self.device)
+            if self.standard.rounding:  # which may have examined other batches
+                findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
+                found = self.standard.check.examine(built, variant)
+        findings = self.columns(self._with_larger(findings, found))
+        if not self._accepted(found):
+            return self._in_doubt(found, findings)
+        state = self.standard.check.examine_state(built)
+        by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
+        notes = (BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
+        note = "; ".join(filter(None, notes)) or None
+        findings = replace(findings, checked="exact", checked_note=note, **state.columns)
+        if state.reason:
+            raise Ended("wrong_result", state.reason, findings)
+        return findings
+
+    def _in_doubt(self, found: Deviation, findings: Findings) -> Findings:
+        """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
+        standard, dtype = self.standard, self.case.variant.dtype
+        limit = standard.limit
+        if standard.rounding and chaotic(standard.rounding):
+            limit = standard.rounding
+            if limit.accepts(found):
+                note = _chaotic_reason(limit, dtype)
+                return replace(findings, checked="not", checked_note=note)
+        if standard.eager and limit == NOTHING:
+            raise Ended("wrong_result", _unjudged_reason(standard.eager, dtype), findings)
+        by_user = replace(limit, error=max(limit.error, self.plan.max_error or 0.0))
+        against = standard.check.seen.checked_against
+        reason = _wrong_reason(found, against, standard.eager, by_user, dtype)
+        raise Ended("wrong_result", reason, findings)
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Whether the results of the baseline are right, and the columns that say so."""
+        check = self.standard.check
+        found = check.examine(built, variant)
+        limit = Limit(EAGER_LIMIT * check.seen.tolerance(variant))
+        in_doubt = not (self._by_user(found) or limit.accepts(found))
+        if in_doubt and (seen := _rounding(check, variant)):
+            found = seen.check.examine(built, variant)
+            limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
+        columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
+        return self._by_user(found) or limit.accepts(found), columns
+
+    def _with_larger(self, findings: Findings, found: Deviation) -> Findings:
+        """`findings` with the larger of the errors there and found now; nan is the larger one."""
+        if findings.error is None or not found.error <= findings.error:
+            findings = replace(findings, error=found.error, error_place=found.place)
+        seen = self.standard.limit.worst_scale(found)
+        known = findings.scale_error_limit
+        before = Scale(None, findings.scale_error or 0.0, math.inf if known is None else known)
+        if seen.place is None or seen.share < before.share:
+            return findings
+        return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
+
+    def _accepted(self, found: Deviation) -> bool:
+        return self._by_user(found) or self.standard.limit.accepts(found)
+
+    def _by_user(self, found: Deviation) -> bool:
+        return self.plan.max_error is not None and found.error <= self.plan.max_error
+
+
+def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> ExactJudge:
+    """Judges by what plain eager gets with the case's dtype and autocast, or is the reference."""
+    variant, eager = case.variant, None
+    if check.seen.is_exact:
+        eager = check.examine(plain_eager(subject, case, device), variant)
+    standard = Standard(check, eager, check.limit(eager, variant))
+    if eager and not eager_is_sane(eager.error, variant.dtype):
+        standard = with_rounding(standard, case, device)
+    return ExactJudge(standard, case, plan, device)
+
+
+def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
+    """The standard with the effects of rounding, which may be examined on other batches.
+
+    Where they are not known, only sane errors of eager give a limit.
+    """
+    variant, seen = case.variant, _rounding(standard.check, case.variant)
+    assert standard.eager is not None
+    if seen is None:
+        sane = eager_is_sane(standard.eager.error, variant.dtype)
+        return standard if sane else replace(standard, limit=NOTHING)
+    eager = seen.check.examine(plain_eager(seen.subject, case, device), variant)
+    usual, sane = seen.check.limit(eager, variant), eager_is_sane(eager.error, variant.dtype)
+    limit = seen.limit.widened(usual) if sane else seen.limit
+    if chaotic(seen.limit):
+        limit = usual if CHAOS.covers(usual) else NOTHING
+    if not (sane or seen.limit.accepts(eager)):
+        limit = NOTHING
+    return Standard(seen.check, eager, limit, seen.limit)
+
+
+def _rounding(check: Check, variant: Variant) -> RoundingCheck | None:
+    """As `Check.rounding`; None, with a traceback in the log, where that fails."""
+    try:
+        return check.rounding(variant)
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        traceback.print_exc()
+        return None
+
+
+def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
+    """A copy of `subject` in eager, with the case's dtype and autocast.
+
+    Not in inference mode: tables that the process keeps would be of no use to other modes.
+    """
+    grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
+    variant = replace(case.variant, mode=case.variant.mode.in_eager(grad))
+    phase = phase_of(case.options)
+    own = phase.own(subject.cast(modes.weight_dtype(variant)))
+    eager = modes.build(own, variant, case.model.fullgraph, device, phase)
+    eager.settle()
+    return eager

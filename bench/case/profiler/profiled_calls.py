@@ -1,0 +1,102 @@
+"""Profiled calls in turns with calls that are not recorded, so that the two can be compared.
+
+The profiler runs throughout. Starting it empties the caches: the kernels of the first call after a
+start took 10 % longer, those of the second 6 %. Recording is switched off for the calls between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+import torch
+from torch._C._autograd import _enable_record_function
+
+from modescope.bench.case.profiler.traces import STEP
+from modescope.bench.devices.devices import Device, Step, ready
+from modescope.bench.timing import pace
+
+MOST_TURNS = 24  # as many as rounds of clocks with budget=quick
+QUEUED_STEPS = 5  # of a device that queues work, whose calls between are not compared
+LONGEST_S = 1.0  # of all turns; of slow steps there are fewer
+CALLS_PER_TURN = 3  # one profiled, one untimed after the switch, one timed
+
+
+@dataclass(frozen=True)
+class ProfiledCalls:
+    """What was measured of each profiled call; the trace has the rest."""
+
+    latencies_s: tuple[float, ...]  # under the profiler
+    paces_s: tuple[float, ...]  # beside it: mean of before and after (`bench.timing.pace`)
+    unrecorded_s: tuple[float, ...] | None  # the same call beside it; None where the device queues
+
+
+@dataclass(frozen=True)
+class _Beside:
+    pace_s: float
+    unrecorded_s: float | None
+
+
+def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
+    """Profiles `step`, which takes about `expected_s`, as often as `count` says.
+
+    To be called while a profiler runs. Each profiled call is a range called `STEP`, is waited for,
+    and stands between two calls that are not recorded. A device that queues has none of them: its
+    work is traced apart from the host's, by a tracer that cannot be switched off in between.
+    """
+    latencies_s = []
+    between = [_beside(step, device)]
+    for _ in range(count(device, expected_s)):
+        latencies_s.append(_ranged(step, device))
+        between.append(_beside(step, device))
+    alone = [each.unrecorded_s for each in between if each.unrecorded_s is not None]
+    return ProfiledCalls(
+        tuple(latencies_s),
+        _means([each.pace_s for each in between]),
+        _means(alone) if alone else None,
+    )
+
+
+def count(device: Device, expected_s: float) -> int:
+    """The number of profiled calls of a step that takes about `expected_s`; 0.0: unknown."""
+    most, calls = (QUEUED_STEPS, 1) if device.queues else (MOST_TURNS, CALLS_PER_TURN)
+    return max(1, min(most, int(LONGEST_S / (calls * expected_s)))) if expected_s > 0 else most
+
+
+def _beside(step: Step, device: Device) -> _Beside:
+    pace_s = median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
+    if device.queues:
+        return _Beside(pace_s, None)
+    with _unrecorded():
+        step()
+        call = ready(step)
+        start = device.clock()
+        call()
+        return _Beside(pace_s, device.clock() - start)
+
+
+@contextmanager
+def _unrecorded() -> Iterator[None]:
+    """Within it, a running profiler records nothing of this thread and costs nothing."""
+    _enable_record_function(False)
+    try:
+        yield
+    finally:
+        _enable_record_function(True)
+
+
+def _ranged(step: Step, device: Device) -> float:
+    call = ready(step)
+    device.synchronize()
+    start = device.clock()
+    with torch.profiler.record_function(STEP):
+        call()
+    device.synchronize()
+    return device.clock() - start
+
+
+def _means(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple((before + after) / 2 for before, after in pairwise(values))

@@ -1,0 +1,236 @@
+"""Judges the results of a model that draws random numbers, and chooses the judge of a case."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from modescope.bench.case import exact_judge
+from modescope.bench.case.exact_judge import ExactJudge
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.progress import one_line
+from modescope.bench.records.results import Ended, Findings
+from modescope.bench.records.tolerances import EPS
+from modescope.bench.steps import plain_call, randomness
+from modescope.bench.steps.arguments import changed_by_a_call
+from modescope.bench.steps.phase_interface import Check
+from modescope.bench.steps.phases import phase_of
+from modescope.bench.steps.randomness import SWITCHES
+from modescope.bench.steps.subject import Built, Subject
+
+CALLS, PERMUTATIONS = 16, 2_000
+
+MORE_CALLS, MORE_PERMUTATIONS = 64, 20_000
+"""Where the first calls leave a doubt."""
+
+DOUBT = 0.05
+
+CERTAIN = 2e-4
+"""Largest p-value at which the randomness of a mode is wrong: a false alarm in 5,000 doubts."""
+
+LEAST_SPREAD, LEAST_SHIFT = 1.25, 0.02
+"""Factor between variances, and squared distance of means over them, from which on they count."""
+
+ROUNDING_SHIFT = 4.0
+"""Times the shift between eager and eager at fp32: what rounding may shift a correct mode by. Two
+steps that round independently are twice as far apart, squared, as each is from fp32."""
+
+NO_SWITCH = (
+    "the model draws random numbers, and neither dropout probabilities of 0 nor eval() of its "
+    "parts switches them off"
+)
+
+DEPENDS = "its result depends on earlier calls"
+
+FROZEN = 1e-6
+"""Of eager's variance: results that differ less from call to call are the same."""
+
+Build = Callable[[Subject, Variant, Case, Hardware, Plan], Built]
+"""Calls a variant for the first time, as the timed one was called."""
+
+LastCheck = Callable[[Build, Case, Plan, Hardware, Findings], Findings]
+
+
+@dataclass(frozen=True)
+class RandomJudge:
+    """Holds the randomness of the timed step against eager's."""
+
+    check: Check
+    kept: Subject  # on the host, to leave the GPU's memory alone
+    eager: randomness.Draws
+    case: Case
+    plan: Plan
+    device: Hardware
+
+    @property
+    def last_check(self) -> LastCheck:
+        """What is left to check when all is measured; it needs nothing of the judge."""
+        return without_randomness
+
+    def columns(self, findings: Findings) -> Findings:
+        """Nothing is known before the end."""
+        return findings
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Raises Ended where the step draws other random numbers than eager, or none."""
+        dtype, seed = self.case.variant.dtype, self.plan.seed
+        drawn = randomness.take(self.check, built, CALLS, seed)
+        usual = self.eager
+        seen = randomness.compare(drawn, usual, dtype, PERMUTATIONS)
+        if seen.p_value <= DOUBT or not seen.finite:
+            plain = exact_judge.plain_eager(self._subject(), self.case, self.device)
+            usual = randomness.take(self.check, plain, MORE_CALLS, seed + 1)
+            drawn = randomness.take(self.check, built, MORE_CALLS, seed + 2)
+            seen = randomness.compare(drawn, usual, dtype, MORE_PERMUTATIONS)
+        findings = replace(findings, drawn_spread=seen.spread)
+        if differs(seen) and differs(seen, self._shift_by_rounding(usual)):
+            raise Ended("wrong_result", _other_randomness_reason(seen), findings)
+        state = self.check.examine_state(built)
+        findings = replace(findings, **state.columns)
+        if state.reason:
+            raise Ended("wrong_result", state.reason, findings)
+        return findings
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Whether the baseline's results are numbers; its own row says whether they are right."""
+        results = self.check.results(built)
+        return all(bool(each.isfinite().all()) for each in results.values()), findings
+
+    def _shift_by_rounding(self, usual: randomness.Draws) -> float:
+        """How far rounding may move the means of `usual`: batch norm of few values amplifies it."""
+        variant = self.case.variant
+        if EPS[variant.dtype] <= EPS["fp32"]:
+            return 0.0
+        mode = replace(variant.mode.in_eager(), autocast=False)
+        exact_case = replace(self.case, variant=replace(variant, mode=mode, dtype="fp32"))
+        plain = exact_judge.plain_eager(self._subject(), exact_case, self.device)
+        drawn = randomness.take(self.check, plain, MORE_CALLS, self.plan.seed + 3)
+        seen = randomness.compare(drawn, usual, variant.dtype, MORE_PERMUTATIONS)
+        return ROUNDING_SHIFT * seen.shift if seen.p_value <= DOUBT else 0.0
+
+    def _subject(self) -> Subject:
+        return self.kept.cast(None).to(self.device.torch_device)
+
+
+def without_randomness(
+    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
+) -> Findings:
+    """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
+
+    Where the copy cannot be built, compiled or called, the results count as not checked.
+    """
+    torch._dynamo.reset()
+    try:
+        return _quietly(build, case, plan, device, findings)
+    except Ended:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        note = f"the check without randomness failed ({one_line(error, 160)})"
+        return replace(findings, checked="not", checked_note=note)
+
+
+def _quietly(
+    build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
+) -> Findings:
+    phase = phase_of(case.options)
+    torch.manual_seed(plan.seed)
+    subject = phase.prepare(plain_call.built(case, device), plan.seed)
+    changes = plain_call.without_gradients(lambda: changed_by_a_call(subject.cast(None)))
+    subject = replace(subject, changes=changes)
+    off: list[str] = []
+    for name, turn_off in SWITCHES.items():
+        turn_off(subject.module)
+        off.append(name)
+        check = phase.check(subject, device, plan.seed)
+        if not (check.seen.random or check.unfit):
+            break
+    else:
+        return replace(findings, checked="not", checked_note=NO_SWITCH)
+    if check.seen.depends:
+        return replace(findings, checked="not", checked_note=DEPENDS)
+    subject = replace(subject, own_dtypes=check.seen.checked_against == "own")
+    judge = exact_judge.judge(check, subject, case, plan, device)
+    built = build(subject, case.variant, case, device, plan)
+    findings = judge.judge(built, judge.columns(findings))
+    if findings.checked == "not":
+        return findings
+    notes = filter(None, (f"in a copy in which {' and '.join(off)}", findings.checked_note))
+    return replace(findings, checked="without_randomness", checked_note="; ".join(notes))
+
+
+def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> RandomJudge:
+    """Judges by the spread of plain eager's results with the case's dtype and autocast."""
+    plain = exact_judge.plain_eager(subject, case, device)
+    usual = randomness.take(check, plain, CALLS, plan.seed + 1)
+    kept = subject.cast(None).to(torch.device("cpu"))
+    return RandomJudge(check, kept, usual, case, plan, device)
+
+
+def differs(seen: randomness.Comparison, by_rounding: float = 0.0) -> bool:
+    """Whether the randomness is certainly another one, by an amount that matters.
+
+    Rounding explains a shift of means of up to `by_rounding`.
+    """
+    if not seen.finite:
+        return True
+    shifted = seen.shift > max(LEAST_SHIFT, by_rounding)
+    much = not 1 / LEAST_SPREAD < seen.spread < LEAST_SPREAD or shifted
+    return much and seen.p_value <= CERTAIN
+
+
+@dataclass(frozen=True)
+class NoJudge:
+    """Accepts all results: those of different calls cannot be compared."""
+
+    reason: str
+    last_check = None
+
+    def columns(self, findings: Findings) -> Findings:
+        """Says that nothing is checked, and why."""
+        return replace(findings, checked="not", checked_note=self.reason)
+
+    def judge(self, built: Built, findings: Findings) -> Findings:
+        """Accepts the case."""
+        return findings
+
+    def baseline_is_right(
+        self, built: Built, variant: Variant, findings: Findings
+    ) -> tuple[bool, Findings]:
+        """Accepts the baseline."""
+        return True, findings
+
+
+Judge = ExactJudge | RandomJudge | NoJudge
+"""Decides whether the results of a case are correct."""
+
+
+def judge_of(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardware) -> Judge:
+    """By what the model does in plain eager, which may run on a copy of `subject`."""
+    if check.seen.depends:
+        return NoJudge(DEPENDS)
+    if check.seen.random:
+        return judge(check, subject, case, plan, device)
+    return exact_judge.judge(check, subject, case, plan, device)
+
+
+def _other_randomness_reason(seen: randomness.Comparison) -> str:
+    """The mode draws other random numbers than eager."""
+    if not seen.finite:
+        return "results are not finite in some calls, while those of eager are"
+    if seen.spread < FROZEN:
+        return (
+            "each call has the same results, while those of eager differ from call to call: the "
+            "mode drops the model's randomness (such as dropout) or repeats the same random numbers"
+        )
+    return (
+        "the results are not spread as those of eager over repeated calls: "
+        f"{seen.spread:.2g} times eager's variance, and means apart by {seen.shift:.2g} times it "
+        f"(p = {seen.p_value:.1g}), so the mode's randomness (such as dropout) is another one"
+    )

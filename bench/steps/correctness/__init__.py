@@ -1,1 +1,0 @@
-"""Checks that a step computes the right result."""

@@ -1,0 +1,228 @@
+"""The check of outputs and of what a call writes to buffers, such as its entry of a KV cache."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.records.cases import Variant
+from modescope.bench.steps import geometry, plain_call
+from modescope.bench.steps.outputs import (
+    Outputs,
+    comparable,
+    difference,
+    double,
+    finite,
+    nothing_to_compare,
+    unchecked,
+)
+from modescope.bench.steps.phase_interface import Check, Deviation, Seen, worst
+from modescope.bench.steps.plain_call import Calls
+from modescope.bench.steps.subject import Built, Inputs, Subject, state_kept
+
+FRESH_INPUTS = 2
+"""Two, because a replayed graph that ignores its inputs is right for one of them."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The elements of one buffer that a call changed, as float64."""
+
+    shape: torch.Size
+    places: torch.Tensor  # in the flattened buffer, ascending
+    before: torch.Tensor
+    after: torch.Tensor
+
+    @property
+    def change(self) -> torch.Tensor:
+        """After minus before."""
+        return difference(self.after, self.before)
+
+    def error(self, reference: Written) -> float:
+        """Norm of the difference from `reference`, over the norm of what that one wrote.
+
+        An element that only one of both changed counts by its change. So an entry in another place,
+        or none, has an error of about 1 or more, however large the buffer is. Where the reference
+        wrote nothing, the norm is that of what was there before. Infinite where shapes differ.
+        """
+        if self.shape != reference.shape:
+            return math.inf
+        here = torch.isin(self.places, reference.places)
+        there = torch.isin(reference.places, self.places)
+        wrong = torch.cat(
+            [
+                difference(self.after[here], reference.after[there]),
+                self.change[~here],
+                reference.change[~there],
+            ]
+        )
+        size = _norm(finite(reference.after)) or _norm(finite(self.before))
+        return _norm(wrong) / size if size else _norm(wrong)
+
+
+Writes = dict[str, Written]  # by the buffer's name
+
+
+def written(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
+    """What changed in floating and complex buffers since they were copied to `before`.
+
+    A buffer that has another shape than before counts as zero before.
+    """
+    writes = {}
+    for name, buffer in module.named_buffers(remove_duplicate=False):
+        if name in before and (buffer.is_floating_point() or buffer.is_complex()):
+            old, new = map(geometry.distinct, (before[name], buffer.detach()))
+            old = old if old.shape == new.shape else torch.zeros_like(new)
+            changed = (old != new) & ~(old.isnan() & new.isnan())
+            if changed.any():
+                places = changed.flatten().nonzero().flatten()
+                writes[name] = Written(
+                    new.shape, places, double(old[changed]), double(new[changed])
+                )
+    return writes
+
+
+def buffer_errors(found: Writes, references: Writes) -> dict[str | None, float]:
+    """The error of each buffer that either of both changed."""
+    nothing = {
+        name: Written(each.shape, each.places[:0], each.before[:0], each.after[:0])
+        for name, each in {**references, **found}.items()
+    }
+    return {
+        f"buffer {name}": found.get(name, none).error(references.get(name, none))
+        for name, none in sorted(nothing.items())
+    }
+
+
+def _norm(values: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(values))
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that is compared of one call."""
+
+    outputs: Outputs
+    writes: Writes
+    unchecked: str | None  # what else there was
+    unfit: str | None  # why there is nothing to compare
+
+    def errors(self, references: Results) -> dict[str | None, float]:
+        """Of each output, and of each buffer that either of both wrote."""
+        return {
+            **errors(self.outputs, references.outputs),
+            **buffer_errors(self.writes, references.writes),
+        }
+
+
+@dataclass(frozen=True)
+class OutputCheck(Check):
+    """Inputs, and what belongs to them: outputs, and what is written to buffers."""
+
+    inputs: tuple[Inputs, ...]
+    references: tuple[Results, ...]
+    seed: int
+    unfit: str | None
+    seen: Seen
+    unchecked: str | None
+
+    def examine(self, built: Built, variant: Variant) -> Deviation:
+        """As `Check.examine`."""
+        return deviation(self, built.subject, built.step)
+
+    def results(self, built: Built) -> Outputs:
+        """The outputs."""
+        with state_kept(built.subject.module):
+            return comparable(built.step())
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A recipe for calls of a model."""
+
+    subject: Subject
+    jumps = False
+
+    def copy(self, dtype: torch.dtype | None) -> Calls[list[Results]]:
+        """As `Recipe.copy`."""
+        own = self.subject.cast(dtype)
+        return Calls(own.module, lambda inputs, seed: _runs(own, own.call, inputs, seed))
+
+    def error(self, results: list[Results], references: list[Results]) -> float:
+        """As `Recipe.error`."""
+        return _worst(results, references).error
+
+    def finite(self, results: list[Results]) -> bool:
+        """As `Recipe.finite`."""
+        tensors = (tensor for each in results for tensor in each.outputs.values())
+        return all(bool(tensor.isfinite().all()) for tensor in tensors)
+
+    def differ(self, results: list[Results], usual: list[Results]) -> bool:
+        """As `Recipe.differ`."""
+        return all(_worst([each], usual).error != 0 for each in results)
+
+
+def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
+    recipe = Forward(subject)
+    found = plain_call.without_gradients(
+        lambda: plain_call.examine(recipe, device, seed, FRESH_INPUTS)
+    )
+    first = found.references[0]
+    return OutputCheck(
+        found.inputs, tuple(found.references), seed, first.unfit, found.seen, first.unchecked
+    )
+
+
+def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
+    """Worst relative error of `step`, which reads `subject`, over all results and inputs.
+
+    Buffers and inputs are restored on return.
+    """
+    own = subject.inputs.copied()
+    runs = _runs(subject, step, check.inputs, check.seed)
+    subject.inputs.assign(own)
+    return _worst(runs, check.references)
+
+
+def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviation:
+    pairs = zip(results, references, strict=True)
+    return worst(item for one, other in pairs for item in one.errors(other).items())
+
+
+def errors(outputs: Outputs, references: Outputs) -> dict[str | None, float]:
+    """Relative RMS error of each output, or a single inf where the structures differ."""
+    if {place: o.shape for place, o in outputs.items()} != {
+        place: r.shape for place, r in references.items()
+    }:
+        return {None: math.inf}
+    return {
+        f"output {place}".rstrip(): _error(outputs[place], reference)
+        for place, reference in references.items()
+    }
+
+
+def _error(output: torch.Tensor, reference: torch.Tensor) -> float:
+    if output.numel() == 0:
+        return 0.0
+    wrong = float(difference(output, reference).square().mean().sqrt())
+    size = float(finite(reference).square().mean().sqrt())
+    return wrong / size if size > 0 else wrong
+
+
+def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> list[Results]:
+    """Results of `step` as float64 copies, from seeded random numbers; buffers stay as they are."""
+    runs = []
+    for each in inputs:
+        subject.inputs.assign(each)
+        torch.manual_seed(seed)
+        with state_kept(subject.module) as before:
+            output = step()
+            writes = written(subject.module, before)
+            unfit = nothing_to_compare(output)
+            runs.append(Results(comparable(output), writes, unchecked(output), unfit))
+    return runs

@@ -1,0 +1,157 @@
+"""Compares the randomness of two steps over repeated calls, and switches randomness off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.steps.outputs import Outputs
+from modescope.bench.steps.phase_interface import Check
+from modescope.bench.steps.subject import Built
+
+KEPT = 256
+"""Elements of each result that are compared."""
+
+LEAST_SPREAD = 10.0
+"""Times the tolerance: results that are spread less are compared by their errors alone, because
+rounding differs between two steps, too."""
+
+Draws = dict[str, torch.Tensor]  # by place, as (calls, elements)
+
+
+def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
+    """Results of `calls` calls in a row, which continue one sequence of random numbers.
+
+    A result that a call lacks counts as zero there: a layer that is skipped at random has no
+    gradient. Results whose size changes from call to call are left out.
+    """
+    torch.manual_seed(seed)
+    seen = [_sampled(check.results(built)) for _ in range(calls)]
+    zeros = {place: torch.zeros_like(tensor) for each in seen for place, tensor in each.items()}
+    rows = {place: [each.get(place, zero) for each in seen] for place, zero in zeros.items()}
+    return {
+        place: torch.stack(each)
+        for place, each in rows.items()
+        if len({row.shape for row in each}) == 1
+    }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two groups of draws differ."""
+
+    spread: float  # variance of the first over that of the second
+    shift: float  # squared distance of their means, over their variances
+    p_value: float  # of a permutation test: how often equal steps differ as much
+
+    @property
+    def finite(self) -> bool:
+        """Whether all results are numbers."""
+        return math.isfinite(self.spread) and math.isfinite(self.shift)
+
+
+EQUAL = Comparison(1.0, 0.0, 1.0)
+
+
+def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Comparison:
+    """Compares spread and mean over all places that are random in eager.
+
+    The p-value is that of the smaller of two, doubled, over random assignments of the calls to the
+    two groups: it holds whatever the distribution. It is at least 2 / (permutations + 1).
+    """
+    distances = _distances(mode, eager, LEAST_SPREAD * TOLERANCE[dtype])
+    if distances is None:
+        return EQUAL
+    calls = len(distances)
+    own = torch.zeros(1, calls, dtype=torch.bool)
+    own[0, : calls // 2] = True
+    spread, shift = _statistics(distances, own)
+    generator = torch.Generator().manual_seed(0)
+    order = torch.rand(permutations, calls, generator=generator).argsort(1)
+    spreads, shifts = _statistics(distances, order < calls // 2)
+    by_spread = _share(spreads.log().abs(), spread.log().abs())
+    by_shift = _share(shifts, shift)
+    return Comparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
+
+
+def _sampled(results: Outputs) -> Outputs:
+    """At most KEPT elements of each, evenly spaced."""
+
+    def sampled(tensor: torch.Tensor) -> torch.Tensor:
+        flat = tensor.flatten()
+        if flat.numel() <= KEPT:
+            return flat.cpu()
+        kept = torch.arange(KEPT, device=flat.device) * (flat.numel() - 1) // (KEPT - 1)
+        return flat[kept].cpu()
+
+    return {place: sampled(tensor) for place, tensor in results.items()}
+
+
+def _distances(mode: Draws, eager: Draws, least: float) -> torch.Tensor | None:
+    """Squared distances between all calls, those of the mode first; each place weighs the same.
+
+    What the mode lacks in all calls counts as zero, as in `take`.
+    """
+    parts = []
+    for place, usual in sorted(eager.items()):
+        own = mode.get(place, torch.zeros_like(usual))
+        if own.shape != usual.shape:
+            continue
+        spread, size = float(usual.var(0).mean()), float(usual.square().mean())
+        if spread > 0 and spread >= least**2 * size:
+            parts.append(torch.cat([own, usual]) / math.sqrt(spread * usual.shape[1]))
+    if not parts:
+        return None
+    rows = torch.cat(parts, 1)
+    return torch.cdist(rows, rows).square() / len(parts)
+
+
+def _statistics(distances: torch.Tensor, first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The ratio of the groups' variances, and the shift of their means; one per row of `first`."""
+    group, other = first.double(), (~first).double()
+    pairs = group.sum(1) * (group.sum(1) - 1)
+    own = ((group @ distances) * group).sum(1) / pairs
+    others = ((other @ distances) * other).sum(1) / pairs
+    across = ((group @ distances) * other).sum(1) / group.sum(1) ** 2
+    tiny = torch.finfo(torch.float64).tiny
+    return own.clamp(min=tiny) / others.clamp(min=tiny), (2 * across - own - others) / (
+        own + others
+    ).clamp(min=tiny)
+
+
+def _share(permuted: torch.Tensor, seen: torch.Tensor) -> float:
+    """How many permutations are at least as extreme, the one that was seen among them."""
+    return float(((permuted >= seen).sum() + 1) / (len(permuted) + 1))
+
+
+def _never_drop(module: nn.Module) -> None:
+    """Sets every probability to drop something to 0, wherever modules keep it."""
+    for part in module.modules():
+        drops = any(word in type(part).__name__.lower() for word in ("drop", "stochasticdepth"))
+        for name, value in vars(part).items():
+            is_probability = "drop" in name.lower() or (drops and name in ("p", "prob", "rate"))
+            if is_probability and isinstance(value, float) and 0 < value <= 1:
+                setattr(part, name, 0.0)
+
+
+def _evaluate(module: nn.Module) -> None:
+    """Switches all parts but norms and recurrent networks to `eval()`.
+
+    In `eval()` a norm computes something else, and cuDNN's recurrent networks have no backward.
+    """
+    for part in module.modules():
+        if not isinstance(part, (_NormBase, nn.RNNBase)):
+            part.training = False
+
+
+SWITCHES: dict[str, Callable[[nn.Module], None]] = {
+    "all probabilities of dropout are 0": _never_drop,
+    "all modules but norms and recurrent networks are in eval()": _evaluate,
+}
+"""Ways to switch random numbers off, which change the module; each beside those before it."""

@@ -1,0 +1,153 @@
+"""Profiled calls in turns with unrecorded ones, on a machine that changes its pace."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from modescope.bench.case.profiler import profiled_calls
+from modescope.bench.case.profiler.capture import capture
+from modescope.bench.case.profiler.profile import Profile, typical
+from modescope.bench.case.profiler.profiled_calls import (
+    MOST_TURNS,
+    QUEUED_STEPS,
+    ProfiledCalls,
+    count,
+    take,
+)
+from modescope.bench.devices.devices import Cpu
+from modescope.bench.stats import estimates
+from modescope.bench.summary import disagrees
+from modescope.bench.tools.testbed.simulated import SimulatedDevice
+
+MACHINES = 100
+SLOW = 1.75
+PIECES, PIECE_S = 10, 1e-4  # of a call of 1 ms
+DISPATCH = 0.05
+
+
+def jumping(seed: int) -> Callable[[float], float]:
+    """Two speeds, each for 0.3 to 30 ms, so that a profiled call may fall between them."""
+    drawn = random.Random(seed)
+    ends_s = [0.0]
+    while ends_s[-1] < 1.0:
+        ends_s.append(ends_s[-1] + 3e-4 * 100 ** drawn.random())
+    return lambda now_s: SLOW if bisect(ends_s, now_s) % 2 else 1.0
+
+
+def flagged(seed: int, shown: float) -> bool:
+    """Whether `split_disagrees` is raised if the profiler shows this share of the real work."""
+    device = SimulatedDevice(queues=False, slowdown=jumping(seed))
+    noise = random.Random(seed)
+    calls_s: list[float] = []
+
+    def step() -> None:
+        start_s = device.now_s
+        for _ in range(PIECES):
+            device.launch(PIECE_S * noise.gauss(1, 0.05), 0.0)
+        calls_s.append(device.now_s - start_s)
+
+    taken = take(step, device, PIECES * PIECE_S)
+    profiled_s = [calls_s[place] for place in range(2, len(calls_s), profiled_calls.CALLS_PER_TURN)]
+    assert list(taken.latencies_s) == pytest.approx(profiled_s)
+    assert taken.unrecorded_s is not None
+    kernels_s = [shown * (1 - DISPATCH) * latency_s for latency_s in taken.latencies_s]
+    dispatch = np.random.default_rng(seed).normal(DISPATCH, DISPATCH / 10, MOST_TURNS)
+    found = {
+        "dispatch_share": estimates.median_interval(dispatch),
+        "kernels_share": estimates.ratio(kernels_s, taken.unrecorded_s),
+    }
+    return disagrees({"device": "cpu"}, found)
+
+
+@pytest.mark.parametrize("shown", [0.9, 1.0, 1.1])
+def test_a_profile_that_agrees_raises_no_flag_while_the_pace_jumps(shown: float) -> None:
+    """At most one row in twenty is allowed; 10 % more or less is within the limit of 15 %."""
+    raised = sum(flagged(seed, shown) for seed in range(MACHINES))
+    assert raised <= MACHINES / 20
+
+
+@pytest.mark.parametrize("shown", [0.7, 1.3])
+def test_a_profile_that_disagrees_is_flagged_while_the_pace_jumps(shown: float) -> None:
+    """Kernels missing from the trace, or slower under the profiler."""
+    raised = sum(flagged(seed, shown) for seed in range(MACHINES))
+    assert raised >= MACHINES * 19 / 20
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected_s", "profiled"),
+    [
+        (False, 0.0, MOST_TURNS),
+        (False, 1e-3, MOST_TURNS),
+        (False, 0.04, 8),
+        (False, 0.3, 1),
+        (False, 30.0, 1),
+        (True, 0.0, QUEUED_STEPS),
+        (True, 0.1, QUEUED_STEPS),
+        (True, 0.3, 3),
+        (True, 30.0, 1),
+    ],
+)
+def test_fewer_slow_steps_are_profiled(queues: bool, expected_s: float, profiled: int) -> None:
+    device = SimulatedDevice(queues=queues)
+    assert count(device, expected_s) == profiled
+    taken = take(lambda: device.launch(1.0, 0.0), device, expected_s)
+    assert taken.latencies_s == (1.0,) * profiled
+    assert len(taken.paces_s) == profiled
+    assert taken.unrecorded_s == (None if queues else (1.0,) * profiled)
+
+
+def test_each_profiled_call_has_the_mean_of_the_calls_around_it() -> None:
+    """Calls take 1, 2, 3, ... s; of three, the second is timed and the third is profiled."""
+    device = SimulatedDevice(queues=False)
+    calls = Counter[str]()
+
+    def step() -> None:
+        calls["made"] += 1
+        device.launch(calls["made"], 0.0)
+
+    taken = take(step, device, 0.1)
+    assert taken.latencies_s == (3.0, 6.0, 9.0)
+    assert taken.unrecorded_s == (3.5, 6.5, 9.5)
+
+
+@pytest.fixture(scope="module")
+def sane() -> Profile:
+    return capture(torch.ones(4).relu, Cpu(), None, expected_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("unrecorded_s", "paces_s", "place"),
+    [
+        ((0.3, 0.1, 0.1), (1.0, 1.0, 1.0), 1),  # 10, 11 and 20 times the calls beside them
+        (None, (0.3, 0.1, 0.1), 1),
+        ((1.0, 1.0, 1.0), (0.3, 0.1, 0.1), 2),
+    ],
+)
+def test_the_typical_step_has_the_median_span_at_equal_pace(
+    sane: Profile,
+    unrecorded_s: tuple[float, ...] | None,
+    paces_s: tuple[float, ...],
+    place: int,
+) -> None:
+    first = sane.trace.steps[0]
+    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
+    assert typical(steps, ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)) == place
+
+
+def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs(sane: Profile) -> None:
+    first = sane.trace.steps[0]
+    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.0, 9.0, 2.0))
+    taken = ProfiledCalls((1.0,) * 5, (1.0,) * 5, (0.1, 1.0, 1.0, 1.0, 1.0))
+    place = typical(steps, taken)
+    partly = replace(sane, trace=replace(sane.trace, steps=steps), turns=taken, place=place)
+    assert partly.typical is steps[3], "a measured one, of two in the middle the shorter"
+    assert (partly.typical_pace_s, partly.pairs) == (None, None)
+    assert typical((), taken) is None

@@ -1,0 +1,93 @@
+"""A new phase: the code that measures a case uses the interface, and no phase by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+
+from modescope.bench.case import runner
+from modescope.bench.devices.devices import Step
+from modescope.bench.records.cases import Case, Inference, PhaseOptions
+from modescope.bench.records.results import work_of
+from modescope.bench.refusals import OF_PHASE, refusal
+from modescope.bench.settings import PHASE_SETTINGS, PhaseSettings
+from modescope.bench.steps.phases import PHASES, InferencePhase
+from modescope.bench.steps.subject import Inputs
+from tests.helpers.made_up_records import CPU
+from tests.helpers.probe_models import case, model, scaled, silent, smoke, variant
+
+pytestmark = pytest.mark.usefixtures("restored_settings")
+
+NO_DISPATCH = "several calls are several dispatches"
+TOO_OFTEN = "{options.calls} calls take too long on {device}"
+
+
+@dataclass(frozen=True)
+class Repeat(PhaseOptions):
+    phase: ClassVar[str] = "repeat"
+    key: ClassVar[str] = "repeat"
+
+    calls: int = 2
+
+
+@dataclass(frozen=True)
+class RepeatPhase(InferencePhase):
+    options: Repeat
+
+    no_dispatch = NO_DISPATCH
+
+    def forward(self, call: Step, inputs: Inputs) -> Step:
+        def repeated() -> object:
+            for _ in range(self.options.calls - 1):
+                call()
+            return call()
+
+        return repeated
+
+
+@pytest.fixture
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Case:
+    rules = ((lambda variant, options, device: options.calls > 9, TOO_OFTEN),)
+    settings = PhaseSettings(Repeat, natural_grad="no_grad")
+    monkeypatch.setitem(OF_PHASE, "repeat", (rules, ()))
+    monkeypatch.setitem(PHASES, "repeat", RepeatPhase)
+    monkeypatch.setitem(PHASE_SETTINGS, "repeat", settings)
+    return replace(case(model(scaled), variant(grad="no_grad")), options=Repeat())
+
+
+def test_both_tables_have_the_same_phases() -> None:
+    assert list(PHASES) == list(PHASE_SETTINGS)
+    for name, settings in PHASE_SETTINGS.items():
+        assert settings.options.phase == name
+
+
+@pytest.mark.usefixtures("as_in_a_child")
+def test_a_new_phase_is_measured(repeated: Case) -> None:
+    result = runner.run(silent, repeated, smoke())
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.findings.dispatch_note == NO_DISPATCH
+    assert result.findings.error <= result.findings.error_limit
+    assert result.findings.forward_rounds_s is None
+
+
+@pytest.mark.usefixtures("as_in_a_child")
+def test_the_steps_of_a_new_phase_are_checked(
+    repeated: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepeatPhase, "forward", lambda self, call, inputs: lambda: 2 * call())
+    assert runner.run(silent, repeated, smoke()).status == "wrong_result"
+
+
+def test_a_new_phase_has_its_own_case_ids(repeated: Case) -> None:
+    inference = replace(repeated, options=Inference())
+    often = replace(repeated, options=Repeat(calls=3))
+    assert len({each.case_id for each in (inference, repeated, often)}) == 3
+    assert work_of(repeated, smoke()).phase == "repeat"
+
+
+def test_a_new_phase_has_its_own_refusals(repeated: Case) -> None:
+    assert refusal(repeated, CPU) is None
+    too_often = replace(repeated, options=Repeat(calls=10))
+    assert refusal(too_often, CPU) == "10 calls take too long on Some CPU"

@@ -1,0 +1,247 @@
+"""Two steps' randomness compared over repeated calls, and randomness switched off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from modescope.bench.case.random_judge import CALLS, MORE_CALLS, MORE_PERMUTATIONS, differs
+from modescope.bench.steps import randomness
+from modescope.bench.steps.randomness import SWITCHES
+
+PLACES = {"loss": 1, "gradient of a": 40, "gradient of b": 8}
+
+
+def drawn(seed: int, calls: int, spread: float = 1.0, shift: float = 0.0) -> randomness.Draws:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        place: 1 + shift + spread * torch.randn(calls, size, generator=generator).double()
+        for place, size in PLACES.items()
+    }
+
+
+def compared(mode: randomness.Draws, eager: randomness.Draws, dtype: str) -> randomness.Comparison:
+    return randomness.compare(mode, eager, dtype, MORE_PERMUTATIONS)
+
+
+def constant(calls: int) -> randomness.Draws:
+    return {place: each[:1].expand(calls, -1) for place, each in drawn(0, calls).items()}
+
+
+@pytest.mark.parametrize("calls", [CALLS, pytest.param(MORE_CALLS, marks=pytest.mark.full)])
+def test_equal_randomness_is_never_called_another(calls: int) -> None:
+    seen = [compared(drawn(seed, calls), drawn(seed + 1000, calls), "fp32") for seed in range(10)]
+    assert not any(map(differs, seen))
+    assert sum(each.p_value < 0.1 for each in seen) <= 4
+
+
+@pytest.mark.parametrize(
+    ("spread", "shift"),
+    [
+        pytest.param(0.0, 0.0, marks=pytest.mark.full),
+        (0.5, 0.0),
+        pytest.param(2.0, 0.0, marks=pytest.mark.full),
+        (1.0, 1.0),
+    ],
+)
+def test_other_randomness_is_found(spread: float, shift: float) -> None:
+    for seed in range(5):
+        seen = compared(
+            drawn(seed, MORE_CALLS, spread, shift), drawn(seed + 1000, MORE_CALLS), "fp32"
+        )
+        assert differs(seen)
+        assert seen.spread == pytest.approx(spread**2, rel=0.5)
+
+
+def test_the_same_numbers_in_each_call_have_no_spread() -> None:
+    seen = compared(constant(CALLS), drawn(1, CALLS), "fp32")
+    assert seen.spread < 1e-6
+    assert differs(seen)
+
+
+def test_results_that_are_not_finite_differ() -> None:
+    broken = {**drawn(0, CALLS), "loss": torch.full((CALLS, 1), math.nan).double()}
+    seen = compared(broken, drawn(1, CALLS), "fp32")
+    assert not seen.finite
+    assert differs(seen)
+
+
+def test_results_that_hardly_vary_are_left_to_their_errors() -> None:
+    """Rounding differs between two steps and would look like another randomness."""
+    mode, eager = drawn(0, CALLS, spread=1e-4, shift=1e-5), drawn(1, CALLS, spread=1e-4)
+    assert compared(mode, eager, "fp32") == randomness.EQUAL
+    assert compared(mode, eager, "bf16") == randomness.EQUAL
+
+
+def test_rare_events_are_no_fault() -> None:
+    """Of a probability of 1 %: eager had two in its calls, the mode none."""
+    mode, eager = (dict.fromkeys(["loss"], torch.ones(CALLS, 4).double()) for _ in range(2))
+    eager["loss"] = eager["loss"].clone()
+    eager["loss"][3:5] = 5.0
+    assert not differs(compared(mode, eager, "fp32"))
+
+
+def test_shift_and_spread_by_hand() -> None:
+    first = {"a": torch.tensor([[0.0], [2.0]]).double()}
+    second = {"a": torch.tensor([[4.0], [8.0]]).double()}
+    seen = compared(first, second, "fp32")
+    assert seen.spread == pytest.approx(0.25)  # variances 2 and 8
+    # Squared distances: 4 and 16 within, (16 + 64 + 4 + 36) / 4 = 30 across.
+    assert seen.shift == pytest.approx((2 * 30 - 4 - 16) / (4 + 16))
+
+
+class Scripted:
+    """Returns the given results, one per call."""
+
+    def __init__(self, results: list[dict[str, torch.Tensor]]) -> None:
+        self.remaining = iter(results)
+
+    def results(self, built: object) -> dict[str, torch.Tensor]:
+        return next(self.remaining)
+
+
+def taken(results: list[dict[str, torch.Tensor]]) -> randomness.Draws:
+    check: Any = Scripted(results)
+    built: Any = None
+    return randomness.take(check, built, len(results), 0)
+
+
+def test_a_result_that_a_call_lacks_is_zero_there() -> None:
+    """As the gradient of a layer that stochastic depth skips."""
+    loss, gradient = torch.ones(1).double(), torch.full((3,), 2.0).double()
+    without, whole = {"loss": loss}, {"loss": loss, "gradient of a": gradient}
+    rows = [[0.0] * 3, [2.0] * 3]
+    assert taken([without, whole])["gradient of a"].tolist() == rows
+    assert taken([whole, without])["gradient of a"].tolist() == rows[::-1]
+
+
+def test_results_of_changing_size_are_left_out() -> None:
+    sizes = [{"a": torch.ones(size).double(), "b": torch.ones(2).double()} for size in (1, 2)]
+    assert taken(sizes).keys() == {"b"}
+
+
+def test_a_random_result_that_a_mode_never_has_is_another_randomness() -> None:
+    mode, eager = drawn(0, MORE_CALLS), drawn(1, MORE_CALLS)
+    del mode["gradient of a"]
+    assert differs(compared(mode, eager, "fp32"))
+
+
+def test_results_of_another_size_than_eagers_are_not_compared() -> None:
+    mode, eager = drawn(0, CALLS), drawn(1, CALLS)
+    mode["gradient of b"] = torch.zeros(CALLS, 3).double()
+    assert not differs(compared(mode, eager, "fp32"))
+
+
+def test_a_gradient_of_more_elements_than_fp32_can_count_is_sampled_to_its_end() -> None:
+    elements = 2**24 + 4  # fp32 rounds the last place, 2**24 + 3, to 2**24 + 4
+    large = torch.zeros(1, dtype=torch.float64).expand(elements)
+    assert taken([{"a": large}])["a"].shape == (1, randomness.KEPT)
+    few = torch.arange(1000.0).double()
+    row = taken([{"a": few}])["a"][0]
+    assert (float(row[0]), float(row[-1])) == (0.0, 999.0)
+    assert bool((row.diff() >= 3).all())
+
+
+class DropPath(nn.Module):
+    """As in timm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop_prob = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x.new_empty(len(x), 1).bernoulli_(1 - self.drop_prob)
+        return x * kept / (1 - self.drop_prob)
+
+
+class StochasticDepth(nn.Module):
+    """As in torchvision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.p = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand(()) >= self.p)
+
+
+class Attention(nn.Module):
+    """As in transformers: a number that is given to a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention_dropout = 0.3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.attention_dropout, self.training)
+
+
+class Literal(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, 0.3, self.training)
+
+
+class Noise(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randn_like(x) if self.training else x
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.LSTM(8, 8, 2, dropout=0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.net(x)[0]
+        return y
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+    "dropout": (lambda: nn.Dropout(0.3), 1),
+    "alpha dropout": (lambda: nn.AlphaDropout(0.3), 1),
+    "drop path": (DropPath, 1),
+    "stochastic depth": (StochasticDepth, 1),
+    "attention": (Attention, 1),
+    "recurrent": (Recurrent, 1),
+    "transformer": (lambda: nn.TransformerEncoderLayer(8, 2, 16), 1),
+    "rrelu": (nn.RReLU, 2),
+    "literal": (Literal, 2),
+    "noise": (Noise, 2),
+}
+
+
+def draws(module: nn.Module) -> bool:
+    x = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    return not all(torch.equal(module(x), module(x)) for _ in range(5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_first_switches_that_are_needed_silence_a_model(name: str) -> None:
+    build, needed = MODELS[name]
+    torch.manual_seed(0)
+    module = nn.Sequential(build(), nn.Linear(8, 8)).train()
+    seen = [draws(module)]
+    for turn_off in SWITCHES.values():
+        turn_off(module)
+        seen.append(draws(module))
+    assert seen == [True] * needed + [False] * (1 + len(SWITCHES) - needed)
+
+
+def test_norms_and_recurrent_networks_go_on_training() -> None:
+    """A batch norm computes something else in eval(); cuDNN has no backward there."""
+    module = nn.Sequential(nn.BatchNorm1d(8), nn.LSTM(8, 8), nn.Dropout(0.3)).train()
+    for turn_off in SWITCHES.values():
+        turn_off(module)
+    assert [part.training for part in module] == [True, True, False]
+
+
+def test_other_numbers_stay() -> None:
+    relu, norm = nn.LeakyReLU(0.2), nn.BatchNorm1d(8, eps=0.1)
+    next(iter(SWITCHES.values()))(nn.Sequential(relu, norm))
+    assert (relu.negative_slope, norm.eps) == (0.2, 0.1)
