@@ -177,7 +177,7 @@ def test_a_baseline_is_judged_at_its_own_precision(
     of_case: str, of_baseline: str, right: bool
 ) -> None:
     case = probe_models.case(probe_models.model(probe_models.tells), probe_models.variant(of_case))
-    standard = exact.Standard(Known(deviation(SMALL), deviation(1e-2), None), None, CALM)
-    judge = exact.ExactJudge(standard, case, probe_models.smoke(), Cpu())
+    standard = exact_judge.Standard(Known(deviation(SMALL), deviation(1e-2), None), None, CALM)
+    judge = exact_judge.ExactJudge(standard, case, probe_models.smoke(), Cpu())
     found, _ = judge.baseline_is_right(MODE, probe_models.variant(of_baseline), Findings())
     assert found is right
