@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
-from modescope.bench.records.summary_columns import CLOCKS, ESTIMATES, SUMMARY
+from modescope.bench.records.parquet import CLOCKS, ESTIMATES, SUMMARY
 from modescope.bench.stats import conditions, diagnostics, estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.stats.intervals import ONE, difference, ends, product, quotient

@@ -19,7 +19,7 @@ from modescope.bench.case import routes
 from modescope.bench.case.roofline.traffic import storage_key, tensors
 from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.operator_mode import OperatorMode
 from modescope.bench.steps.phases.inference import ONE_CALL

@@ -19,7 +19,7 @@ from modescope.bench.case.profiler import capture, contradictions, files, profil
 from modescope.bench.case.roofline import ceiling_cache, counting
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Case, Mode, Plan
-from modescope.bench.records.progress import Progress, one_line
+from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import Findings, Result, joined, noted
 from modescope.bench.steps import modes
 from modescope.bench.steps.built_step import Built

@@ -20,8 +20,7 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import Progress, one_line
+from modescope.bench.records.errors import Progress, UsageError, one_line
 from modescope.bench.records.results import (
     CACHE_FILLED,
     Ended,

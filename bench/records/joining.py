@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from modescope.bench.records import leftovers, rows
+from modescope.bench.records import files, rows
 from modescope.bench.records.files import atomic_write
 from modescope.bench.records.parquet import DETAILS, STORED, rewritten, unpacked
 
@@ -61,7 +61,7 @@ def join(folder: Path, change: Change | None = None) -> Outcome:
     """
     done = Outcome()
     with _alone(folder):
-        leftovers.clear(folder)
+        files.remove_abandoned(folder)
         chosen, others = (rows.files(folder) or [], []) if change else _chosen(folder)
         if len(chosen) > 1 or (change and chosen):
             _join(folder, chosen, others, done, change)

@@ -18,8 +18,7 @@ import torch
 from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.steps import described_inputs, torch_settings, trees
 from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from modescope.bench.records.cases import Variant
-from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.records.cases import TOLERANCE, Variant
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Subject

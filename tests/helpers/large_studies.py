@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from modescope.bench.records import parquet
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record, row
 from tests.helpers.pass_columns import memory, profiled
 from tests.helpers.studies import MODES, cpu_clocks, not_measured, record

@@ -14,7 +14,7 @@ from modescope.bench.case.roofline.ceilings import measure
 from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records import files
-from modescope.bench.records.ids import short_hash
+from modescope.bench.records.cases import short_hash
 from modescope.bench.stats import conditions
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import contention

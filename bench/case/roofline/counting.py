@@ -22,7 +22,7 @@ from modescope.bench.case.roofline.traffic import Traffic
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.devices.devices import ready
 from modescope.bench.records.columns import WorkCounts
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.operator_mode import OperatorMode

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.records.cases import TOLERANCE
 from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.check import Check
 from modescope.bench.steps.outputs import Outputs

@@ -15,7 +15,7 @@ import torch
 from torch._decomp import get_decompositions
 from torch.utils import _pytree as pytree
 
-from modescope.bench.records.tolerances import EPS
+from modescope.bench.records.cases import EPS
 from modescope.bench.steps.operator_mode import OperatorMode
 
 aten = torch.ops.aten

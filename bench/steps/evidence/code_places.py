@@ -9,7 +9,7 @@ from traceback import FrameSummary, walk_tb
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from modescope.bench.records.installed import is_of_python
+from modescope.bench.records.paths import is_of_python
 
 TORCH = str(Path(torch.__file__).parent) + "/"
 DYNAMO = TORCH + "_dynamo/"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import torch
 
-from modescope.bench.records.progress import shortened
+from modescope.bench.records.errors import shortened
 
 LONGEST = 200  # of a text
 MOST = 5  # texts

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
-from modescope.bench.records.cases import Mode, Training, Variant
-from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.records.cases import OPTIMIZERS, Mode, Training, Variant
 from modescope.bench.steps.phase_interface import Phase
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses, training_check

@@ -11,8 +11,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
-from modescope.bench.records.cases import Mode, Training, Variant
-from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
+from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
 from modescope.bench.steps.built_step import Built, State, StepPart
 
 ComputeLoss = Callable[[], Any]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.tolerances import eager_is_sane
+from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.steps.check import Deviation, accepted_error, worst
 from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.correctness.output_check import OutputCheck, prepare

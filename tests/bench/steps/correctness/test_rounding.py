@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.records.tolerances import EPS
+from modescope.bench.records.cases import EPS
 from modescope.bench.steps.correctness import rounding
 from modescope.bench.steps.correctness.rounding import Rounded
 
