@@ -21,7 +21,7 @@ from statistics import median
 
 import torch
 
-from modescope.bench.devices.chosen import chosen
+from modescope.bench.devices.cuda import use_device
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
@@ -121,7 +121,7 @@ def measure(
     # first calls may compile, or use a GPU for the first time
     places = _first_call(baseline) | _first_call(candidate)
     compiler.wait_for_workers()
-    with chosen(device) as hardware:
+    with use_device(device) as hardware:
         for place in places:  # work on another GPU is not waited for, so that calls look short
             if place.type == "cuda" and place != hardware.torch_device:
                 raise UsageError(

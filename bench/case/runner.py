@@ -16,9 +16,9 @@ from modescope.bench.case import clocks, paired_timing, passes, steady_work
 from modescope.bench.case.correctness.judging import Judge, judge_of
 from modescope.bench.case.correctness.randomness import LastCheck
 from modescope.bench.case.first_call import Contender, enter
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.errors import Progress, UsageError, one_line
 from modescope.bench.records.results import (

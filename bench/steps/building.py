@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.out_of_memory import is_out_of_memory
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError, one_line

@@ -17,8 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch.nn.parameter import is_lazy
 
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import TOLERANCE, Case, Model, eager_is_sane
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from modescope.bench.devices import clock_rate
+from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Contention, DeviceState, Rounds
@@ -80,7 +80,9 @@ def measure(
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Measurement:
     """`compare`, with the load of the machine and the device's state meanwhile."""
-    counters, before = contention.read(), clock_rate.sample(device)
+    counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
     watched = contention.between(counters, contention.read())
-    return Measurement(comparison, watched, clock_rate.course([before, clock_rate.sample(device)]))
+    return Measurement(
+        comparison, watched, devices.device_state([before, devices.read_conditions(device)])
+    )

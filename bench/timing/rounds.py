@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from modescope.bench.devices.devices import Device, Step
-from modescope.bench.devices.garbage import uncollected
+from modescope.bench.devices.devices import Device, Step, pause_gc
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -159,5 +158,5 @@ def quiet_gc() -> Iterator[None]:
     (`bench.sweep.isolation`), and every later collection would take 0.2 s longer.
     """
     gc.collect()
-    with uncollected():
+    with pause_gc():
         yield

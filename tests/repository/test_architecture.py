@@ -41,8 +41,6 @@ IN_CHILDREN = {
 
 SAY_TORCH_CUDA = {
     "analysis.recommend.code",  # in the lines that it prints
-    "bench.devices.chosen",
-    "bench.devices.counted_apart",
     "bench.devices.cuda",
     "bench.devices.cuda_allocator",
 }

@@ -7,8 +7,8 @@ import traceback
 from dataclasses import dataclass, replace
 
 from modescope.bench.case.correctness import messages
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import modes

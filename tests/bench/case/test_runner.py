@@ -16,7 +16,7 @@ import torch
 
 from modescope.bench.case import runner
 from modescope.bench.case.correctness import messages
-from modescope.bench.devices import clock_rate
+from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.columns import Rounds
@@ -542,18 +542,18 @@ def test_the_machine_is_watched_from_warm_up_to_the_last_paired_round(
     phases: list[str] = []
     counted: list[str] = []
     sampled: list[str] = []
-    read, sample = contention.read, clock_rate.sample
+    read, sample = contention.read, devices.read_conditions
 
     def watched_read() -> contention.Counters:
         counted.append(phases[-1])
         return read()
 
-    def watched_sample(device: Hardware) -> clock_rate.Sample:
+    def watched_sample(device: Hardware) -> devices.Conditions:
         sampled.append(phases[-1])
         return sample(device)
 
     monkeypatch.setattr(contention, "read", watched_read)
-    monkeypatch.setattr(clock_rate, "sample", watched_sample)
+    monkeypatch.setattr(devices, "read_conditions", watched_sample)
     run(case(model(scaled), COMPILE), phases=phases)
     assert counted == ["baseline", "timing"]
     assert sampled == ["baseline", "timing"]
