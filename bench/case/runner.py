@@ -35,7 +35,7 @@ from modescope.bench.steps.built_step import Built
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases.table import phase_of
 from modescope.bench.steps.subject import Subject
-from modescope.bench.timing.calibration import calibrate
+from modescope.bench.timing.timers import calibrate
 
 NEEDS_GRADIENTS = (
     "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"

@@ -127,7 +127,11 @@ def test_test_folders_mirror_the_rooms() -> None:
     ("module", "target", "fault"),
     [
         ("bench.timing.timers", "modescope.bench.case.runner", "bench.timing.timers imports bench"),
-        ("bench.stats.ranks", "modescope.analysis.format.columns", "bench.stats.ranks imports an"),
+        (
+            "bench.stats.orders",
+            "modescope.analysis.format.columns",
+            "bench.stats.orders imports an",
+        ),
         ("bench.timing.timers", "modescope.bench.timing.comparison", "imports in a circle: bench"),
         ("bench.steps.outputs", "modescope.bench.steps.training.losses", "folders of bench.steps"),
         ("bench.case.roofline.counting", "modescope.bench.case.snapshot", "folders of bench.case"),

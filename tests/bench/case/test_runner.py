@@ -28,9 +28,9 @@ from modescope.bench.steps.check import Deviation
 from modescope.bench.steps.correctness import output_check
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.graph_breaks import Site, summary
-from modescope.bench.timing import comparison, contention, paired, timers, warm_up
+from modescope.bench.timing import comparison, contention, paired, timers
+from modescope.bench.timing.comparison import WarmUp
 from modescope.bench.timing.timers import Timing
-from modescope.bench.timing.warm_up import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.null_columns import NULL_ON_A_CPU, OF_COMPILED_MODES, nulls
 from tests.helpers.probe_models import (
@@ -89,6 +89,7 @@ class Watch:
         self.before_warm_up: Callable[[], None] = lambda: None
         self.before_timing: Callable[[], None] = lambda: None
         build, deviation = modes.build, output_check.deviation
+        warm_up = comparison.warm_up
 
         def watched_build(*arguments: Any) -> Built:
             self.built.append(build(*arguments))
@@ -100,7 +101,7 @@ class Watch:
 
         def watched_warm_up(*arguments: Any) -> WarmUp:
             self.before_warm_up()
-            return warm_up.warm_up(*arguments)
+            return warm_up(*arguments)
 
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline

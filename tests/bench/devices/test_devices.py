@@ -30,7 +30,7 @@ from modescope.bench.devices.devices import (
 )
 from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats.conditions import throttled
+from modescope.bench.stats.diagnostics import throttled
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, SimulatedMark
 
 CYCLES_PER_S = 2e9
