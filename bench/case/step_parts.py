@@ -10,15 +10,7 @@ from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import StepParts
 from modescope.bench.steps.built_step import Built, StepPart
 from modescope.bench.timing import memory_layout
-from modescope.bench.timing.rounds import (
-    Clock,
-    Side,
-    medians,
-    orders,
-    play,
-    quiet_gc,
-    settling,
-)
+from modescope.bench.timing.rounds import Clock, Side, medians, orders, play, quiet_gc, settling
 from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
 
 ONE_GRAPH = "the whole step is one captured graph, whose parts cannot be timed"

@@ -187,15 +187,13 @@ def device_state(samples: Sequence[Conditions]) -> DeviceState:
     counts = [each.slowdowns for each in samples if each.slowdowns is not None]
     others = [each.other_processes for each in samples if each.other_processes is not None]
     complete = len(samples)
+    before, after = (counts[0], counts[-1]) if counts else ({}, {})
+    grown = tuple(name for name, count in after.items() if count > before.get(name, 0))
     return DeviceState(
         device_clock_hz=tuple(clocks) if len(clocks) == complete else None,
-        throttle_reasons=_grown(counts[0], counts[-1]) if len(counts) == complete else None,
+        throttle_reasons=grown if len(counts) == complete else None,
         gpu_processes=max(others) if len(others) == complete else None,
     )
-
-
-def _grown(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(name for name, count in after.items() if count > before.get(name, 0))
 
 
 @contextmanager

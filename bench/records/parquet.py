@@ -179,12 +179,12 @@ def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None
         partial.open("wb") as file,
         pq.ParquetWriter(file, STORED, **FORMAT) as writer,
     ):
-        writer.write_table(packed(table))
+        writer.write_table(pack(table))
         writer.add_key_value_metadata(footer)
     return path
 
 
-def packed(table: pa.Table) -> pa.Table:
+def pack(table: pa.Table) -> pa.Table:
     """Rows with the columns of SCHEMA as a file holds them: with those of STORED."""
     texts = map(_known, table.select(DETAILS).to_pylist())
     rounds = map(_known, table.select(SAMPLES).to_pylist())
@@ -198,7 +198,7 @@ def packed(table: pa.Table) -> pa.Table:
     return pa.table(core | beside, schema=STORED)
 
 
-def unpacked(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """`columns` of rows as a file holds them; those that are none of SCHEMA are kept as they are.
 
     Raises ArrowInvalid or ValueError if `details` or `samples` hold something else.
@@ -218,12 +218,12 @@ def unpacked(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return pa.table(made)
 
 
-def rewritten(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
+def rewrite(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
     """Rows as a file holds them, after a `change` of columns of SCHEMA.
 
     Details that a later modescope added stay.
     """
-    new = packed(change(unpacked(stored, SCHEMA.names)))
+    new = pack(change(unpack(stored, SCHEMA.names)))
     unknown = [
         {name: value for name, value in details.items() if name not in DETAILS}
         for details in _objects(stored, "details", json.loads)
@@ -236,7 +236,7 @@ def rewritten(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Ta
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:
-    """The columns of a file that `unpacked` needs for these."""
+    """The columns of a file that `unpack` needs for these."""
     wanted = {*columns}
     packs = {"details": DETAILS, "samples": SAMPLES}
     needed = [name for name, inside in packs.items() if not wanted.isdisjoint(inside)]

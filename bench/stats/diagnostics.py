@@ -76,7 +76,7 @@ def drift(values: Samples) -> Effect | None:
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)
     return Effect(
         statistic=score / math.sqrt(pairs * (pairs - tied_pairs)),
-        p=_two_sided(max(0, abs(score) - 1) / deviation),
+        p=math.erfc(max(0, abs(score) - 1) / deviation / math.sqrt(2)),  # two-sided
         size=math.expm1(float(np.median(logs[-third:]) - np.median(logs[:third]))),
     )
 
@@ -157,29 +157,21 @@ class LogRounds:
     case_first: Order
 
 
-def _drifts(rounds: LogRounds) -> bool:
-    return _is_up(drift(rounds.values), DRIFT_P, rounds.least_drift)
-
-
-def _is_autocorrelated(rounds: LogRounds) -> bool:
-    return _is_up(autocorrelation(rounds.values), AUTOCORRELATION_P, UNDERSTATED)
-
-
 def _is_bimodal(rounds: LogRounds) -> bool:
     split = bimodality(rounds.values)
     return split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
 
 
-def _has_order_effect(rounds: LogRounds) -> bool:
-    return _is_up(order_effect(rounds.as_played, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
-
-
 # flag -> whether it is raised
 DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
-    "drift": _drifts,
-    "autocorrelated": _is_autocorrelated,
+    "drift": lambda one: _is_up(drift(one.values), DRIFT_P, one.least_drift),
+    "autocorrelated": lambda one: _is_up(
+        autocorrelation(one.values), AUTOCORRELATION_P, UNDERSTATED
+    ),
     "bimodal": _is_bimodal,
-    "order_effect": _has_order_effect,
+    "order_effect": lambda one: _is_up(
+        order_effect(one.as_played, one.case_first), ORDER_P, ORDER_DIFFERENCE
+    ),
 }
 
 
@@ -214,10 +206,6 @@ def _varied(values: Samples) -> Logs | None:
     if numbers is None or len(numbers) < MIN_ROUNDS or np.ptp(numbers) == 0:
         return None
     return numbers
-
-
-def _two_sided(z: float) -> float:
-    return math.erfc(z / math.sqrt(2))
 
 
 WAIT_SHARE = 0.01

@@ -82,7 +82,7 @@ def call(
     environment = {**_changed_variables(), **(variables or {})}
     child = context.Process(target=_child, args=(theirs, function, arguments, log, environment))
     kills_before = _oom_kills()
-    with without_main():
+    with hide_main():
         child.start()
     theirs.close()
     try:
@@ -110,7 +110,7 @@ def start(compiler: bool) -> None:
 def _start(imports: Sequence[str]) -> None:
     environment, before = dict(os.environ), _server_id()
     forkserver.set_forkserver_preload(["modescope.bench.sweep.forkserver"])
-    with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
+    with ignore_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
         forkserver.ensure_running()
     if _server_id() != before:
         _environments.clear()
@@ -345,7 +345,7 @@ def _prefer_for_oom_kill() -> None:
 
 
 @contextlib.contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Processes started within ignore Ctrl-C, which reaches them too; this process ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may change signal handlers
@@ -358,7 +358,7 @@ def deaf_to_interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def without_main() -> Iterator[None]:
+def hide_main() -> Iterator[None]:
     """Keeps children started within from running this program's main module again.
 
     They import what they need by name. Running the user's script again would cost time, and a

@@ -129,11 +129,11 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
         middle_s = timing.median_s
         timings[place][turn] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
         if place == turn == 0:
-            case_calls_s = thinned(timing.samples_s)
+            case_calls_s = thin(timing.samples_s)
     return Round(order, tuple(map(tuple, timings)), case_calls_s)
 
 
-def thinned(samples: Sequence[float]) -> Seconds:
+def thin(samples: Sequence[float]) -> Seconds:
     """At most MAX_SINGLE_CALLS of the samples, evenly spaced, in order."""
     kept = min(len(samples), MAX_SINGLE_CALLS)
     return tuple(samples[i * len(samples) // kept] for i in range(kept))

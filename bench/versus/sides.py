@@ -30,7 +30,7 @@ from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import Place, attempt, in_short
-from modescope.bench.sweep.isolation import deaf_to_interrupts
+from modescope.bench.sweep.isolation import ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
 from modescope.bench.versus.states import State
@@ -82,7 +82,7 @@ def start(state: State) -> Iterator[Side]:
         # alone in its folder, so that neither its neighbours nor other packages come with it.
         (folder / "modescope").symlink_to(Path(modescope.__file__).parent)
         path = os.pathsep.join((str(folder), *state.search))
-        with deaf_to_interrupts():
+        with ignore_interrupts():
             process = subprocess.Popen(
                 [state.python, "-P", "-c", START, str(theirs.fileno())],
                 env={**os.environ, "PYTHONPATH": path},

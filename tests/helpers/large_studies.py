@@ -53,7 +53,7 @@ def study(folder: Path, runs: int, cases: int, rounds: int = 240) -> Path:
 def _write(folder: Path, cases: int, rounds: int, number: int) -> None:
     """Writes one file, without waiting until it is on the disk."""
     one = _record(number % cases, number // cases, rounds, number)
-    table = parquet.packed(pa.Table.from_pylist([row(one)], schema=parquet.SCHEMA))
+    table = parquet.pack(pa.Table.from_pylist([row(one)], schema=parquet.SCHEMA))
     pq.write_table(table, folder / f"{one.attempt.run_id}.parquet", **parquet.FORMAT)
 
 
