@@ -11,9 +11,8 @@ from typing import NoReturn
 
 from modescope.analysis.load import Folder, located
 from modescope.analysis.where import EXAMPLE
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.errors import UsageError, replace_unprintable
 from modescope.bench.records.paths import program
-from modescope.bench.records.progress import replace_unprintable
 
 EXIT_USAGE = 2
 

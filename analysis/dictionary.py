@@ -10,10 +10,9 @@ from modescope.analysis.causes.table import CAUSES
 from modescope.analysis.derive import against
 from modescope.analysis.derive.registry import METRICS
 from modescope.analysis.derive.replicates import ADDED
-from modescope.bench.records.parquet import CORE, SAMPLES, SCHEMA
+from modescope.bench.records.parquet import CORE, SAMPLES, SCHEMA, SUMMARY, SUMMARY_DOCS
 from modescope.bench.records.paths import ROOT
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION
-from modescope.bench.records.summary_columns import DOCS, SUMMARY
 from modescope.bench.text.markup import prose
 
 PATH = ROOT / "results" / "README.md"
@@ -114,7 +113,9 @@ def text() -> str:
     """The data dictionary, from the field documentation of the records and the metrics' table."""
     every = [field for part in PARTS for field in fields(part)]
     stored = [_stored(field.name, field.metadata["doc"]) for field in every]
-    known = DOCS | {metric.name: metric.doc for metric in METRICS if metric.name in SUMMARY.names}
+    known = SUMMARY_DOCS | {
+        metric.name: metric.doc for metric in METRICS if metric.name in SUMMARY.names
+    }
     summary = [_stored(name, known[name]) for name in SUMMARY.names]
     added = [(f"`{name}`", doc) for name, doc in ADDED.items()]
     causes = [(f"`{one.code}`", one.about) for one in CAUSES]

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 import torch
 
 from modescope.bench.devices.allocators import Allocations
-from modescope.bench.devices.chosen import chosen
+from modescope.bench.devices.cuda import use_device
 
 PROFILER_SILENT = ("KINETO_LOG_LEVEL", "99")
 """Keeps torch's profiler from writing two lines to stderr each time (kineto's Logger.cpp)."""
@@ -92,7 +92,7 @@ def watch_allocations(
 
     Raises UsageError for an unknown device, RuntimeError within another profiler or CPU watch.
     """
-    with chosen(device) as hardware:  # the current GPU of the block is the caller's
+    with use_device(device) as hardware:  # the current GPU of the block is the caller's
         pass
     block = WatchedBlock(label, hardware.type)
     if hardware.type == "cpu":

@@ -24,7 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from modescope.bench.records.cores import quota_cores, usable_cores
+from modescope.bench.records.cpu import quota_cores, usable_cores
 from modescope.bench.records.errors import UsageError, os_error_text
 from modescope.bench.records.paths import CONF, runner
 from modescope.bench.resolve import Request, request

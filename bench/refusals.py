@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from modescope.bench.records.cases import Case, Variant
+from modescope.bench.records.cases import OPTIMIZERS, Case, Variant
 from modescope.bench.records.environment import DeviceFacts
-from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import backends
 
 Rule = tuple[Callable[[Variant, Any, DeviceFacts], bool], str]

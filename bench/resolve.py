@@ -12,13 +12,22 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from modescope.bench.records import cases, input_descriptions
-from modescope.bench.records.cases import Budget, Case, CompileOptions, Mode, Plan, Variant
+from modescope.bench.records.cases import (
+    LOSSES,
+    PICKLE_FOLDER,
+    PICKLE_SUFFIX,
+    PICKLED_TARGET,
+    Budget,
+    Case,
+    CompileOptions,
+    Mode,
+    Plan,
+    Variant,
+    canonical_json,
+)
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.paths import CONF, ROOT
-from modescope.bench.records.pickled_models import PICKLE_FOLDER, PICKLE_SUFFIX, PICKLED_TARGET
-from modescope.bench.records.training_options import LOSSES
 from modescope.bench.settings import (
     MOST,
     OF_COMMAND,

@@ -11,10 +11,16 @@ from typing import Any, TypeVar, get_type_hints
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from modescope.bench.records.cases import CompileOptions, Inference, PhaseOptions, Training
+from modescope.bench.records.cases import (
+    IMPLEMENTATIONS,
+    OPTIMIZERS,
+    CompileOptions,
+    Inference,
+    PhaseOptions,
+    Training,
+)
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import CONF
-from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
 from modescope.bench.steps import backends
 
 MOST = 2**31 - 1

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records.columns import Contention, WorkCounts
-from modescope.bench.records.summary_columns import CLOCKS, ESTIMATES, SUMMARY
-from modescope.bench.stats import conditions, diagnostics, estimates
-from modescope.bench.stats.estimates import Estimate
-from modescope.bench.stats.intervals import ONE, difference, ends, product, quotient
+from modescope.bench.records.parquet import CLOCKS, ESTIMATES, SUMMARY
+from modescope.bench.stats import diagnostics, estimates
+from modescope.bench.stats.estimates import ONE, Estimate, difference, ends, product, quotient
 from modescope.bench.stats.roofline import Ceilings, Floor, floor
 
 VERSION = 1
@@ -179,7 +178,7 @@ def _sum_of_parts(row: Row) -> Estimate | None:
 
 def _paces(row: Row) -> Found:
     """How long the fixed piece of Python code took: the machine's pace over the rounds."""
-    ends_s = conditions.pace_ends_s(row["pace_rounds_s"])
+    ends_s = diagnostics.pace_ends_s(row["pace_rounds_s"])
     typical = estimates.median_interval(row["pace_rounds_s"])
     known_s = row["best_pace_s"]
     return {
@@ -207,16 +206,16 @@ def raised(row: Row, found: Found) -> list[str]:
         return []  # a smoke run has no warm-up, so its rounds and clocks are not comparable
     rounds = (row["latency_rounds_s"], row["baseline_latency_rounds_s"], row["case_ran_first"])
     own = (name for name, is_up in RULES.items() if is_up(row, found))
-    return [*diagnostics.raised(*rounds), *own]
+    return [*diagnostics.flags(*rounds), *own]
 
 
 def _is_contended(row: Row, found: Found) -> bool:
     readings = Contention(**{field.name: row[field.name] for field in fields(Contention)})
-    return conditions.contended(readings, row["gpu_processes"])
+    return diagnostics.contended(readings, row["gpu_processes"])
 
 
 def _is_throttled(row: Row, found: Found) -> bool:
-    return conditions.throttled(row["device_clock_hz"], row["throttle_reasons"])
+    return diagnostics.throttled(row["device_clock_hz"], row["throttle_reasons"])
 
 
 def _has_a_full_queue(row: Row, found: Found) -> bool:

@@ -13,8 +13,14 @@ from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.estimates import Estimate
-from modescope.bench.stats.intervals import ONE, difference, of_columns, product, quotient
+from modescope.bench.stats.estimates import (
+    ONE,
+    Estimate,
+    difference,
+    product,
+    quotient,
+    stored_ratio,
+)
 
 FASTER_DEVICE = "Only less work, or a faster device, helps."
 
@@ -121,9 +127,9 @@ def overhead_share(row: Row) -> Estimate | None:
     Python alone, without launches, so their share is the lower end, and the profile's the upper.
     """
     if phrases.on_cuda(row):
-        busy = _within_a_call(of_columns(row, "device_share"))
+        busy = _within_a_call(stored_ratio(row, "device_share"))
         return difference(ONE, busy)
-    clocked = _within_a_call(of_columns(row, "dispatch_share"))
+    clocked = _within_a_call(stored_ratio(row, "dispatch_share"))
     profiled = _profiled_overhead(row)
     if not is_compiled(row) or clocked is None:
         return clocked or profiled
@@ -197,7 +203,7 @@ def _is_by_profile(row: Row) -> bool:
     """Whether the value of `overhead_share` is the profile's."""
     if phrases.on_cuda(row) or _profiled_overhead(row) is None:
         return False
-    return is_compiled(row) or _within_a_call(of_columns(row, "dispatch_share")) is None
+    return is_compiled(row) or _within_a_call(stored_ratio(row, "dispatch_share")) is None
 
 
 def _with_profile(clocked: Estimate | None, profiled: Estimate | None) -> Estimate | None:
@@ -212,7 +218,7 @@ def _parts(row: Row, share: Estimate | None) -> tuple[Estimate | None, Estimate 
     """Overhead and work of a call, in parts of the call of the baseline in the same process."""
     if share is None or row["speedup_ci_low"] is None:
         return None
-    length = quotient(ONE, of_columns(row, "speedup"))
+    length = quotient(ONE, stored_ratio(row, "speedup"))
     return product(length, share), product(length, difference(ONE, share))
 
 

@@ -19,7 +19,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.derive import flags
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.instruction_sets import BF16
+from modescope.bench.records.cpu import BF16
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more

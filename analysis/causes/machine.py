@@ -7,8 +7,7 @@ from modescope.analysis.causes.types import HINT, SETTING, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import LITTLE, is_no_gain
 from modescope.analysis.derive import pace
 from modescope.analysis.format import numbers, phrases
-from modescope.bench.stats.estimates import Estimate
-from modescope.bench.stats.intervals import ends
+from modescope.bench.stats.estimates import Estimate, ends
 
 NEAR = 0.5  # of the ceiling of the threads in use: above it more threads are the way to go on
 

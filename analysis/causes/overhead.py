@@ -16,7 +16,7 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.derive import profile
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats.intervals import of_columns
+from modescope.bench.stats.estimates import stored_ratio
 
 LEAST = 0.03
 """Of a call: a smaller change of overhead or work is not named."""
@@ -73,7 +73,7 @@ def bound_by_overhead(case: Case) -> Evidence | None:
     if not is_no_gain(row) or row["bound_by"] != "overhead":
         return None
     if phrases.on_cuda(row):
-        ratio = of_columns(row, "host_per_device")
+        ratio = stored_ratio(row, "host_per_device")
         text = f"the host is busy {numbers.ratio(ratio)} as long as the GPU"
         return Evidence(1 - min(1.0, 1 / ratio.value), {"bound": text, "remedy": _remedy(case)})
     if row["dispatch_share"] is None:

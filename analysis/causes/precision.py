@@ -10,7 +10,7 @@ from modescope.analysis.causes.types import GAIN, LOSS, PART, Case, Cause, Evide
 from modescope.analysis.causes.verdicts import is_compared, is_faster, is_slower
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.instruction_sets import BF16, FP16
+from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles

@@ -33,7 +33,7 @@ from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cases import PLAIN_EAGER
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats import estimates, intervals
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 BETWEEN_PROCESSES = 0.03
@@ -95,12 +95,12 @@ def ratio(row: Row, other: Row) -> Estimate | None:
     if phrases.is_control(other):
         return one
     if phrases.is_control(row):
-        return intervals.quotient(intervals.ONE, two)
+        return estimates.quotient(estimates.ONE, two)
     if one is None or two is None:
         return None
-    worst_case = intervals.quotient(one, two)
+    worst_case = estimates.quotient(one, two)
     if is_widened(row, other):
-        return intervals.product(worst_case, _WIDENING)
+        return estimates.product(worst_case, _WIDENING)
     without_interval = one.low is None or two.low is None
     return worst_case if without_interval else _over_processes(row, other)
 
@@ -121,7 +121,7 @@ def processes(row: Row, other: Row) -> int:
 
 
 def _speedup(row: Row) -> Estimate | None:
-    return None if row["speedup"] is None else intervals.of_columns(row, "speedup")
+    return None if row["speedup"] is None else estimates.stored_ratio(row, "speedup")
 
 
 def _over_processes(row: Row, other: Row) -> Estimate:

@@ -21,10 +21,9 @@ from modescope.analysis.derive.select import (
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench import summary
-from modescope.bench.records.cases import PLAIN_EAGER
-from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.records.cases import OPTIMIZERS, PLAIN_EAGER
 from modescope.bench.stats import diagnostics
-from modescope.bench.stats.conditions import CLOCK_FALL, SLOW_PACE
+from modescope.bench.stats.diagnostics import CLOCK_FALL, SLOW_PACE
 
 CONTENDED = "contended"
 """The flag of a run beside which other programs ran."""

@@ -23,7 +23,7 @@ from modescope.analysis.derive.select import SAME_BASELINE, is_plain, per_row, t
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cases import PLAIN_EAGER
-from modescope.bench.stats import intervals
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 _SAME_WORK = (*SAME_BASELINE, "dtype", "grad")
@@ -101,14 +101,14 @@ def work_of(row: Row) -> tuple[Hashable, ...]:
 
 def _gain(row: Row, reference: Row) -> Estimate | None:
     if phrases.on_cuda(row):
-        return intervals.quotient(row["_device_gain"], reference["_device_gain"])
-    faster = intervals.quotient(row["_speedup"], reference["_speedup"])
-    return intervals.product(faster, intervals.quotient(_share(reference), _share(row)))
+        return estimates.quotient(row["_device_gain"], reference["_device_gain"])
+    faster = estimates.quotient(row["_speedup"], reference["_speedup"])
+    return estimates.product(faster, estimates.quotient(_share(reference), _share(row)))
 
 
 def _share(row: Row) -> Estimate | None:
     """The share of a call on a CPU that is work."""
-    return intervals.difference(intervals.ONE, row["_dispatch_share"])
+    return estimates.difference(estimates.ONE, row["_dispatch_share"])
 
 
 def _on_cuda(row: Row, before: float, gain: float) -> float:

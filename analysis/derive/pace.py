@@ -20,7 +20,7 @@ from modescope.analysis.derive.formulas import Formula, Part
 from modescope.analysis.derive.select import THREADED, per_row, trusted, values_of
 from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.stats import intervals
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 
 CLOCKS = ("latency_at_full_pace", "latency")
@@ -68,7 +68,7 @@ def clock(*rows: Row) -> str:
 def latencies(*rows: Row) -> list[Estimate] | None:
     """The latency of each row, all at full pace or all as measured; None without intervals."""
     chosen = clock(*rows)
-    found = [intervals.of_clock(row, chosen) for row in rows]
+    found = [estimates.stored_duration(row, chosen) for row in rows]
     return None if any(one.low is None for one in found) else found
 
 
@@ -105,5 +105,7 @@ def thread_gain(row: Row, fewest: Row, clock: str) -> Estimate | None:
     """
     if not is_comparable(row, fewest):
         return None
-    found = intervals.quotient(intervals.of_clock(fewest, clock), intervals.of_clock(row, clock))
+    found = estimates.quotient(
+        estimates.stored_duration(fewest, clock), estimates.stored_duration(row, clock)
+    )
     return None if found is None or found.low is None else found

@@ -11,7 +11,7 @@ import pandas as pd
 from modescope.analysis.derive import select
 from modescope.analysis.derive.select import values_of
 from modescope.analysis.format.phrases import Row, as_rows, grouped
-from modescope.bench.records.summary_columns import ESTIMATES as STORED
+from modescope.bench.records.parquet import ESTIMATES as STORED
 from modescope.bench.stats import estimates as stats
 
 ENOUGH = 5  # processes; intervals of fewer understate the spread of times between processes

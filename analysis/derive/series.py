@@ -15,7 +15,7 @@ from modescope.analysis.derive.select import GROUP, parts, trusted
 from modescope.analysis.derive.split import Overhead, overhead_s
 from modescope.analysis.format import phrases, style
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 

@@ -15,7 +15,7 @@ from modescope.analysis.figures import theme
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import FUSION, KERNELS, NAMING
 from modescope.analysis.format.tables import Table
-from modescope.bench.stats.intervals import of_columns
+from modescope.bench.stats.estimates import stored_ratio
 
 CAPTION = (
     "The ring is plain eager with the same grad axis, the marker the mode: further left is less "
@@ -27,7 +27,7 @@ def pairs(section: pd.DataFrame) -> list[Pair]:
     """The modes of a SECTION whose fusion gain is known, in the order of figures."""
     references = references_of(phrases.as_rows(trusted(section)))
     return [
-        Pair(row, references[work_of(row)], of_columns(row, "fusion_gain"))
+        Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
         for row in theme.charted(section)
         if row["fusion_gain"] is not None
     ]

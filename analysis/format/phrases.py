@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from modescope.bench.records.instruction_sets import phrase
-from modescope.bench.records.tolerances import eager_is_sane
+from modescope.bench.records.cases import eager_is_sane
+from modescope.bench.records.cpu import instructions_text
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
 Key = TypeVar("Key")
@@ -102,7 +102,7 @@ def _machine(row: Row) -> str:
     name, device = row["device_name"], row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
-        None if on_cuda(row) else phrase(row["cpu_capability"], row["cpu_instructions"]),
+        None if on_cuda(row) else instructions_text(row["cpu_capability"], row["cpu_instructions"]),
     )
     return ", ".join(part for part in parts if part)
 

@@ -11,8 +11,7 @@ from textwrap import indent
 from typing import Any
 
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cases import Mode, Training, Variant
-from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
+from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
 
 SETUP = (
     ("threads", "torch.set_num_threads({threads})  # as measured"),

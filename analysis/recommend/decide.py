@@ -28,7 +28,7 @@ from modescope.analysis.recommend.types import (
     hurdle,
     low,
 )
-from modescope.bench.stats import intervals
+from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 QUESTION = (*GROUP, "compile_cache")
@@ -174,7 +174,7 @@ def _floor(baseline: Row | None) -> Estimate | None:
     """The baseline's speedup over itself, the noise floor; None without a usable run of it."""
     if baseline is None or not phrases.is_control(baseline) or refusal(baseline, ANYTHING):
         return None
-    return intervals.of_columns(baseline, "speedup")
+    return estimates.stored_ratio(baseline, "speedup")
 
 
 def _mde(options: Sequence[Option]) -> float | None:
@@ -201,7 +201,7 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
     counts as equal, and so does a difference that one reading cannot show (`formulas.extra_s`);
     where that is undecided, the measured first call counts. None where a time is unknown.
     """
-    speedup = intervals.of_columns(row, "speedup")
+    speedup = estimates.stored_ratio(row, "speedup")
     first_s, call_s = row["first_call_s"], row["baseline_latency_s"]
     if calls is None or speedup.low is None:
         return speedup
@@ -271,7 +271,7 @@ def _is_equal(one: Estimate, best: Estimate) -> bool:
 
 def _is_less(one: Estimate, best: Estimate) -> bool:
     """Whether `one` is below `best` by more than MARGIN, even at the nearest interval ends."""
-    apart = intervals.quotient(best, one)
+    apart = estimates.quotient(best, one)
     return apart is not None and low(apart) > 1 + MARGIN
 
 
@@ -295,7 +295,7 @@ def _outcome(
 def _lost(option: Option, best: Option | None, least_gain: float, wishes: Wishes) -> Refusal:
     """Why an option is neither chosen nor tied. `best`: of the winners, if it is one."""
     row, reason = option.row, ""
-    speedup = intervals.of_columns(row, "speedup")
+    speedup = estimates.stored_ratio(row, "speedup")
     if best:
         kind = "less" if _is_less(option.gain, best.gain) else "open"
     elif high(speedup) < 1 / (1 + MARGIN):
@@ -325,14 +325,14 @@ def _cheapest(close: Sequence[Option], baseline: Row | None) -> tuple[Choice, tu
 def _choice(option: Option, baseline: Row | None) -> Choice:
     row = option.row
     peaks = (row["peak_bytes"], baseline["peak_bytes"] if baseline else None)
-    again = intervals.of_columns(row, "confirming_speedup")
+    again = estimates.stored_ratio(row, "confirming_speedup")
     return Choice(
         run_id=row["run_id"],
         mode=phrases.mode(row),
         dtype=row["dtype"],
-        speedup=intervals.of_columns(row, "speedup"),
+        speedup=estimates.stored_ratio(row, "speedup"),
         gain=option.gain,
-        latency=intervals.of_clock(row, "latency_paired"),
+        latency=estimates.stored_duration(row, "latency_paired"),
         error=row["error"],
         first_call_s=row["first_call_s"],
         cache=row["compile_cache"],

@@ -22,7 +22,7 @@ from modescope.analysis.recommend.types import (
     hurdle,
     low,
 )
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
 

@@ -11,8 +11,7 @@ from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import MODE, Choice, Question, Recommendation
 from modescope.analysis.report.study import Study
-from modescope.bench.stats.estimates import Estimate
-from modescope.bench.stats.intervals import ends
+from modescope.bench.stats.estimates import Estimate, ends
 
 SectionKey = tuple[object, ...]  # the values of SECTION
 

@@ -15,7 +15,7 @@ from modescope.analysis.report.certainty import by_work, facts
 from modescope.analysis.report.glyphs import Glyph, glyph
 from modescope.analysis.report.study import Study
 from modescope.analysis.report.why_lines import NEEDED, WhyLine, lines
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 
 MOST_WORKS = 8  # on the first screen; the others are folded
 

@@ -37,8 +37,8 @@ from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.analysis.why import command
 from modescope.bench.api import saving
+from modescope.bench.records.cases import PICKLE_FOLDER
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.pickled_models import PICKLE_FOLDER
 from modescope.bench.sweep import isolation, prepare, progress_bar, sweep
 
 COMPOSING_S = 3600.0

@@ -21,7 +21,7 @@ from statistics import median
 
 import torch
 
-from modescope.bench.devices.chosen import chosen
+from modescope.bench.devices.cuda import use_device
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.errors import UsageError
@@ -31,8 +31,7 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.outputs import unfinished
 from modescope.bench.text.tables import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
-from modescope.bench.timing.flags import raised
-from modescope.bench.timing.warm_up import FIRST_CALLS
+from modescope.bench.timing.comparison import FIRST_CALLS, flags
 
 BLOCK_S = 1e-3  # as in budget=quick
 PILOT_ROUNDS = 12
@@ -121,7 +120,7 @@ def measure(
     # first calls may compile, or use a GPU for the first time
     places = _first_call(baseline) | _first_call(candidate)
     compiler.wait_for_workers()
-    with chosen(device) as hardware:
+    with use_device(device) as hardware:
         for place in places:  # work on another GPU is not waited for, so that calls look short
             if place.type == "cuda" and place != hardware.torch_device:
                 raise UsageError(
@@ -202,7 +201,7 @@ def race(
         mde=estimates.mde(speedup),
         latency_s=median(ours_s) / calls,
         baseline_latency_s=median(theirs_s) / calls,
-        flags=raised(found, measured.contention, measured.device_state),
+        flags=flags(found, measured.contention, measured.device_state),
         device=device.type,
         seconds=time.perf_counter() - begin,
         ratios=tuple(theirs / ours for ours, theirs in zip(ours_s, theirs_s, strict=True)),

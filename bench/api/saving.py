@@ -21,10 +21,9 @@ from typing import Any
 import cloudpickle
 import torch
 
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.cases import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.pickled_models import INPUTS, MODEL, PICKLE_FOLDER, PICKLE_SUFFIX
-from modescope.bench.records.progress import one_line
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.pickled_model import names_of_main
 

@@ -18,7 +18,7 @@ from modescope.bench.case import operator_comparison
 from modescope.bench.case.operator_comparison import OperatorComparison, Operators
 from modescope.bench.devices.devices import Hardware, Step, ready
 from modescope.bench.records.cases import Budget, Model, Variant
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Subject, module_copied, state_kept

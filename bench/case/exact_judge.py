@@ -6,11 +6,10 @@ import math
 import traceback
 from dataclasses import dataclass, replace
 
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
-from modescope.bench.records.cases import Case, Plan, Variant
+from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.records.tolerances import EAGER_LIMIT, eager_is_sane
 from modescope.bench.steps import modes
 from modescope.bench.steps.phase_interface import Check, Deviation, Limit, RoundingCheck, Scale
 from modescope.bench.steps.phases import phase_of

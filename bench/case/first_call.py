@@ -16,7 +16,7 @@ from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Compilations, GeneratedCode
-from modescope.bench.records.progress import shortened
+from modescope.bench.records.errors import shortened
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect

@@ -12,7 +12,7 @@ from modescope.bench.case import dispatch
 from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress
 from modescope.bench.records.results import Ended, Findings, flagged, joined
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect

@@ -23,7 +23,7 @@ from modescope.bench.devices.devices import Device, Hardware, Step, ready
 from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
 from modescope.bench.records.columns import Snapshot, StepParts
-from modescope.bench.records.progress import Progress, one_line
+from modescope.bench.records.errors import Progress, one_line
 from modescope.bench.records.results import Findings, Result, joined, noted
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import phase_of

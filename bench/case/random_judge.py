@@ -11,10 +11,9 @@ import torch
 from modescope.bench.case import exact_judge
 from modescope.bench.case.exact_judge import ExactJudge
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.cases import EPS, Case, Plan, Variant
+from modescope.bench.records.errors import one_line
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.records.tolerances import EPS
 from modescope.bench.steps import plain_call, randomness
 from modescope.bench.steps.arguments import changed_by_a_call
 from modescope.bench.steps.phase_interface import Check

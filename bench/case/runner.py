@@ -15,12 +15,11 @@ import torch
 from modescope.bench.case import paired_timing, passes, steady_work
 from modescope.bench.case.first_call import Contender, enter
 from modescope.bench.case.random_judge import Judge, LastCheck, judge_of
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import Progress, one_line
+from modescope.bench.records.errors import Progress, UsageError, one_line
 from modescope.bench.records.results import (
     CACHE_FILLED,
     Ended,
@@ -34,7 +33,7 @@ from modescope.bench.steps.arguments import changed_by_a_call
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
-from modescope.bench.timing.calibration import calibrate
+from modescope.bench.timing.timers import calibrate
 
 NEEDS_GRADIENTS = (
     "forward needs gradients, which {grad} does not record ({failure}); mode.grad=enabled does"

@@ -17,7 +17,7 @@ import torch
 from modescope.bench.case.runner import settle
 from modescope.bench.devices.cuda import find
 from modescope.bench.records.cases import Case, Plan
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress
 from modescope.bench.steps import compiler, modes, plain_call
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of

@@ -15,10 +15,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from modescope.bench.records import leftovers
+from modescope.bench.records.environment import scheduling
 from modescope.bench.records.errors import UsageError
+from modescope.bench.records.files import remove_abandoned
 from modescope.bench.records.rows import ROWS
-from modescope.bench.records.scheduling import scheduling
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place, attempt, in_short
 from modescope.bench.sweep.prepare import Job, prepare_each
@@ -89,7 +89,7 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
     if not jobs:
         return
     plan = next(iter(jobs.values())).plan
-    leftovers.clear(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
+    remove_abandoned(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
     taken = {entry.run_id for entry in log.values() if entry.run_id}
     reuses = find_earlier([*jobs.values()], chunk.requests[0], taken)
     missing: dict[int, Job] = {}

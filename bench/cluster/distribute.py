@@ -18,10 +18,9 @@ from typing import Any, Protocol
 
 import modescope
 from modescope.bench.cluster.chunk import Chunk, Entry, read_log, tasks
-from modescope.bench.records.cases import Plan
+from modescope.bench.records.cases import Plan, short_hash
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.ids import short_hash
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.sweep.prepare import check_study
 from modescope.bench.sweep.progress_bar import advance, progress_bar

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
 from modescope.bench.cluster.distribute import LINK, States, distribute, on_gpus
-from modescope.bench.records.cores import physical_cores, which_cores
+from modescope.bench.records.cpu import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import how_it_ended

@@ -1,5 +1,7 @@
 """The interface of allocators, which count what a block of code allocates; and the CPU's.
 
+Also which errors mean that memory did not suffice.
+
 Bytes are those of tensors. Memory outside the allocator (scratch of oneDNN and MKL, the CUDA
 context, Python's objects) is not counted.
 """
@@ -212,3 +214,21 @@ def _resident_set_bytes(name: str) -> int:
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise OSError(f"{STATUS} has no {name}")
+
+
+OUT_OF_MEMORY_TEXTS = (
+    "can't allocate memory",
+    "not enough memory",
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+)
+"""Texts of plain RuntimeErrors of torch's CPU allocator, the CUDA driver, cuBLAS and cuDNN."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether `error` means that memory did not suffice."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        text in str(error) for text in OUT_OF_MEMORY_TEXTS
+    )

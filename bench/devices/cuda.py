@@ -1,13 +1,16 @@
-"""An NVIDIA GPU, and the choice of a device by its name."""
+"""An NVIDIA GPU, the choice of a device by its name, and the number of GPUs."""
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
+from unittest import mock
 
 import torch
 
@@ -20,10 +23,10 @@ from modescope.bench.devices.devices import (
     Hardware,
     Mark,
     Step,
+    pause_gc,
     prepared_as,
     ready,
 )
-from modescope.bench.devices.garbage import uncollected
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.records.errors import UsageError
 
@@ -138,7 +141,7 @@ class Cuda:
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         call = ready(step)
-        with uncollected(), torch.cuda.graph(graph):
+        with pause_gc(), torch.cuda.graph(graph):
             output = call()
 
         def replay() -> object:
@@ -149,7 +152,7 @@ class Cuda:
 
     def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
         """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
-        with uncollected():  # see `capture`
+        with pause_gc():  # see `capture`
             made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
         assert isinstance(made, torch.nn.Module)
         return made
@@ -193,3 +196,52 @@ def find(name: str) -> Hardware:
             f"device={name}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0"
         )
     return Cuda(index)
+
+
+@contextmanager
+def use_device(name: str) -> Iterator[Hardware]:
+    """The device called `name`, for use within the block.
+
+    `auto` and `cuda` are the current GPU of a process that has used one; in others `auto` is the
+    CPU. Afterwards the current GPU is the same as before. Raises UsageError where there is no such
+    device.
+    """
+    used = gpu_in_use()
+    if used is not None and name in ("auto", "cuda"):
+        name = str(used)
+    elif name == "auto":
+        name = "cpu"
+    try:
+        yield find(name)
+    finally:
+        if torch.cuda.is_initialized():
+            torch.cuda.set_device(used or 0)
+
+
+COUNT_GPUS = "_cuda_getDeviceCount"
+"""Only in builds for CUDA. `torch.cuda.is_available` calls it, which Dynamo knows by identity."""
+
+MOST_GPUS = 255  # that an exit status can tell
+
+
+def gpus_counted_apart() -> AbstractContextManager[object]:
+    """Within the block torch counts GPUs in a process that is forked for it.
+
+    Counting them starts CUDA, which no process can use that is forked afterwards ("Cannot
+    re-initialize CUDA in forked subprocess").
+    """
+    count = getattr(torch._C, COUNT_GPUS, None)
+    if count is None:
+        return nullcontext()
+    return mock.patch.object(torch._C, COUNT_GPUS, cache(partial(_call_in_fork, count)))
+
+
+def _call_in_fork(count: Callable[[], int]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(min(count(), MOST_GPUS))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return max(0, os.waitstatus_to_exitcode(status))  # negative: ended by a signal

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +13,7 @@ import torch
 
 from modescope.bench.devices import processor
 from modescope.bench.devices.allocators import Allocator, CpuAllocator
-from modescope.bench.devices.clock_rate import Observable
+from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.environment import DeviceFacts
 
 Step = Callable[[], object]
@@ -74,6 +76,19 @@ class Device(Protocol):
 
     def mark(self) -> Mark:
         """Puts a mark at the end of the device's queue; only where `queues`."""
+
+
+class Observable(Protocol):
+    """A device that reports the conditions it works under; None where one is unknown."""
+
+    def clock_hz(self) -> float | None:
+        """Its present clock in cycles per second."""
+
+    def slowdowns(self) -> Mapping[str, int] | None:
+        """Counts of slowdowns by reason; only their growth has a meaning."""
+
+    def other_processes(self) -> int | None:
+        """The number of other processes that compute on it."""
 
 
 class Hardware(Device, Observable, Protocol):
@@ -149,3 +164,45 @@ class Cpu:
     def other_processes(self) -> int | None:
         """Unknown; `bench.timing.contention` measures what others use of the cores."""
         return None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Clock, slowdowns and other processes at one moment between timed blocks."""
+
+    clock_hz: float | None
+    slowdowns: Mapping[str, int] | None
+    other_processes: int | None
+
+
+def read_conditions(device: Observable) -> Conditions:
+    """The present conditions of `device`, which must have no work queued."""
+    slowdowns = device.slowdowns()  # first, because reasons disappear on an idle device
+    return Conditions(device.clock_hz(), slowdowns, device.other_processes())
+
+
+def device_state(samples: Sequence[Conditions]) -> DeviceState:
+    """All clock readings, new slowdown reasons, most processes; null where a sample has none."""
+    clocks = [each.clock_hz for each in samples if each.clock_hz is not None]
+    counts = [each.slowdowns for each in samples if each.slowdowns is not None]
+    others = [each.other_processes for each in samples if each.other_processes is not None]
+    complete = len(samples)
+    before, after = (counts[0], counts[-1]) if counts else ({}, {})
+    grown = tuple(name for name, count in after.items() if count > before.get(name, 0))
+    return DeviceState(
+        device_clock_hz=tuple(clocks) if len(clocks) == complete else None,
+        throttle_reasons=grown if len(counts) == complete else None,
+        gpu_processes=max(others) if len(others) == complete else None,
+    )
+
+
+@contextmanager
+def pause_gc() -> Iterator[None]:
+    """No collection within the block, unless something asks for one."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import torch
 
-from modescope.bench.records import instruction_sets
-from modescope.bench.records.cores import lines_of, quota_cores, usable_cores, which_cores
+from modescope.bench.records import cpu
+from modescope.bench.records.cpu import lines_of, quota_cores, usable_cores, which_cores
 from modescope.bench.records.environment import Processor
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -40,7 +40,7 @@ def read() -> Processor:
         cpu_model=" ".join(f.format(core[key]) for key, f in IDENTITY.items() if key in core)
         or None,
         cpu_capability=torch.backends.cpu.get_cpu_capability(),
-        cpu_instructions=instruction_sets.relevant(flags) if flags else None,
+        cpu_instructions=cpu.instruction_sets(flags) if flags else None,
         cpu_cores=usable_cores(),
         cpu_quota_cores=quota_cores(),
         cpu_max_hz=highest,

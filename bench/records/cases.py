@@ -1,13 +1,17 @@
-"""`Case`: the work that is measured; `Plan`: how it is measured. Standard library only."""
+"""`Case`: the work that is measured; `Plan`: how it is measured. Standard library only.
+
+Also what they are made of: the optimizers and losses of training, the errors that are normal at
+each dtype, the files of pickled models, and the canonical JSON that ids are hashes of.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+import math
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
-
-from modescope.bench.records.ids import canonical_json, short_hash, stated
 
 
 @dataclass(frozen=True)
@@ -276,3 +280,92 @@ class Plan:
     def study_folder(self) -> Path:
         """The folder of the study's results."""
         return Path(self.results_dir) / self.study
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer of torch.optim whose state is made of zeros, which `Trainer.restore` writes."""
+
+    torch_name: str
+    counts_steps: bool  # on the host, unless capturable
+    follows_size: bool
+    """Whether small gradients make small updates; if not, a rounding error makes a full update."""
+
+
+OPTIMIZERS = {
+    "sgd": Optimizer("SGD", counts_steps=False, follows_size=True),
+    "adamw": Optimizer("AdamW", counts_steps=True, follows_size=False),
+}
+
+IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
+    "default": {},  # torch chooses: foreach on a GPU, a loop over parameters on a CPU
+    "for_loop": {"foreach": False, "fused": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
+"""Arguments of the optimizer."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A built-in loss."""
+
+    target: str  # importable "module:function"
+    compares: bool  # forward's outputs with random targets
+
+
+LOSSES = {
+    "mse": Loss("modescope.bench.steps.training.losses:mse", compares=True),
+    "output": Loss("modescope.bench.steps.training.losses:returned_loss", compares=False),
+}
+
+
+TOLERANCE = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2, "fp16": 5e-3}
+"""Relative RMS error that a healthy eager run stays well under, per dtype."""
+
+EAGER_LIMIT = 5.0
+
+EPS = {"fp32": 2**-23, "tf32": 2**-10, "bf16": 2**-7, "fp16": 2**-10}
+"""Distance from 1 to the next number, in the dtype that products are computed in."""
+
+ROUNDING_FACTOR = 3.0
+"""Times the largest error of a few perturbed runs: the error that a correct step may have. Eager
+and compiled steps of seven models had at most 1.5 times."""
+
+SCALE_FACTOR = 5.0
+"""Times the root mean square of perturbed runs: how far a correct gradient's scale may be off.
+Where rounding switched ReLUs, eager steps had at most 1.1 times."""
+
+
+def eager_is_sane(error: float, dtype: str) -> bool:
+    """Whether plain eager's error at this dtype is small enough to compare modes with it."""
+    return math.isfinite(error) and error <= EAGER_LIMIT * TOLERANCE[dtype]
+
+
+PICKLE_FOLDER, PICKLE_SUFFIX = "model", ".pt"
+"""Folder of a study, and the suffix of its files; before it a name and a hash: `Net.<hash>`."""
+
+PICKLED_TARGET = "modescope.bench.steps.pickled_model:loaded"
+"""Target of all such models."""
+
+MODEL, INPUTS = "model", "inputs"
+"""Keys of such a file. INPUTS is None where the function under MODEL returns them."""
+
+
+def canonical_json(value: Any) -> str:
+    """`value` as JSON that is equal whenever the value is: keys sorted, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def short_hash(value: Any) -> str:
+    """16 hexadecimal digits that are equal whenever `value`, which JSON can hold, is."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def stated(options: Any) -> dict[str, Any]:
+    """The record's fields without those at their defaults, so that new options change no id."""
+    return {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.default is MISSING or getattr(options, field.name) != field.default
+    }

@@ -1,11 +1,14 @@
-"""The machine that measures: its devices, processor and software, as columns."""
+"""The machine that measures: its devices, processor, software and scheduler, as columns."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modescope.bench.records.columns import column, nullable
-from modescope.bench.records.instruction_sets import phrase
+from modescope.bench.records.cpu import instructions_text
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Processor:
 
 def place(processor: Processor, device_name: str | None, threads: int) -> str:
     """`AMD EPYC (AVX2, no bf16 instructions), 1 of 2 cores`, with the name of a GPU before it."""
-    instructions = phrase(processor.cpu_capability, processor.cpu_instructions)
+    instructions = instructions_text(processor.cpu_capability, processor.cpu_instructions)
     cpu = f"{processor.cpu_name or '–'}{f' ({instructions})' if instructions else ''}"
     cores = f"{threads} of {processor.cpu_cores} cores"
     if device_name == processor.cpu_name:
@@ -108,3 +111,88 @@ class Environment(Processor):
         "the GPU that measured, as CUDA identifies it (`nvidia-smi -L` lists these); of a part of "
         "a GPU (MIG) that part's UUID, also after GPU-; null on a CPU"
     )
+
+
+FINGERPRINT = {
+    "torch_version": "torch",
+    "cuda_version": "torch's CUDA",
+    "triton_version": "Triton",
+    "python_version": "Python",
+    "driver_version": "the driver",
+    "device_name": "the device",
+    "power_limit_w": "the power limit",
+    "cpu_name": "the CPU",
+    "cpu_model": "the CPU's model",
+    "cpu_capability": "the instruction set that torch uses",
+    "cpu_instructions": "the CPU's instruction sets",
+    "cpu_cores": "the number of cores",
+    "cpu_quota_cores": "the CPU quota",
+    "cpu_max_hz": "the CPU's highest clock",
+    "cpu_boost": "the CPU's boost",
+    "cpu_governor": "the CPU's governor",
+    "cpu_microcode": "the CPU's microcode",
+    "hypervisor": "the hypervisor",
+    "variables": "environment variables",
+    "source_id": "the source of modescope",
+}
+"""Columns that must be equal for rows to be comparable, and their names in messages.
+
+The CPU counts for rows of a GPU too, because it dispatches and launches. The model's source is
+compared separately, because it differs between the models of a sweep."""
+
+
+SLURM = "slurm"
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """Where and by whom a run was started; no column enters the environment id or a case id."""
+
+    node: str | None = nullable(
+        "machine that measured: its name in the scheduler, else its host name; null in files from "
+        "before this column"
+    )
+    scheduler: str | None = nullable(
+        "slurm, ray, or gpus (a process per GPU of one machine); null where none of these started "
+        "the run"
+    )
+    scheduler_job: str | None = nullable(
+        "the scheduler's name of the job, such as 1234_5 (task 5 of Slurm's job array 1234); the "
+        "GPU's UUID for gpus"
+    )
+    restart: int | None = nullable(
+        "how often the scheduler had restarted that job; null without a scheduler that counts it"
+    )
+
+
+def scheduling(
+    scheduler: str | None = None,
+    *,
+    job: str | None = None,
+    variables: Mapping[str, str] = os.environ,
+) -> Scheduling:
+    """The columns of this process's runs.
+
+    `scheduler` None: Slurm within a job of Slurm, else none. The job and its restarts are read from
+    Slurm's variables; of other schedulers, `job` names it.
+    """
+    scheduler = scheduler or (SLURM if "SLURM_JOB_ID" in variables else None)
+    by_slurm = scheduler == SLURM
+    return Scheduling(
+        node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
+        scheduler=scheduler,
+        scheduler_job=job or (_slurm_job(variables) if by_slurm else None),
+        restart=_restarts(variables) if by_slurm else None,
+    )
+
+
+def _slurm_job(variables: Mapping[str, str]) -> str | None:
+    """`1234`, or `1234_5` for a task of a job array."""
+    array, task = (variables.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK"))
+    return f"{array}_{task}" if array and task else variables.get("SLURM_JOB_ID")
+
+
+def _restarts(variables: Mapping[str, str]) -> int:
+    """Slurm sets the variable only in a job that it has restarted."""
+    count = variables.get("SLURM_RESTART_COUNT", "")
+    return int(count) if count.isdecimal() else 0

@@ -1,6 +1,10 @@
-"""The exception for mistakes of the user."""
+"""Mistakes of the user, and what processes say on one line: to their parent or to a terminal."""
 
 from __future__ import annotations
+
+import io
+import sys
+from typing import Protocol
 
 
 class UsageError(Exception):
@@ -10,3 +14,30 @@ class UsageError(Exception):
 def os_error_text(error: OSError) -> str:
     """The file and the system's message about it."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
+class Progress(Protocol):
+    """Reports to the parent what its child is doing."""
+
+    def __call__(self, phase: str, keep: object = None) -> None:
+        """Enters a phase; the parent gets `keep` as the result if the child dies in that phase."""
+
+
+def replace_unprintable() -> None:
+    """Lets this process print `?` for what stdout cannot encode, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # unlike in a notebook
+        sys.stdout.reconfigure(errors="replace")
+
+
+def one_line(error: BaseException, limit: int = 300) -> str:
+    """`Type: message` on one line, for the reason of a record."""
+    message = " ".join(str(error).split())
+    return shortened(
+        f"{type(error).__name__}: {message}" if message else type(error).__name__, limit
+    )
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` on one line of at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

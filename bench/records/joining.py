@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from modescope.bench.records import leftovers, rows
+from modescope.bench.records import files, rows
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.parquet import DETAILS, STORED, rewritten, unpacked
+from modescope.bench.records.parquet import DETAILS, STORED, rewrite, unpack
 
 GROWTH = 2
 """A joined file is joined with smaller ones if it has at most so many times their rows: each row is
@@ -61,7 +61,7 @@ def join(folder: Path, change: Change | None = None) -> Outcome:
     """
     done = Outcome()
     with _alone(folder):
-        leftovers.clear(folder)
+        files.remove_abandoned(folder)
         chosen, others = (rows.files(folder) or [], []) if change else _chosen(folder)
         if len(chosen) > 1 or (change and chosen):
             _join(folder, chosen, others, done, change)
@@ -125,7 +125,7 @@ def _join(
                         places[run_id] = place
                         written[run_id] = None
                 new = table.take(pa.array(places.values(), pa.int64()))
-                writer.write_table(rewritten(new, change) if change else new)
+                writer.write_table(rewrite(new, change) if change else new)
         if not written:  # all rows are in other files
             partial.unlink()
         elif _ids(partial) != [*written] or not _is_whole(str(partial)):
@@ -158,7 +158,7 @@ def _tables(paths: Sequence[str], left: dict[str, str]) -> Iterator[pa.Table]:
                 continue
             for group in rows.groups(path, STORED, LOCAL):
                 found = rows.valid(group, left).select(STORED.names)
-                unpacked(found, DETAILS)  # raises where they are none
+                unpack(found, DETAILS)  # raises where they are none
                 yield found
         except FileNotFoundError:
             continue

@@ -2,7 +2,8 @@
 
 A file of 300 columns takes ten times as long to open as one of 70. So what is filtered on or
 printed has a column of its own (CORE); the rest is in two: `details`, a JSON object of what is not
-null, and `samples`, the rounds and calls by name.
+null, and `samples`, the rounds and calls by name. `bench.summary` computes the summary's columns
+from the row's own samples; an estimate is three columns: its value and the ends of its interval.
 """
 
 from __future__ import annotations
@@ -18,10 +19,69 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.files import atomic_write
-from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
-from modescope.bench.records.summary_columns import ESTIMATES, SUMMARY
+
+CLOCKS = (
+    *("latency", "baseline_latency", "host", "device", "pipelined", "dispatch"),
+    *("forward", "backward", "optimizer", "scaler"),
+)
+"""Estimates in seconds: `latency_s`, `latency_ci_low_s`, `latency_ci_high_s`."""
+
+RATIOS = (
+    *("speedup", "host_share", "device_share", "pipelined_share", "dispatch_share"),
+    *("host_per_device", "device_gain", "dispatch_ratio", "forward_share", "backward_share"),
+    *("optimizer_share", "scaler_share", "parts_ratio", "paced_latency"),
+)
+"""Estimates without a unit: `speedup`, `speedup_ci_low`, `speedup_ci_high`."""
+
+VALUES = {
+    "latency_p95": "latency_p95_s",
+    "pace_fastest": "pace_fastest_s",
+    "pace_typical": "pace_typical_s",
+    "pace_slowest": "pace_slowest",
+    "profiled_share": "profiled_share",
+    "busy_share": "busy_share",
+}
+"""Estimates without an interval, and their columns."""
+
+ESTIMATES = {
+    **{name: (f"{name}_s", f"{name}_ci_low_s", f"{name}_ci_high_s") for name in CLOCKS},
+    **{name: (name, f"{name}_ci_low", f"{name}_ci_high") for name in RATIOS},
+    **{name: (column,) for name, column in VALUES.items()},
+}
+"""Every estimate with its columns: value, low and high."""
+
+SUMMARY = pa.schema(
+    [
+        ("summary_version", pa.int64()),
+        ("verdict", pa.string()),
+        ("mde", pa.float64()),
+        ("rounds", pa.int64()),
+        ("peak_bytes", pa.int64()),
+        ("row_flags", pa.list_(pa.string())),
+        *((column, pa.float64()) for columns in ESTIMATES.values() for column in columns),
+    ]
+)
+
+SUMMARY_DOCS = {
+    "summary_version": "version of the formulas of the summary; null: it was not computed yet. A "
+    "row of another version is summarised as it is read",
+    "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",
+    "paced_latency": "median over rounds of latency ÷ time of the fixed Python code",
+    "paced_latency_ci_low": "lower end of its 95 % interval",
+    "paced_latency_ci_high": "upper end of that interval",
+    "pace_fastest_s": "time of the fixed Python code in the fastest rounds (5th percentile), or "
+    "best_pace_s if that is shorter",
+    "pace_typical_s": "median time of the fixed Python code over the rounds",
+    "profiled_share": "work of a call by the profiler ÷ work by the clocks",
+    "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
+    "baseline_latency_ci_low_s": "lower end of the 95 % interval of baseline_latency_s",
+    "baseline_latency_ci_high_s": "upper end of that interval",
+}
+"""Columns that are no derived columns, which `analysis.derive.registry` describes."""
+
 
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -119,12 +179,12 @@ def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None
         partial.open("wb") as file,
         pq.ParquetWriter(file, STORED, **FORMAT) as writer,
     ):
-        writer.write_table(packed(table))
+        writer.write_table(pack(table))
         writer.add_key_value_metadata(footer)
     return path
 
 
-def packed(table: pa.Table) -> pa.Table:
+def pack(table: pa.Table) -> pa.Table:
     """Rows with the columns of SCHEMA as a file holds them: with those of STORED."""
     texts = map(_known, table.select(DETAILS).to_pylist())
     rounds = map(_known, table.select(SAMPLES).to_pylist())
@@ -138,7 +198,7 @@ def packed(table: pa.Table) -> pa.Table:
     return pa.table(core | beside, schema=STORED)
 
 
-def unpacked(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+def unpack(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """`columns` of rows as a file holds them; those that are none of SCHEMA are kept as they are.
 
     Raises ArrowInvalid or ValueError if `details` or `samples` hold something else.
@@ -158,12 +218,12 @@ def unpacked(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     return pa.table(made)
 
 
-def rewritten(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
+def rewrite(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
     """Rows as a file holds them, after a `change` of columns of SCHEMA.
 
     Details that a later modescope added stay.
     """
-    new = packed(change(unpacked(stored, SCHEMA.names)))
+    new = pack(change(unpack(stored, SCHEMA.names)))
     unknown = [
         {name: value for name, value in details.items() if name not in DETAILS}
         for details in _objects(stored, "details", json.loads)
@@ -176,7 +236,7 @@ def rewritten(stored: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Ta
 
 
 def stored_columns(columns: Sequence[str]) -> list[str]:
-    """The columns of a file that `unpacked` needs for these."""
+    """The columns of a file that `unpack` needs for these."""
     wanted = {*columns}
     packs = {"details": DETAILS, "samples": SAMPLES}
     needed = [name for name, inside in packs.items() if not wanted.isdisjoint(inside)]

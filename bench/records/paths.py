@@ -1,7 +1,12 @@
-"""Where modescope's own files lie, and the commands that start it from the current folder."""
+"""Files: where modescope's own lie and how to start it, and whether others are the user's."""
 
+from __future__ import annotations
+
+import os
+import re
 import shlex
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,3 +35,19 @@ def runner() -> str:
 
 def _in_checkout() -> bool:
     return Path.cwd() == ROOT
+
+
+_PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
+"""Of this environment, and of the Python that it was made with, whose packages it may share."""
+
+_PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+
+
+def is_of_python(file: str) -> bool:
+    """Whether a file belongs to Python's own library."""
+    return file.startswith(_PYTHON) and not _PACKAGE.search(file)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return is_of_python(file) or _PACKAGE.search(file) is not None

@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from modescope.bench.records import columns
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case, Plan, canonical_json, stated
 from modescope.bench.records.columns import column, nullable
-from modescope.bench.records.environment import Environment
-from modescope.bench.records.ids import canonical_json, stated
-from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.records.environment import Environment, Scheduling
 
 SCHEMA_VERSION = 5
 """Increased when a column's name, unit or meaning changes, or what ids are made of. Rows of other

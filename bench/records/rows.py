@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpacked
+from modescope.bench.records.parquet import SCHEMA, STORED, stored_columns, unpack
 from modescope.bench.records.results import SCHEMA_VERSION
 
 ROWS = "rows"
@@ -118,7 +118,7 @@ def tables(
         except (OSError, pa.ArrowException) as error:
             left_out[path] = why_not(error)
     try:
-        return unpacked(valid(pa.concat_tables(found), left_out), [*columns, FILE])
+        return unpack(valid(pa.concat_tables(found), left_out), [*columns, FILE])
     except (ValueError, pa.ArrowException) as error:
         if len(paths) > 1:
             return pa.concat_tables([tables([one], columns, system, left_out) for one in paths])

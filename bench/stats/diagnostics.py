@@ -8,20 +8,23 @@ over many rounds even a tenth of a percent is significant. On noise without any 
 `values` are logarithms of durations or of their ratios, one per round in order, so a difference is
 a relative change. A function returns None where it cannot decide: fewer than MIN_ROUNDS rounds, a
 value that is not finite, values that are all equal.
+
+The rules on other columns, of contention, throttling and pace, take unknown for undisturbed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
+from modescope.bench.records.columns import Contention
 from modescope.bench.stats import orders
 from modescope.bench.stats.estimates import MIN_ROUNDS, Samples, check_paired, finite, logarithms
-from modescope.bench.stats.orders import ORDER_P, Logs, Order
-from modescope.bench.stats.ranks import ranked
+from modescope.bench.stats.orders import ORDER_P, Logs, Order, rank
 
 DRIFT_P = 0.005
 RATIO_DRIFT = 0.005  # 0.5 % between the first third of the rounds and the last
@@ -73,7 +76,7 @@ def drift(values: Samples) -> Effect | None:
     deviation = math.sqrt((n * (n - 1) * (2 * n + 5) - tied) / 18)
     return Effect(
         statistic=score / math.sqrt(pairs * (pairs - tied_pairs)),
-        p=_two_sided(max(0, abs(score) - 1) / deviation),
+        p=math.erfc(max(0, abs(score) - 1) / deviation / math.sqrt(2)),  # two-sided
         size=math.expm1(float(np.median(logs[-third:]) - np.median(logs[:third]))),
     )
 
@@ -91,7 +94,7 @@ def autocorrelation(values: Samples) -> Effect | None:
     if logs is None:
         return None
     n = len(logs)
-    ranks = ranked(logs) - (n + 1) / 2
+    ranks = rank(logs) - (n + 1) / 2
     r = float(np.sum(ranks[1:] * ranks[:-1]) / np.sum(ranks**2))
     return Effect(
         statistic=r,
@@ -131,7 +134,7 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
     """Dependence of a ratio on which side ran first: a two-sided Mann-Whitney test of both orders.
 
     `differences` are log ratios; position i of `case_first` says whether the case ran first in
-    round i. The statistic is the test's z (`bench.stats.ranks`). Size: the median with the case
+    round i. The statistic is the test's z (`bench.stats.orders`). Size: the median with the case
     first minus that with the case second. None also where the order is unknown, and below
     `orders.MIN_ROUNDS_PER_ORDER` rounds of either order.
     """
@@ -154,33 +157,25 @@ class LogRounds:
     case_first: Order
 
 
-def _drifts(rounds: LogRounds) -> bool:
-    return _is_up(drift(rounds.values), DRIFT_P, rounds.least_drift)
-
-
-def _is_autocorrelated(rounds: LogRounds) -> bool:
-    return _is_up(autocorrelation(rounds.values), AUTOCORRELATION_P, UNDERSTATED)
-
-
 def _is_bimodal(rounds: LogRounds) -> bool:
     split = bimodality(rounds.values)
     return split is not None and split.separation > SEPARATION and split.distance > MODE_DISTANCE
 
 
-def _has_order_effect(rounds: LogRounds) -> bool:
-    return _is_up(order_effect(rounds.as_played, rounds.case_first), ORDER_P, ORDER_DIFFERENCE)
-
-
 # flag -> whether it is raised
 DIAGNOSTICS: dict[str, Callable[[LogRounds], bool]] = {
-    "drift": _drifts,
-    "autocorrelated": _is_autocorrelated,
+    "drift": lambda one: _is_up(drift(one.values), DRIFT_P, one.least_drift),
+    "autocorrelated": lambda one: _is_up(
+        autocorrelation(one.values), AUTOCORRELATION_P, UNDERSTATED
+    ),
     "bimodal": _is_bimodal,
-    "order_effect": _has_order_effect,
+    "order_effect": lambda one: _is_up(
+        order_effect(one.as_played, one.case_first), ORDER_P, ORDER_DIFFERENCE
+    ),
 }
 
 
-def raised(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
+def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str, ...]:
     """The names of the DIAGNOSTICS that are raised.
 
     With a baseline the ratios are judged alone: what slows both sides leaves them unchanged, and
@@ -213,5 +208,66 @@ def _varied(values: Samples) -> Logs | None:
     return numbers
 
 
-def _two_sided(z: float) -> float:
-    return math.erfc(z / math.sqrt(2))
+WAIT_SHARE = 0.01
+"""Share of the window that the measuring thread may wait for a core, or be stopped by a quota."""
+
+OTHERS_SHARE = 0.05
+"""Share of all cores that others may use. More of it costs caches, memory bandwidth and clock."""
+
+OTHERS_FLOOR_CORES = 0.1
+"""Others may always use this much of one core: on few cores, housekeeping alone takes it."""
+
+IDLE_UNIT_S = 0.01
+"""Unit of a core's idle time in /proc/stat: the CPU time of others is uncertain by as much."""
+
+CLOCK_FALL = 0.03
+"""The fall of the clock that counts as throttling: more than four steps of boost clocks, which are
+15 MHz (nvidia-smi -q -d SUPPORTED_CLOCKS), 0.75 % of 2 GHz. Readings are good to 0.1 %."""
+
+PACE_ENDS = (0.05, 0.95)
+"""Quantiles of the paces of a run that count as its fastest and slowest: single rounds may be
+interrupted, or read too short."""
+
+SLOW_PACE = 1.25
+"""Times the machine's best pace above which a row is flagged. At 1.5 times it a speedup was 1.13
+that was 0.90 in other processes and in an interleaved comparison."""
+
+
+def pace_ends_s(paces_s: Samples) -> tuple[float, float] | None:
+    """The fastest and the slowest pace of a run; None where a pace is no duration."""
+    known_s = finite(paces_s)
+    if known_s is None or known_s.min() <= 0:
+        return None
+    fast_s, slow_s = np.quantile(known_s, PACE_ENDS)
+    return float(fast_s), float(slow_s)
+
+
+def contended(watch: Contention, gpu_processes: int | None = None) -> bool:
+    """Whether others used enough of the cores, or of the GPU, to affect the measurement.
+
+    Context switches decide nothing, as every system has some; a long interruption shows as waiting.
+    """
+    if gpu_processes:
+        return True
+    if not watch.watched_s:
+        return False
+    waits_s = (watch.cpu_wait_s or 0.0, watch.cgroup_throttled_s or 0.0)
+    cores = watch.machine_cores or 0
+    surely_s = (watch.others_cpu_s or 0.0) - IDLE_UNIT_S * cores
+    others_cores = surely_s / watch.watched_s
+    allowed_cores = max(OTHERS_SHARE * cores, OTHERS_FLOOR_CORES)
+    return max(waits_s) / watch.watched_s > WAIT_SHARE or others_cores > allowed_cores
+
+
+def throttled(
+    device_clock_hz: Sequence[float] | None, throttle_reasons: Sequence[str] | None
+) -> bool:
+    """Whether the device reported a reason for slowing down, or its clock fell.
+
+    A reading is compared with the highest one before it, as the first of an idle GPU may be low.
+    """
+    if throttle_reasons is not None and len(throttle_reasons):
+        return True
+    readings = [] if device_clock_hz is None else list(device_clock_hz)
+    highest = accumulate(readings, max)
+    return any(now < (1 - CLOCK_FALL) * high for now, high in zip(readings, highest, strict=True))

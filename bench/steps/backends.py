@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from modescope.bench.records.cases import CompileOptions, Mode, Variant
-from modescope.bench.records.ids import stated
+from modescope.bench.records.cases import CompileOptions, Mode, Variant, stated
 
 if TYPE_CHECKING:
     import torch

@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.out_of_memory import is_out_of_memory
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.records import input_descriptions
 from modescope.bench.records.cases import BUILT_IN, Model
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY, TensorDescription
-from modescope.bench.records.progress import one_line
 from modescope.bench.steps import torch_settings, trees
 from modescope.bench.steps.pickled_model import loaded
 from modescope.bench.steps.subject import Inputs, Subject

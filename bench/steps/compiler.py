@@ -23,7 +23,7 @@ def import_without_cuda() -> None:
 
     While imported, Inductor of torch 2.11 asks for a GPU (torch/_inductor/runtime/benchmarking.py).
     """
-    from modescope.bench.devices.counted_apart import gpus_counted_apart
+    from modescope.bench.devices.cuda import gpus_counted_apart
 
     with gpus_counted_apart():
         import_it()

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Mode, PhaseOptions, Variant
-from modescope.bench.records.tolerances import TOLERANCE
+from modescope.bench.records.cases import TOLERANCE, Mode, PhaseOptions, Variant
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built, Inputs, State, Subject
 

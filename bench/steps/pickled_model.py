@@ -16,12 +16,10 @@ from typing import Any
 
 import torch
 
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import gpu_in_use
-from modescope.bench.devices.out_of_memory import is_out_of_memory
-from modescope.bench.records.cases import Model
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.pickled_models import INPUTS, MODEL
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.cases import INPUTS, MODEL, Model
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.steps import trees
 
 HALF = (torch.float16, torch.bfloat16)

@@ -17,14 +17,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch.nn.parameter import is_lazy
 
+from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.devices.out_of_memory import is_out_of_memory
-from modescope.bench.records.cases import Case, Model
-from modescope.bench.records.errors import UsageError
+from modescope.bench.records.cases import TOLERANCE, Case, Model, eager_is_sane
+from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY
-from modescope.bench.records.progress import one_line
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.records.tolerances import TOLERANCE, eager_is_sane
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.building import build
 from modescope.bench.steps.compiler import OperatorMode

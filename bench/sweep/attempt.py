@@ -13,8 +13,8 @@ from time import monotonic
 from typing import Any
 
 from modescope.bench.records import parquet, results, rows
+from modescope.bench.records.environment import Scheduling, scheduling
 from modescope.bench.records.results import Findings, Record, Result
-from modescope.bench.records.scheduling import Scheduling, scheduling
 from modescope.bench.steps import backends
 from modescope.bench.summary import summary
 from modescope.bench.sweep import isolation

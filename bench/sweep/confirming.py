@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from modescope.bench.records import leftovers
+from modescope.bench.records import files
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.rows import CONFIRMATIONS
 from modescope.bench.settings import preset
@@ -27,7 +27,7 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
     if not todo:
         return
     plan = next(iter(todo.values())).plan
-    leftovers.clear(plan.study_folder / CONFIRMATIONS)
+    files.remove_abandoned(plan.study_folder / CONFIRMATIONS)
     print("measuring once more, in fresh processes, what would be recommended", flush=True)
     with progress_bar(len(todo), "process") as bar:
         for number, (run_id, job) in enumerate(todo.items(), 1):

@@ -11,16 +11,13 @@ import os
 import re
 from pathlib import Path
 
-from modescope.bench.records.environment import Environment
-from modescope.bench.records.fingerprint_columns import FINGERPRINT
-from modescope.bench.records.ids import canonical_json, short_hash
+from modescope.bench.records.cases import canonical_json, short_hash
+from modescope.bench.records.environment import FINGERPRINT, Environment
 from modescope.bench.records.paths import ROOT
 
 MEASURING = (
     *("case", "devices", "stats", "steps", "timing", "sweep/isolation.py"),
-    *("records/cases.py", "records/training_options.py", "records/input_descriptions.py"),
-    *("records/tolerances.py", "records/cores.py", "records/instruction_sets.py"),
-    *("records/pickled_models.py",),
+    *("records/cases.py", "records/input_descriptions.py", "records/cpu.py"),
 )
 """Folders and files of bench/ whose code runs while a case is measured."""
 

@@ -23,13 +23,10 @@ import torch
 from modescope.bench.devices import processor
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import Model, PhaseOptions
+from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.ids import short_hash
-from modescope.bench.records.installed import is_installed
-from modescope.bench.records.paths import ROOT
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress, UsageError
+from modescope.bench.records.paths import ROOT, is_installed
 from modescope.bench.steps.building import build, with_extreme_inputs
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.plain_call import try_described_inputs, try_sizes

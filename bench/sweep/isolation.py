@@ -24,13 +24,12 @@ from functools import partial
 from multiprocessing import connection, forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import modescope
-from modescope.bench.records import leftovers
-from modescope.bench.records.child_processes import deaf_to_interrupts, without_main
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import one_line
+from modescope.bench.records import files
+from modescope.bench.records.errors import UsageError, one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
 """Environment variable of the forkserver, JSON: the process that started it, the values of the
@@ -83,7 +82,7 @@ def call(
     environment = {**_changed_variables(), **(variables or {})}
     child = context.Process(target=_child, args=(theirs, function, arguments, log, environment))
     kills_before = _oom_kills()
-    with without_main():
+    with hide_main():
         child.start()
     theirs.close()
     try:
@@ -111,7 +110,7 @@ def start(compiler: bool) -> None:
 def _start(imports: Sequence[str]) -> None:
     environment, before = dict(os.environ), _server_id()
     forkserver.set_forkserver_preload(["modescope.bench.sweep.forkserver"])
-    with deaf_to_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
+    with ignore_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
         forkserver.ensure_running()
     if _server_id() != before:
         _environments.clear()
@@ -124,7 +123,7 @@ def compiler_caches(temperature: str) -> Iterator[dict[str, str]]:
     if temperature == "warm":
         yield {}
         return
-    with leftovers.scratch() as folder:
+    with files.temporary_folder() as folder:
         yield {
             "TORCHINDUCTOR_CACHE_DIR": str(folder),
             "TRITON_CACHE_DIR": str(folder / "triton"),
@@ -343,3 +342,31 @@ def _prefer_for_oom_kill() -> None:
     """Makes the kernel's out-of-memory killer choose this process before its parent (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+@contextlib.contextmanager
+def ignore_interrupts() -> Iterator[None]:
+    """Processes started within ignore Ctrl-C, which reaches them too; this process ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change signal handlers
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def hide_main() -> Iterator[None]:
+    """Keeps children started within from running this program's main module again.
+
+    They import what they need by name. Running the user's script again would cost time, and a
+    script without a `__main__` guard would start children of its own.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

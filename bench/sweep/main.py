@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modescope.bench.command_line import collect
-from modescope.bench.records.errors import UsageError, os_error_text
-from modescope.bench.records.progress import replace_unprintable
+from modescope.bench.records.errors import UsageError, os_error_text, replace_unprintable
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from modescope.bench.records.cases import Plan
-from modescope.bench.records.environment import Environment
-from modescope.bench.records.fingerprint_columns import FINGERPRINT
+from modescope.bench.records.environment import FINGERPRINT, Environment
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import Job

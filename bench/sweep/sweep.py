@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from modescope.bench.records import joining, leftovers
+from modescope.bench.records import files, joining
 from modescope.bench.records.environment import place
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
@@ -128,7 +128,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     """
     plan, order = jobs[0].plan, request.settings.order
     folder = plan.study_folder / ROWS
-    leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
+    files.remove_abandoned(folder, plan.study_folder / "traces", Path(plan.results_dir))
     if order == "random":
         random.Random(plan.seed).shuffle(jobs)
     reuses = find_earlier(jobs, request)

@@ -94,8 +94,8 @@ def read(
         **columns,
         pipelined_note=None
         if columns["pipelined_rounds_s"]
-        else _why_not_pipelined(clocks, played),
-        device_note=None if isolated else _why_no_device_time(blocks[0], played),
+        else _reason(played, [one.name for one in clocks].index("pipelined"), TOO_NOISY),
+        device_note=None if isolated else blocks[0].reason or _reason(played, -1, TOO_SHORT),
         device_calls=blocks[0].calls if isolated else None,
         device_calls_wanted=blocks[0].wanted if isolated else None,
     )
@@ -148,16 +148,9 @@ def _read(one: Round, place_and_side: tuple[int, int]) -> bool:
     return bool(one.timings[place][side].samples_s)
 
 
-def _why_no_device_time(block: _Block, played: Sequence[Round]) -> str:
-    """The reason: `block` is of the case; the device clock, if there is one, is the last."""
-    reasons = (each.timings[-1][0].reason for each in played)
-    return block.reason or next(filter(None, reasons), TOO_SHORT)
-
-
-def _why_not_pipelined(clocks: Sequence[Clock], played: Sequence[Round]) -> str:
-    place = next(number for number, one in enumerate(clocks) if one.name == "pipelined")
-    reasons = (each.timings[place][0].reason for each in played)
-    return next(filter(None, reasons), TOO_NOISY)
+def _reason(played: Sequence[Round], place: int, otherwise: str) -> str:
+    """Why the clock at `place` has no time of the case."""
+    return next(filter(None, (each.timings[place][0].reason for each in played)), otherwise)
 
 
 def _calls_that_fit(step: Step, device: Device, latency_s: float) -> _Block:

@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
-from modescope.bench.devices import clock_rate
+from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Device, Hardware, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Contention, DeviceState, Rounds
-from modescope.bench.stats import estimates
+from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing import contention, pace
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.paired import paired
-from modescope.bench.timing.warm_up import warm_up
+from modescope.bench.timing.timers import calls_for, latency, reading_cost
+
+FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
+STEADY_WITHIN = 0.01
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The time until the steps were steady, and their time per call from then on."""
+
+    seconds: float
+    steady: bool
+    per_call_s: tuple[float, ...]  # one per step
+
+
+def warm_up(steps: Sequence[Step], device: Device, budget: Budget) -> WarmUp:
+    """Calls the steps in turn until each is steady; gives up after `budget.warmup_max_s`.
+
+    Steady: the median of the last third of the block medians is within 1 % of that of the third
+    before it. Every step is called at least three times.
+    """
+    cost_s = reading_cost(device.clock)
+    start = device.clock()
+    blocks = [list(latency(step, device, FIRST_CALLS).samples_s) for step in steps]
+    while True:
+        seconds = device.clock() - start
+        steady = seconds >= budget.warmup_min_s and all(map(_is_steady, blocks))
+        if steady or seconds >= budget.warmup_max_s:
+            return WarmUp(seconds, steady, tuple(median(_windows(b)[1]) for b in blocks))
+        for step, medians in zip(steps, blocks, strict=True):
+            calls = calls_for(budget.block_s, medians[-1], cost_s)
+            medians.append(median(latency(step, device, calls).samples_s))
+
+
+def _windows(blocks: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    size = len(blocks) // 3
+    return blocks[-2 * size : -size], blocks[-size:]
+
+
+def _is_steady(blocks: Sequence[float]) -> bool:
+    earlier, later = map(median, _windows(blocks))
+    return abs(later - earlier) <= STEADY_WITHIN * earlier
+
 
 CountFromNow = Callable[[], Callable[[], int]]
 """Starts to count; calling the result gives the count since then."""
@@ -80,7 +123,27 @@ def measure(
     count_compilations: CountFromNow = lambda: lambda: 0,
 ) -> Measurement:
     """`compare`, with the load of the machine and the device's state meanwhile."""
-    counters, before = contention.read(), clock_rate.sample(device)
+    counters, before = contention.read(), devices.read_conditions(device)
     comparison = compare(case, baseline, device, budget, seed, redraw, on_phase, count_compilations)
     watched = contention.between(counters, contention.read())
-    return Measurement(comparison, watched, clock_rate.course([before, clock_rate.sample(device)]))
+    return Measurement(
+        comparison, watched, devices.device_state([before, devices.read_conditions(device)])
+    )
+
+
+def flags(
+    compared: Comparison, load: Contention, state: DeviceState | None = None
+) -> tuple[str, ...]:
+    """Names of flags (docs/how-to-read-a-report.md); `state`: None where it was not observed."""
+    rounds, seen = compared.rounds, state or DeviceState()
+    of_conditions = {
+        "no_steady_state": not compared.steady,
+        "contended": diagnostics.contended(load, seen.gpu_processes),
+        "throttled": diagnostics.throttled(seen.device_clock_hz, seen.throttle_reasons),
+    }
+    return (
+        *diagnostics.flags(
+            rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, rounds.case_ran_first
+        ),
+        *(name for name, is_up in of_conditions.items() if is_up),
+    )

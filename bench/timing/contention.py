@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from modescope.bench.records.columns import Contention
-from modescope.bench.records.cores import cgroups, lines_of
+from modescope.bench.records.cpu import cgroups, lines_of
 
 THROTTLED_UNITS_S = {"throttled_usec": 1e-6, "throttled_time": 1e-9}
 """Keys of throttled time in cpu.stat, by cgroup version (kernel documents cgroup-v2, sched-bwc)."""

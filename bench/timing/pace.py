@@ -18,8 +18,8 @@ from typing import Any
 from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Device, Step
 from modescope.bench.records import files
-from modescope.bench.records.ids import short_hash
-from modescope.bench.stats.conditions import pace_ends_s
+from modescope.bench.records.cases import short_hash
+from modescope.bench.stats.diagnostics import pace_ends_s
 from modescope.bench.stats.estimates import MIN_ROUNDS
 from modescope.bench.timing.rounds import Clock, Side
 from modescope.bench.timing.timers import Timing

@@ -20,7 +20,7 @@ from modescope.bench.timing.rounds import (
     play,
     quiet_gc,
     settling,
-    thinned,
+    thin,
 )
 from modescope.bench.timing.timers import calls_for, latency, reading_cost
 
@@ -74,7 +74,7 @@ def paired(
         case_ran_first=None if baseline is None else tuple(each.case_first for each in played),
         pace_rounds_s=medians(played, 1, 0) if pace else None,
         stopped_early=coarse is not None,
-        latency_calls_s=thinned([call_s for each in played for call_s in each.case_calls_s]),
+        latency_calls_s=thin([call_s for each in played for call_s in each.case_calls_s]),
     )
 
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from modescope.bench.devices.devices import Device, Step
-from modescope.bench.devices.garbage import uncollected
+from modescope.bench.devices.devices import Device, Step, pause_gc
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -130,11 +129,11 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
         middle_s = timing.median_s
         timings[place][turn] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
         if place == turn == 0:
-            case_calls_s = thinned(timing.samples_s)
+            case_calls_s = thin(timing.samples_s)
     return Round(order, tuple(map(tuple, timings)), case_calls_s)
 
 
-def thinned(samples: Sequence[float]) -> Seconds:
+def thin(samples: Sequence[float]) -> Seconds:
     """At most MAX_SINGLE_CALLS of the samples, evenly spaced, in order."""
     kept = min(len(samples), MAX_SINGLE_CALLS)
     return tuple(samples[i * len(samples) // kept] for i in range(kept))
@@ -159,5 +158,5 @@ def quiet_gc() -> Iterator[None]:
     (`bench.sweep.isolation`), and every later collection would take 0.2 s longer.
     """
     gc.collect()
-    with uncollected():
+    with pause_gc():
         yield

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import replace_unprintable
+from modescope.bench.records.errors import UsageError, replace_unprintable
 
 EXIT_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT

@@ -26,9 +26,8 @@ from modescope.analysis.compare import command as comparing
 from modescope.analysis.compare.rules.gate import NOT_COMPARED
 from modescope.bench.command_line import collect
 from modescope.bench.records import joining
-from modescope.bench.records.errors import UsageError, os_error_text
+from modescope.bench.records.errors import UsageError, os_error_text, replace_unprintable
 from modescope.bench.records.paths import program
-from modescope.bench.records.progress import replace_unprintable
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place

@@ -23,15 +23,14 @@ from queue import SimpleQueue
 from typing import Any, NoReturn
 
 import modescope
-from modescope.bench.records import leftovers
-from modescope.bench.records.child_processes import deaf_to_interrupts
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.installed import is_installed
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress, UsageError
+from modescope.bench.records.files import remove_abandoned, temporary_folder
+from modescope.bench.records.paths import is_installed
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.isolation import ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
 from modescope.bench.versus.states import State
@@ -78,12 +77,12 @@ class Side:
 def start(state: State) -> Iterator[Side]:
     """The process of a side, started by its interpreter with its search path."""
     ours, theirs = Pipe()
-    with leftovers.scratch() as folder:
+    with temporary_folder() as folder:
         # First on the path, so that this checkout measures whatever modescope the interpreter has;
         # alone in its folder, so that neither its neighbours nor other packages come with it.
         (folder / "modescope").symlink_to(Path(modescope.__file__).parent)
         path = os.pathsep.join((str(folder), *state.search))
-        with deaf_to_interrupts():
+        with ignore_interrupts():
             process = subprocess.Popen(
                 [state.python, "-P", "-c", START, str(theirs.fileno())],
                 env={**os.environ, "PYTHONPATH": path},
@@ -115,7 +114,7 @@ class Worker:
             raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
         _check_sources(state, self._jobs)
         folder = plan.study_folder / ROWS
-        leftovers.clear(folder, plan.study_folder / "traces", Path(plan.results_dir))
+        remove_abandoned(folder, plan.study_folder / "traces", Path(plan.results_dir))
         found = read(folder, ("run_id", "schema_version", "versus_block", "versus_state"))
         blocks = {row["run_id"]: row["versus_block"]
                   for row in (found.table.to_pylist() if found else ())

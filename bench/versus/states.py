@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from modescope.bench.records import leftovers
+from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import REVISION
 
@@ -98,7 +98,7 @@ def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
 
     So nothing in the user's repository has to be removed, and no hook is run.
     """
-    folder = stack.enter_context(leftovers.scratch()).resolve()
+    folder = stack.enter_context(files.temporary_folder()).resolve()
     tree = folder / "tree"
     index = {"GIT_INDEX_FILE": str(folder / "index")}
     try:

@@ -15,9 +15,8 @@ import pytest
 from modescope.analysis import load, restat
 from modescope.bench import summary as made
 from modescope.bench.records import parquet
-from modescope.bench.records.parquet import SAMPLES
+from modescope.bench.records.parquet import SAMPLES, SUMMARY
 from modescope.bench.records.results import Record, row
-from modescope.bench.records.summary_columns import SUMMARY
 from modescope.bench.summary import summary
 from tests.helpers.paths import REFERENCE
 from tests.helpers.stored_rows import rows_in

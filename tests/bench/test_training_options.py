@@ -12,11 +12,9 @@ from unittest.mock import ANY
 import pytest
 import torch
 
-from modescope.bench.records.cases import Case, Inference, Mode, Training, Variant
+from modescope.bench.records.cases import LOSSES, Case, Inference, Mode, Training, Variant, stated
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.ids import stated
 from modescope.bench.records.results import work_of
-from modescope.bench.records.training_options import LOSSES
 from modescope.bench.resolve import Request, resolve
 from modescope.bench.settings import LIMITS, TrainSettings
 from modescope.bench.steps.subject import Inputs, Subject

@@ -6,15 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
+from omegaconf import OmegaConf
 
 from tests.helpers.paths import ROOT
 from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides
 
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+ACTION: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "action.yml"), resolve=False)
 INSTALL, VERSUS = ACTION["runs"]["steps"]
 
 

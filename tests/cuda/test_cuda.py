@@ -21,7 +21,7 @@ from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Mode, Model, Variant
 from modescope.bench.records.results import Findings
-from modescope.bench.stats.conditions import CLOCK_FALL
+from modescope.bench.stats.diagnostics import CLOCK_FALL
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.evidence import mode_effect
@@ -30,7 +30,7 @@ from modescope.bench.steps.phases.output_check import prepare_check
 from modescope.bench.steps.subject import Built as BuiltStep
 from modescope.bench.steps.subject import Subject
 from modescope.bench.sweep import host
-from modescope.bench.timing import calibration, timers
+from modescope.bench.timing import timers
 from modescope.bench.timing.timers import Timing
 from tests.helpers.child_runs import findings_in_child
 from tests.helpers.paths import ROOT
@@ -164,7 +164,7 @@ def test_repeated_clock_rate_readings_agree_within_the_flags_threshold(device: H
 
 
 def test_calibration_costs_are_within_their_bounds(device: Hardware) -> None:
-    found = calibration.calibrate(device)
+    found = timers.calibrate(device)
     assert found.event_interval_s is not None
     assert 0 <= found.event_interval_s < 2e-5
     assert found.timer_cost_s < found.synchronize_s < 1e-3

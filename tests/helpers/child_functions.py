@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from modescope.bench.records.errors import UsageError
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress, UsageError
 from tests.helpers.processes import alive, soon
 
 AT_IMPORT = os.environ.get("MODESCOPE_TEST")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from modescope.bench.records import parquet
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record, row
 from tests.helpers.pass_columns import memory, profiled
 from tests.helpers.studies import MODES, cpu_clocks, not_measured, record
@@ -53,7 +53,7 @@ def study(folder: Path, runs: int, cases: int, rounds: int = 240) -> Path:
 def _write(folder: Path, cases: int, rounds: int, number: int) -> None:
     """Writes one file, without waiting until it is on the disk."""
     one = _record(number % cases, number // cases, rounds, number)
-    table = parquet.packed(pa.Table.from_pylist([row(one)], schema=parquet.SCHEMA))
+    table = parquet.pack(pa.Table.from_pylist([row(one)], schema=parquet.SCHEMA))
     pq.write_table(table, folder / f"{one.attempt.run_id}.parquet", **parquet.FORMAT)
 
 

@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
 from tests.helpers.paths import CONF
 
 WIDTH = 4

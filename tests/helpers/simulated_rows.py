@@ -184,7 +184,7 @@ def _row(draw: Draw, seed: int) -> SimulatedRow:
     assert found is not None
     assert found.low is not None
     assert found.high is not None
-    return SimulatedRow(diagnostics.raised(*rounds), found.low <= SPEEDUP <= found.high)
+    return SimulatedRow(diagnostics.flags(*rounds), found.low <= SPEEDUP <= found.high)
 
 
 def _blocks(second: float) -> Iterator[float]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from modescope.bench.records.parquet import FORMAT, SCHEMA, STORED, packed, unpacked
+from modescope.bench.records.parquet import FORMAT, SCHEMA, STORED, pack, unpack
 
 
 def rows_in(file: Path) -> list[dict[str, Any]]:
@@ -19,10 +19,10 @@ def rows_in(file: Path) -> list[dict[str, Any]]:
 def change(file: Path, **columns: Any) -> None:
     """Writes the file again, with one value in a column of all rows."""
     rows = [row | columns for row in rows_in(file)]
-    pq.write_table(packed(pa.Table.from_pylist(rows, schema=SCHEMA)), file, **FORMAT)
+    pq.write_table(pack(pa.Table.from_pylist(rows, schema=SCHEMA)), file, **FORMAT)
 
 
 def _whole(file: Path) -> pa.Table:
     table = pq.ParquetFile(file).read()
     assert table.schema.names == STORED.names
-    return unpacked(table, SCHEMA.names)
+    return unpack(table, SCHEMA.names)

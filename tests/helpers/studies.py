@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from modescope.bench.records import parquet, results
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Findings, Record
 from modescope.bench.summary import summary
 

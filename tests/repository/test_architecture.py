@@ -41,8 +41,6 @@ IN_CHILDREN = {
 
 SAY_TORCH_CUDA = {
     "analysis.recommend.code",  # in the lines that it prints
-    "bench.devices.chosen",
-    "bench.devices.counted_apart",
     "bench.devices.cuda",
     "bench.devices.cuda_allocator",
 }
@@ -129,7 +127,11 @@ def test_test_folders_mirror_the_rooms() -> None:
     ("module", "target", "fault"),
     [
         ("bench.timing.timers", "modescope.bench.case.runner", "bench.timing.timers imports bench"),
-        ("bench.stats.ranks", "modescope.analysis.format.columns", "bench.stats.ranks imports an"),
+        (
+            "bench.stats.orders",
+            "modescope.analysis.format.columns",
+            "bench.stats.orders imports an",
+        ),
         ("bench.timing.timers", "modescope.bench.timing.comparison", "imports in a circle: bench"),
         ("bench.steps.outputs", "modescope.bench.steps.training.losses", "folders of bench.steps"),
         ("bench.case.roofline.counting", "modescope.bench.case.passes", "folders of bench.case"),

@@ -19,7 +19,7 @@ from modescope.analysis.derive import registry
 from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.recommend.decide import recommend
 from modescope.bench.records import parquet
-from modescope.bench.records.summary_columns import SUMMARY
+from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.sweep import isolation
 from modescope.bench.sweep.attempt import attempt
 from tests.helpers.stored_rows import rows_in

@@ -15,10 +15,8 @@ import pytest
 from modescope.bench.case import runner
 from modescope.bench.case.profiler import capture
 from modescope.bench.case.roofline import ceilings
-from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant
-from modescope.bench.records.environment import Environment
-from modescope.bench.records.ids import canonical_json
-from modescope.bench.records.scheduling import Scheduling
+from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
+from modescope.bench.records.environment import Environment, Scheduling
 from modescope.bench.sweep import attempt, isolation
 from modescope.bench.sweep.attempt import Place
 from modescope.bench.sweep.isolation import Outcome

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from modescope.analysis.report import report
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers import large_studies
 from tests.helpers.browser_tab import DESKTOPS, PHONE, Tab

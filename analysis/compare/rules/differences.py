@@ -12,8 +12,8 @@ from typing import Any
 from modescope.analysis.compare.rules.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.environment import FINGERPRINT
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.fingerprint_columns import FINGERPRINT
 
 REFUSED = {
     "host": ("host", "cpu_name", "cpu_model", "cpu_cores", "cpu_quota_cores"),

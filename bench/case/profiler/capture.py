@@ -19,7 +19,7 @@ from modescope.bench.case.profiler.operators import working
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records import leftovers
+from modescope.bench.records.files import temporary_folder
 from modescope.bench.steps import compiler
 
 KEPT_STEPS = 5  # in the trace's file: the typical one and its neighbours
@@ -134,7 +134,7 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
 
 
 def _exported(profiler: torch.profiler.profile) -> traces.Trace:
-    with leftovers.scratch() as folder:
+    with temporary_folder() as folder:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
         trace = traces.load(path)

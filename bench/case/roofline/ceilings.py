@@ -17,8 +17,8 @@ import torch
 from modescope.bench.devices import processor
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records import files
-from modescope.bench.records.ids import short_hash
-from modescope.bench.stats import conditions
+from modescope.bench.records.cases import short_hash
+from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.steps import modes
 from modescope.bench.timing import contention
@@ -163,7 +163,7 @@ def _measured(device: Hardware, dtype: str) -> Measured:
         rates,
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         torch_version=str(torch.__version__),
-        contended=conditions.contended(seen, most),
+        contended=diagnostics.contended(seen, most),
         seen={**asdict(seen), "gpu_processes": most},
     )
 

@@ -25,7 +25,7 @@ from modescope.bench.case.profiler import operators
 from modescope.bench.devices.allocators import storage_bytes
 from modescope.bench.devices.devices import ready
 from modescope.bench.records.columns import WorkCounts
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.subject import Built

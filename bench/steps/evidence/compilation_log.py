@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
 from modescope.bench.records.columns import Compilations
-from modescope.bench.records.progress import shortened
+from modescope.bench.records.errors import shortened
 
 LONGEST_REASON = 200
 

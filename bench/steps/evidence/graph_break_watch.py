@@ -31,7 +31,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import get_compilation_metrics, graph_break_reasons
 
 from modescope.bench.records.cases import Model
-from modescope.bench.records.installed import is_of_python
+from modescope.bench.records.paths import is_of_python
 from modescope.bench.steps.evidence import compilation_log
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks_summary
 

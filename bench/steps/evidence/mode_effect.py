@@ -11,8 +11,7 @@ from unittest import mock
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Mode
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import Mode, canonical_json
 from modescope.bench.steps import backends, compiler
 from modescope.bench.steps.backends import Compilation, Compiled
 from modescope.bench.steps.modes import DTYPES, weight_dtype

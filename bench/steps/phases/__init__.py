@@ -9,8 +9,14 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
-from modescope.bench.records.cases import Inference, Mode, PhaseOptions, Training, Variant
-from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.records.cases import (
+    OPTIMIZERS,
+    Inference,
+    Mode,
+    PhaseOptions,
+    Training,
+    Variant,
+)
 from modescope.bench.steps.phase_interface import Phase
 from modescope.bench.steps.phases.output_check import OutputCheck, prepare_check
 from modescope.bench.steps.subject import Inputs, Subject

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.nn.functional import mse_loss
 
+from modescope.bench.records.cases import LOSSES
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.training_options import LOSSES
 from modescope.bench.steps import plain_call
 from modescope.bench.steps.building import find
 from modescope.bench.steps.outputs import floating

@@ -18,8 +18,7 @@ import torch
 from torch._decomp import get_decompositions
 from torch.utils import _pytree as pytree
 
-from modescope.bench.records.cases import Variant
-from modescope.bench.records.tolerances import EPS, TOLERANCE
+from modescope.bench.records.cases import EPS, TOLERANCE, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.outputs import Outputs, difference, finite
@@ -174,7 +173,7 @@ def references(
 ) -> References:
     """From the losses, gradients and updates of `module` in float64; `device` compares them.
 
-    Where updates do not follow the size of gradients (`bench.records.training_options`), a mere
+    Where updates do not follow the size of gradients (`bench.records.cases`), a mere
     rounding error makes a full update, so updates count only where gradients are clear.
     """
     squares = {place: _norm(finite(each.to(device))) ** 2 for place, each in outcome.items()}

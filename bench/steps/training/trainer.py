@@ -16,8 +16,7 @@ from torch.nn import Module, ModuleDict, ModuleList, Parameter
 from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
-from modescope.bench.records.cases import Mode, Training, Variant
-from modescope.bench.records.training_options import IMPLEMENTATIONS, OPTIMIZERS
+from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
 from modescope.bench.steps.subject import Built, State, StepPart
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import Mode, Variant
-from modescope.bench.records.tolerances import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE
+from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
 from modescope.bench.steps import modes, plain_call
 from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.phase_interface import (

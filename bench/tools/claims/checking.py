@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from modescope.bench.devices.cuda import find
-from modescope.bench.records.progress import Progress
+from modescope.bench.records.errors import Progress
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
 from modescope.bench.tools.claims import (

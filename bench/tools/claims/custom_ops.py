@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.steps.evidence import graph_break_watch
 from modescope.bench.tools.claims.claim import Answer, claim, judged, undecided
 from modescope.bench.tools.claims.measuring import CompilerWork, compiler_work

@@ -14,8 +14,7 @@ from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import contention, memory_layout
-from modescope.bench.timing.comparison import compare
-from modescope.bench.timing.flags import raised
+from modescope.bench.timing.comparison import compare, flags
 from modescope.bench.tools.selfcheck.outcomes import Setting
 from modescope.bench.tools.testbed.workloads import Workload
 
@@ -88,7 +87,7 @@ def race(
     load = contention.between(before, contention.read())
     watched = load.cpu_wait_s is not None or load.others_cpu_s is not None
     trial = trial_of(compared.rounds)
-    return replace(trial, flags=raised(compared, load), watched=watched)
+    return replace(trial, flags=flags(compared, load), watched=watched)
 
 
 def trial_of(rounds: Rounds) -> Trial:
@@ -99,7 +98,7 @@ def trial_of(rounds: Rounds) -> Trial:
     assert case_s is not None
     assert baseline_s is not None
     assert rounds.timed_s is not None
-    flags = diagnostics.raised(case_s, baseline_s, rounds.case_ran_first)
+    flags = diagnostics.flags(case_s, baseline_s, rounds.case_ran_first)
     pairs = zip(case_s, baseline_s, strict=True)
     log_ratios = tuple(math.log(theirs / ours) for ours, theirs in pairs)
     return Trial(ratio, flags, rounds.timed_s, log_ratios=log_ratios)

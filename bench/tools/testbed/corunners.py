@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
-from modescope.bench.records.cores import usable_cores
+from modescope.bench.records.cpu import usable_cores
 
 PERIOD_S = 0.005  # of a load that is busy only part of the time; below a scheduler's time slice
 

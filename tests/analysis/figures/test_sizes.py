@@ -9,7 +9,7 @@ import pytest
 
 from modescope.analysis.derive.series import grids
 from modescope.analysis.figures import heatmap, scaling
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from tests.helpers.drawings import cells, names, only_axes, panels, rows_of, series_of
 from tests.helpers.studies import (
     at_size,

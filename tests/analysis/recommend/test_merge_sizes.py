@@ -11,7 +11,7 @@ import pytest
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.recommend.merge_sizes import fold
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.recommendations import MIB, control, needs
 from tests.helpers.studies import record, save

@@ -11,7 +11,7 @@ from modescope.analysis.format.phrases import as_rows
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report.certainty import by_work, facts
 from modescope.analysis.report.study import Study
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save
 

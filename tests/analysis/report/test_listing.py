@@ -15,7 +15,7 @@ from modescope.analysis.derive.select import ordered
 from modescope.analysis.report import report
 from modescope.analysis.report.listing import ListedWork, listing
 from modescope.analysis.report.study import Study
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.studies import at_size, cpu_sweep, record, save, training
 

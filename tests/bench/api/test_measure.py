@@ -150,7 +150,7 @@ def test_a_gpu_whose_work_would_not_be_waited_for_is_refused(
         return {"logits": torch.ones(1).as_subclass(Result)}
 
     second = SimpleNamespace(torch_device=torch.device("cuda", 1))
-    monkeypatch.setattr(api, "chosen", lambda name: nullcontext(second))
+    monkeypatch.setattr(api, "use_device", lambda name: nullcontext(second))
     for functions in ((on_first, time.time), (time.time, on_first)):
         with pytest.raises(modescope.UsageError, match="device='cuda:0'"):
             modescope.measure(*functions)

@@ -11,9 +11,8 @@ import torch
 from torch import nn
 
 from modescope.bench.api import saving
-from modescope.bench.records.cases import Model, Pickled
+from modescope.bench.records.cases import PICKLED_TARGET, Model, Pickled
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.pickled_models import PICKLED_TARGET
 from modescope.bench.steps import pickled_model
 from modescope.bench.steps.building import build
 

@@ -34,7 +34,7 @@ from modescope.bench.records.columns import (
     WorkCounts,
 )
 from modescope.bench.records.results import Findings
-from modescope.bench.stats import conditions
+from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import clock_rounds
 from tests.helpers import probe_models
@@ -69,7 +69,7 @@ COLUMNS: dict[type, set[str]] = {
 @pytest.fixture(autouse=True)
 def _steady_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
-    monkeypatch.setattr(conditions, "contended", lambda *seen: False)
+    monkeypatch.setattr(diagnostics, "contended", lambda *seen: False)
     yield
     torch.compiler.reset()
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from modescope.bench.case import random_judge, runner
-from modescope.bench.devices import clock_rate
+from modescope.bench.devices import devices
 from modescope.bench.devices.devices import Cpu, Hardware, Step
 from modescope.bench.records.cases import Case, Model, Variant
 from modescope.bench.records.columns import Rounds
@@ -27,9 +27,9 @@ from modescope.bench.steps.evidence.mode_effect import Site, breaks_summary
 from modescope.bench.steps.phase_interface import Deviation
 from modescope.bench.steps.phases import output_check
 from modescope.bench.steps.subject import Built
-from modescope.bench.timing import comparison, contention, paired, timers, warm_up
+from modescope.bench.timing import comparison, contention, paired, timers
+from modescope.bench.timing.comparison import WarmUp
 from modescope.bench.timing.timers import Timing
-from modescope.bench.timing.warm_up import WarmUp
 from tests.helpers import probe_models
 from tests.helpers.null_columns import NULL_ON_A_CPU, OF_COMPILED_MODES, nulls
 from tests.helpers.probe_models import (
@@ -88,6 +88,7 @@ class Watch:
         self.before_warm_up: Callable[[], None] = lambda: None
         self.before_timing: Callable[[], None] = lambda: None
         build, deviation = modes.build, output_check.deviation
+        warm_up = comparison.warm_up
 
         def watched_build(*arguments: Any) -> Built:
             self.built.append(build(*arguments))
@@ -99,7 +100,7 @@ class Watch:
 
         def watched_warm_up(*arguments: Any) -> WarmUp:
             self.before_warm_up()
-            return warm_up.warm_up(*arguments)
+            return warm_up(*arguments)
 
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline
@@ -541,18 +542,18 @@ def test_the_machine_is_watched_from_warm_up_to_the_last_paired_round(
     phases: list[str] = []
     counted: list[str] = []
     sampled: list[str] = []
-    read, sample = contention.read, clock_rate.sample
+    read, sample = contention.read, devices.read_conditions
 
     def watched_read() -> contention.Counters:
         counted.append(phases[-1])
         return read()
 
-    def watched_sample(device: Hardware) -> clock_rate.Sample:
+    def watched_sample(device: Hardware) -> devices.Conditions:
         sampled.append(phases[-1])
         return sample(device)
 
     monkeypatch.setattr(contention, "read", watched_read)
-    monkeypatch.setattr(clock_rate, "sample", watched_sample)
+    monkeypatch.setattr(devices, "read_conditions", watched_sample)
     run(case(model(scaled), COMPILE), phases=phases)
     assert counted == ["baseline", "timing"]
     assert sampled == ["baseline", "timing"]

@@ -13,8 +13,7 @@ from torch import nn
 from modescope.bench.case import runner
 from modescope.bench.case.roofline import counting
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import Model, Variant
-from modescope.bench.records.ids import canonical_json
+from modescope.bench.records.cases import Model, Variant, canonical_json
 from modescope.bench.records.results import Result
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import ONE_CALL

@@ -12,7 +12,7 @@ import pytest
 
 from modescope.bench.cluster import chunk as module
 from modescope.bench.cluster.chunk import Chunk, measure_chunk, read_log
-from modescope.bench.sweep import isolation, prepare
+from modescope.bench.sweep import attempt, isolation, prepare
 from tests.helpers.commands import TINY, Ask, rows
 from tests.helpers.worlds import World
 
@@ -83,14 +83,14 @@ def test_a_mistake_has_a_line_and_no_row(measure: Measure, results: Path, tmp_pa
 def test_two_cases_on_the_cpu_exclude_each_other(
     measure: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt, held = module.attempt, []
+    held = []
 
     def try_lock(*arguments: object, **options: object) -> object:
         folder = Path("/dev/shm") / f"modescope-locks-{os.getuid()}"
         with (folder / "node").open() as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         held.append(True)
-        return attempt(*arguments, **options)  # type: ignore[arg-type]
+        return attempt.attempt(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "attempt", try_lock)
     measure(MODES, [0, 1])

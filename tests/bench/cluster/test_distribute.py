@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def test_ctrl_c_reaches_the_engine(ask_quickly: Ask, monkeypatch: pytest.MonkeyP
 
     jobs.state = None
     monkeypatch.setattr(jobs, "say", lambda number: None)
-    monkeypatch.setattr(module.time, "sleep", interrupted)
+    monkeypatch.setattr(time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(run(ask_quickly(*SWEEP), jobs).finished)
     assert jobs.interrupted == [f"7_{number}" for number in range(8)]

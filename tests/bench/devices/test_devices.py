@@ -1,4 +1,4 @@
-"""Finding a device, its facts, and CUDA's sequences of calls on a simulated GPU."""
+"""Finding a device, its facts and conditions, and CUDA's sequences of calls on a simulated GPU."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +17,20 @@ import pytest
 import torch
 
 from modescope.bench.devices import nvml, processor
-from modescope.bench.devices.clock_rate import Observable, course, sample
 from modescope.bench.devices.cuda import Cuda, CudaMark, find
-from modescope.bench.devices.devices import Cpu, Device, Hardware, Mark
+from modescope.bench.devices.devices import (
+    Conditions,
+    Cpu,
+    Device,
+    Hardware,
+    Mark,
+    Observable,
+    device_state,
+    read_conditions,
+)
+from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.errors import UsageError
-from modescope.bench.stats.conditions import throttled
+from modescope.bench.stats.diagnostics import throttled
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, SimulatedMark
 
 CYCLES_PER_S = 2e9
@@ -282,10 +291,10 @@ def test_an_interrupted_spin_does_not_change_the_clock_rate(spin: int, gpu: Gpu)
 
 def test_a_falling_clock_rate_is_recorded_and_used_by_hold(gpu: Gpu) -> None:
     device = Cuda(0)
-    samples = [sample(device)]
+    samples = [read_conditions(device)]
     gpu.clock_hz = 0.8 * CYCLES_PER_S
-    samples.append(sample(device))
-    seen = course(samples)
+    samples.append(read_conditions(device))
+    seen = device_state(samples)
     assert seen.device_clock_hz == pytest.approx((CYCLES_PER_S, 0.8 * CYCLES_PER_S))
     assert throttled(seen.device_clock_hz, seen.throttle_reasons)
     before_s = gpu.now_s
@@ -333,12 +342,12 @@ def test_thermal_throttling_is_summed_over_cores_and_packages(tmp_path: Path) ->
 def test_a_cpu_reports_thermal_throttling_where_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = iter([5, 5, 7, None])
     monkeypatch.setattr(processor, "throttle_count", lambda: next(counts))
-    samples = [sample(Cpu()) for _ in range(4)]
-    assert course(samples[:2]).throttle_reasons == ()
-    assert course(samples[:3]).throttle_reasons == ("cpu_thermal",)
-    assert course(samples).throttle_reasons is None
-    assert course(samples[:3]).device_clock_hz is None
-    assert course(samples[:3]).gpu_processes is None
+    samples = [read_conditions(Cpu()) for _ in range(4)]
+    assert device_state(samples[:2]).throttle_reasons == ()
+    assert device_state(samples[:3]).throttle_reasons == ("cpu_thermal",)
+    assert device_state(samples).throttle_reasons is None
+    assert device_state(samples[:3]).device_clock_hz is None
+    assert device_state(samples[:3]).gpu_processes is None
 
 
 def test_no_garbage_is_collected_while_a_module_is_captured(
@@ -371,3 +380,63 @@ def test_a_capture_warms_up_on_a_side_stream_and_replays(gpu: Gpu) -> None:
     gpu.log.clear()
     assert replay() == "output"
     assert gpu.log == ["replay"]
+
+
+def after(device: SimulatedDevice, seconds: float) -> Conditions:
+    device.now_s = seconds
+    return read_conditions(device)
+
+
+@pytest.mark.parametrize(("fall", "expected"), [(0.0, False), (0.02, False), (0.1, True)])
+def test_a_device_that_slows_down_is_recorded(fall: float, expected: bool) -> None:
+    device = SimulatedDevice(slowdown=lambda now_s: 1.0 if now_s < 5 else 1 / (1 - fall))
+    seen = device_state([after(device, at_s) for at_s in (0.0, 4.0, 8.0)])
+    clock = SimulatedDevice.CLOCK_HZ
+    assert seen.device_clock_hz == pytest.approx((clock, clock, (1 - fall) * clock))
+    assert (seen.throttle_reasons, seen.gpu_processes) == (None, None)
+    assert throttled(seen.device_clock_hz, seen.throttle_reasons) is expected
+
+
+def test_without_a_readable_clock_the_rate_is_unknown() -> None:
+    seen = device_state([read_conditions(SimulatedDevice(queues=False))] * 3)
+    assert seen == DeviceState()
+    assert not throttled(seen.device_clock_hz, seen.throttle_reasons)
+
+
+Counts = Mapping[str, int]
+
+
+@pytest.mark.parametrize(
+    ("counts", "reasons"),
+    [
+        ([{}, {}, {}], ()),
+        ([{"cpu_thermal": 7}, {"cpu_thermal": 7}], ()),  # since boot, not now
+        ([{"cpu_thermal": 7}, {"cpu_thermal": 9}], ("cpu_thermal",)),
+        ([{}, {"sw_power_cap": 1}, {"sw_power_cap": 1, "hw_slowdown": 1}],
+         ("sw_power_cap", "hw_slowdown")),
+        ([{"sw_power_cap": 1}, {"sw_power_cap": 1}], ()),  # before, and never again
+        ([{}, None, {"sw_power_cap": 1}], None),  # a failed reading may hide a reason
+        ([None, None], None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_throttle_reasons_are_collected(
+    counts: list[Counts | None], reasons: tuple[str, ...] | None
+) -> None:
+    assert (
+        device_state([Conditions(None, each, None) for each in counts]).throttle_reasons == reasons
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "most"), [((0, 0, 0), 0), ((0, 2, 1), 2), ((0, None, 1), None), ((None,), None)]
+)
+def test_the_largest_number_of_other_processes_is_recorded(
+    others: tuple[int | None, ...], most: int | None
+) -> None:
+    assert device_state([Conditions(None, None, each) for each in others]).gpu_processes == most
+
+
+def test_a_clock_rate_missing_once_is_unknown() -> None:
+    readings = [Conditions(2e9, None, None), Conditions(None, None, None)]
+    assert device_state(readings).device_clock_hz is None

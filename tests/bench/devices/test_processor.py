@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from modescope.bench.devices import processor
-from modescope.bench.records import instruction_sets
+from modescope.bench.records import cpu
 from modescope.bench.records.environment import Environment, Processor
 from modescope.bench.sweep.fingerprint import environment_id
 from tests.helpers.made_up_records import part
@@ -187,4 +187,4 @@ def test_other_facts_keep_the_environment_id(column: str) -> None:
 def test_instruction_sets_are_named(
     capability: str | None, instructions: str | None, text: str | None
 ) -> None:
-    assert instruction_sets.phrase(capability, instructions) == text
+    assert cpu.instructions_text(capability, instructions) == text

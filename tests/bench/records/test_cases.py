@@ -16,6 +16,7 @@ from modescope.bench.records.cases import (
     Model,
     Training,
     Variant,
+    canonical_json,
 )
 from tests.helpers.made_up_records import AMP, COMPILE, EAGER, MODEL, case
 
@@ -232,3 +233,9 @@ def test_plain_eager_has_every_axis_but_grad_at_its_default() -> None:
     mode = Mode("eager", "enabled")
     axes = {"autocast": mode.autocast, "compile_mode": mode.compile, "graph": mode.graph}
     assert (axes, mode.options) == (PLAIN_EAGER, CompileOptions())
+
+
+def test_canonical_json_does_not_depend_on_the_order() -> None:
+    assert canonical_json({"b": [1, None], "a": {"d": True, "c": "é"}}) == (
+        '{"a":{"c":"\\u00e9","d":true},"b":[1,null]}'
+    )

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records import parquet
+from modescope.bench.records.parquet import SUMMARY
 from modescope.bench.records.results import PARTS, SCHEMA_VERSION, Record, row
-from modescope.bench.records.summary_columns import SUMMARY
 from tests.helpers.made_up_records import blank_record, record
 from tests.helpers.stored_rows import rows_in
 

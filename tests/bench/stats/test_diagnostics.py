@@ -14,8 +14,16 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
+from modescope.bench.records.columns import Contention
 from modescope.bench.stats import diagnostics
-from modescope.bench.stats.diagnostics import DIAGNOSTICS, MODE_DISTANCE, SEPARATION
+from modescope.bench.stats.diagnostics import (
+    CLOCK_FALL,
+    DIAGNOSTICS,
+    MODE_DISTANCE,
+    SEPARATION,
+    contended,
+    throttled,
+)
 from modescope.bench.timing.paired import paired
 from modescope.bench.tools.testbed.simulated import SimulatedDevice, normal_noise, step
 from tests.helpers import made_up_records
@@ -167,26 +175,26 @@ def test_twelve_rounds_are_enough(question: str) -> None:
 def test_values_that_are_not_durations_raise_no_flag(bad: float) -> None:
     rising = [math.exp(each) for each in RISING]
     spoiled, first = [*rising[:-1], bad], [True, False] * 6
-    assert diagnostics.raised(rising, None, None) == ("drift", "autocorrelated")
-    assert diagnostics.raised(spoiled, None, None) == ()
-    assert diagnostics.raised(spoiled, rising, first) == ()
-    assert diagnostics.raised(rising, spoiled, first) == ()
+    assert diagnostics.flags(rising, None, None) == ("drift", "autocorrelated")
+    assert diagnostics.flags(spoiled, None, None) == ()
+    assert diagnostics.flags(spoiled, rising, first) == ()
+    assert diagnostics.flags(rising, spoiled, first) == ()
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 11])
 def test_below_twelve_rounds_no_flag_is_raised(n: int) -> None:
     rising = [math.exp(each) for each in RISING[:n]]
-    assert diagnostics.raised(rising, [1.0] * n, [False] * n) == ()
-    assert diagnostics.raised(None, None, None) == ()
+    assert diagnostics.flags(rising, [1.0] * n, [False] * n) == ()
+    assert diagnostics.flags(None, None, None) == ()
 
 
 def test_equal_rounds_raise_no_flag() -> None:
-    assert diagnostics.raised([2e-3] * 60, [1e-3] * 60, [True, False] * 30) == ()
+    assert diagnostics.flags([2e-3] * 60, [1e-3] * 60, [True, False] * 30) == ()
 
 
 def test_unpaired_lengths_are_an_error() -> None:
     with pytest.raises(ValueError, match="12 rounds of the case and 11 of the baseline"):
-        diagnostics.raised([1.0] * 12, [1.0] * 11, None)
+        diagnostics.flags([1.0] * 12, [1.0] * 11, None)
 
 
 def orders(source: np.random.Generator, n: int) -> NDArray[np.bool_]:
@@ -259,9 +267,9 @@ def test_noise_alone_seldom_raises_a_flag(name: str, n: int) -> None:
     source = np.random.default_rng(n)
     draw = NOISES[name]
     paired = [
-        diagnostics.raised(draw(source, n), draw(source, n), orders(source, n)) for _ in range(800)
+        diagnostics.flags(draw(source, n), draw(source, n), orders(source, n)) for _ in range(800)
     ]
-    alone = [diagnostics.raised(draw(source, n), None, None) for _ in range(400)]
+    alone = [diagnostics.flags(draw(source, n), None, None) for _ in range(400)]
     assert np.mean([flags != () for flags in paired]) <= 0.04
     assert np.mean([flags != () for flags in alone]) <= 0.04
 
@@ -310,7 +318,7 @@ def share_raised(flag: str, disturb: Disturbance, n: int) -> float:
         case, baseline = (
             np.exp(extra + source.normal(0, 0.005, n)) for extra in disturb(source, first)
         )
-        hits.append(flag in diagnostics.raised(case, baseline, first))
+        hits.append(flag in diagnostics.flags(case, baseline, first))
     return float(np.mean(hits))
 
 
@@ -372,7 +380,7 @@ def test_planted_autocorrelation_is_flagged() -> None:
 def test_without_a_baseline_planted_autocorrelation_is_flagged() -> None:
     source = np.random.default_rng(0)
     runs = [np.exp(autoregressive(source, 120, rho=0.6, sigma=0.02)) for _ in range(200)]
-    flags = [diagnostics.raised(run, None, None) for run in runs]
+    flags = [diagnostics.flags(run, None, None) for run in runs]
     assert np.mean(["autocorrelated" in each for each in flags]) >= 0.95
 
 
@@ -380,7 +388,7 @@ def test_noise_shared_by_a_pair_is_not_flagged_as_autocorrelation() -> None:
     source = np.random.default_rng(0)
     pace = [np.exp(autoregressive(source, 60, rho=0.8, sigma=0.02)) for _ in range(200)]
     runs = [shared * source.lognormal(0, 0.005, (2, 60)) for shared in pace]
-    flags = [diagnostics.raised(case, base, orders(source, 60)) for case, base in runs]
+    flags = [diagnostics.flags(case, base, orders(source, 60)) for case, base in runs]
     assert np.mean(["autocorrelated" in each for each in flags]) <= 0.02
 
 
@@ -390,14 +398,14 @@ def test_significant_but_tiny_effects_raise_no_flag() -> None:
     tiny = np.linspace(0, 0.0009, 120) + np.where(first, 0.0005, 0)
     assert diagnostics.drift(tiny).p < 1e-6
     assert diagnostics.order_effect(tiny, first).p < 1e-6
-    flags = diagnostics.raised(np.exp(tiny), np.ones(120), first)
+    flags = diagnostics.flags(np.exp(tiny), np.ones(120), first)
     assert not {"drift", "order_effect"} & set(flags)
 
 
 def test_a_ratio_drifts_by_less_than_a_duration() -> None:
     between = np.exp(np.linspace(0, 0.0105, 60))  # 0.7 % from the first third to the last
-    assert "drift" in diagnostics.raised(between, np.ones(60), None)
-    assert "drift" not in diagnostics.raised(between, None, None)
+    assert "drift" in diagnostics.flags(between, np.ones(60), None)
+    assert "drift" not in diagnostics.flags(between, None, None)
 
 
 BUDGET = replace(made_up_records.BUDGET, warmup_min_s=0.0, warmup_max_s=0.0)
@@ -415,7 +423,7 @@ def test_a_ramp_is_flagged_where_it_changes_the_ratio(seed: int, case_alone: boo
 
     steps = [step(device, (1e-5, 4e-5), scale=scale) for scale in (of_case, noises[1])]
     played = paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
-    flags = diagnostics.raised(
+    flags = diagnostics.flags(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )
     assert ("drift" in flags) == case_alone
@@ -442,7 +450,7 @@ def test_rounds_with_load_in_every_second_block_are_flagged(seed: int) -> None:
 
     steps = [step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2)]
     played = paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
-    flags = diagnostics.raised(
+    flags = diagnostics.flags(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )
     assert "order_effect" in flags
@@ -452,7 +460,7 @@ def test_flags_come_in_the_order_of_the_table() -> None:
     first = np.arange(120) % 2 == 0
     second = np.arange(120) >= 60
     case = np.exp(np.where(second, 0.2, 0) + np.where(first, 0, 0.05))
-    flags = diagnostics.raised(case, np.ones(120), first)
+    flags = diagnostics.flags(case, np.ones(120), first)
     assert flags == ("drift", "autocorrelated", "bimodal", "order_effect")
     assert flags == tuple(DIAGNOSTICS)
 
@@ -462,5 +470,79 @@ def test_an_effect_of_the_order_raises_no_flag_about_the_speedup() -> None:
     source = np.random.default_rng(0)
     first = orders(source, 60)
     ratios = np.where(first, 0.02, -0.02) + source.normal(0, 0.002, 60)
-    assert diagnostics.raised(np.ones(60), np.exp(ratios), first) == ("order_effect",)
-    assert diagnostics.raised(np.ones(60), np.exp(ratios), None) == ("bimodal",)
+    assert diagnostics.flags(np.ones(60), np.exp(ratios), first) == ("order_effect",)
+    assert diagnostics.flags(np.ones(60), np.exp(ratios), None) == ("bimodal",)
+
+
+QUIET = Contention(
+    watched_s=2.0,
+    cpu_wait_s=0.004,
+    involuntary_switches=40,
+    others_cpu_s=0.05,
+    machine_cores=2,
+    cgroup_throttled_s=0.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, False),
+        ({"cpu_wait_s": 0.019}, False),
+        ({"cpu_wait_s": 0.021}, True),  # 1 % of 2 s is 0.02 s
+        # The idle time of each core is uncertain by 0.01 s.
+        ({"others_cpu_s": 0.21}, False),
+        ({"others_cpu_s": 0.23}, True),  # of 2 cores 5 % is 0.1 core: 0.2 s in 2 s
+        ({"others_cpu_s": 0.20, "machine_cores": 1}, False),  # never less than 0.1 core
+        ({"others_cpu_s": 7.0, "machine_cores": 64}, False),  # 5 % of 64 are 3.2 cores
+        ({"others_cpu_s": 7.1, "machine_cores": 64}, True),
+        ({"cgroup_throttled_s": 0.019}, False),
+        ({"cgroup_throttled_s": 0.021}, True),
+        ({"involuntary_switches": 10**6}, False),  # switches do not count, waiting does
+        ({"watched_s": 1.0}, False),
+        ({"watched_s": 0.25}, True),  # the same counts in less time are more
+    ],
+    ids=str,
+)
+def test_contention_begins_at_its_thresholds(changes: dict[str, float], expected: bool) -> None:
+    assert contended(replace(QUIET, **changes)) is expected  # type: ignore[arg-type]
+
+
+def test_unknown_counts_are_not_contention() -> None:
+    nothing = Contention()
+    assert not contended(nothing)
+    assert not contended(replace(nothing, watched_s=2.0))
+    assert contended(replace(nothing, watched_s=2.0, cpu_wait_s=1.0))
+
+
+@pytest.mark.parametrize(("processes", "expected"), [(None, False), (0, False), (1, True)])
+def test_other_processes_on_the_gpu_are_contention(processes: int | None, expected: bool) -> None:
+    assert contended(QUIET, processes) is expected
+
+
+GHZ = 1e9
+
+
+@pytest.mark.parametrize(
+    ("clocks_ghz", "expected"),
+    [
+        ((2.0, 2.0, 2.0), False),
+        ((2.0, 1.95, 1.95), False),  # 2.5 % lower
+        ((2.0, 1.93, 2.0), True),  # 3.5 % lower, if only for a while
+        ((2.0, 2.0, 1.93), True),
+        ((1.2, 1.98, 1.98), False),  # the clock rose from idle
+        ((1.2, 1.98, 1.9), True),  # rose from idle and fell: the first reading is ignored
+        ((2.0, 1.96, 1.92), True),  # 4 % lower in two steps
+        ((2.0,), False),
+        ((), False),
+        (None, False),
+    ],
+)
+def test_a_clock_rate_that_falls_by_3_percent_is_throttled(
+    clocks_ghz: tuple[float, ...] | None, expected: bool
+) -> None:
+    assert CLOCK_FALL == 0.03
+    clocks_hz = None if clocks_ghz is None else tuple(each * GHZ for each in clocks_ghz)
+    assert throttled(clocks_hz, None) is expected
+    assert throttled(clocks_hz, ()) is expected
+    assert throttled(clocks_hz, ("sw_power_cap",))

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import Model
+from modescope.bench.records.cases import Model, canonical_json
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.ids import canonical_json
 from modescope.bench.records.input_descriptions import parse
 from modescope.bench.steps import building
 from modescope.bench.steps.building import build, draw_inputs, extreme_inputs

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.environment import Scheduling
 from modescope.bench.records.results import CACHE_FILLED, Findings, Result
-from modescope.bench.records.scheduling import Scheduling
 from modescope.bench.sweep import attempt, isolation, prepare
 from modescope.bench.sweep.isolation import Outcome
 from modescope.bench.sweep.prepare import Job

@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
         ("bench/timing/timers.py", True),
         ("bench/case/profiler/capture.py", True),
         ("bench/records/cases.py", True),
-        ("bench/records/tolerances.py", True),
+        ("bench/records/cpu.py", True),
         ("bench/sweep/isolation.py", True),
         ("bench/sweep/sweep.py", False),
         ("bench/tools/claims/views.py", False),

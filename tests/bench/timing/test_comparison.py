@@ -1,17 +1,28 @@
-"""Plain callables, compared and measured on simulated time."""
+"""Warm-up, comparison and measurement of plain callables, on simulated time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
 from modescope.bench.devices.devices import Step
 from modescope.bench.timing import comparison
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, decaying, step
+from modescope.bench.timing.comparison import warm_up
+from modescope.bench.tools.testbed.simulated import (
+    Scale,
+    SimulatedDevice,
+    decaying,
+    normal_noise,
+    settling,
+    step,
+)
+from tests.helpers import made_up_records
 from tests.helpers.probe_models import smoke
+from tests.helpers.simulated_steps import recording
 
 CASE_S, BASELINE_S = 4e-5, 5e-5
 ROUNDS = 12
@@ -122,3 +133,59 @@ def test_the_pace_of_the_machine_is_read_in_every_round() -> None:
     device = SimulatedDevice(queues=False)
     found = comparison.compare(*pair(device), device, BUDGET, 0, stay)
     assert found.rounds.pace_rounds_s == (0.0,) * ROUNDS
+
+
+WARM_UP = made_up_records.BUDGET
+
+
+@pytest.mark.parametrize("slow_start", [settling(100, 3.0), decaying(2000, 3.0)])
+def test_warm_up_lasts_through_a_transient(slow_start: Scale) -> None:
+    """100 slow calls are over before the minimum; an excess that fades over 2000 is not."""
+    device = SimulatedDevice()
+    steps = [step(device, (1e-5, 4e-5), scale=slow_start), step(device, (1e-5, 9e-5))]
+    result = warm_up(steps, device, replace(WARM_UP, warmup_max_s=5.0))
+    assert result.steady
+    assert result.per_call_s == pytest.approx((5e-5, 1e-4), rel=0.02)
+
+
+def test_warm_up_lasts_at_least_its_minimum() -> None:
+    device = SimulatedDevice()
+    result = warm_up([step(device, (1e-5, 4e-5))], device, WARM_UP)
+    assert result.steady
+    assert WARM_UP.warmup_min_s <= result.seconds <= WARM_UP.warmup_min_s + 2 * WARM_UP.block_s
+    assert device.now_s == pytest.approx(result.seconds)
+
+
+@pytest.mark.parametrize("unsteady_first", [True, False])
+def test_warm_up_ends_at_its_limit_without_a_steady_state(unsteady_first: bool) -> None:
+    device = SimulatedDevice()
+    growth = count(1)
+    steps = [
+        step(device, (1e-5, 4e-5), scale=lambda: 1 + next(growth) / 1000),
+        step(device, (1e-5, 4e-5)),
+    ]
+    result = warm_up(steps if unsteady_first else steps[::-1], device, WARM_UP)
+    assert not result.steady
+    assert WARM_UP.warmup_max_s <= result.seconds < 1.1 * WARM_UP.warmup_max_s
+
+
+def test_warm_up_calls_a_slow_step_at_least_three_times() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    budget = replace(WARM_UP, warmup_min_s=0.0, warmup_max_s=0.0)
+    result = warm_up([recording(device, log, "C"), recording(device, log, "B")], device, budget)
+    assert (log.count("C"), log.count("B")) == (3, 3)
+    assert result.per_call_s == pytest.approx((1e-3, 1e-3))
+
+
+def test_warm_up_shares_the_time_between_the_steps() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    warm_up([recording(device, log, "C"), recording(device, log, "B")], device, WARM_UP)
+    turns = "".join(log[6:])
+    assert turns == "CB" * (len(turns) // 2)
+    assert len(turns) > 10
+
+
+def test_noise_alone_does_not_prevent_a_steady_state() -> None:
+    device = SimulatedDevice()
+    call = step(device, (1e-5, 4e-5), scale=normal_noise(0, 0.05))
+    assert warm_up([call], device, WARM_UP).steady

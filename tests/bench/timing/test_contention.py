@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modescope.bench.records.columns import Contention
-from modescope.bench.stats.conditions import contended
+from modescope.bench.stats.diagnostics import contended
 from modescope.bench.timing import contention
 from modescope.bench.timing.contention import Counters, between
 from modescope.bench.tools.testbed.corunners import co_runners

@@ -155,8 +155,8 @@ def test_memory_is_placed_anew_for_every_block_of_a_clock_that_asks_for_it() -> 
 
 
 def test_samples_are_thinned_evenly() -> None:
-    assert rounds.thinned([1.0, 3.0, 2.0]) == (1.0, 3.0, 2.0)
-    many = rounds.thinned([float(i) for i in range(2 * rounds.MAX_SINGLE_CALLS)])
+    assert rounds.thin([1.0, 3.0, 2.0]) == (1.0, 3.0, 2.0)
+    many = rounds.thin([float(i) for i in range(2 * rounds.MAX_SINGLE_CALLS)])
     assert many == tuple(map(float, range(0, 2 * rounds.MAX_SINGLE_CALLS, 2)))
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records.tolerances import eager_is_sane
+from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.phase_interface import Deviation, accepted_error, worst
 from modescope.bench.steps.phases import output_check

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from modescope.bench.case import runner
 from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Case, Training, Variant
-from modescope.bench.stats import conditions
+from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.steps import modes
 from modescope.bench.steps.evidence import mode_effect
@@ -134,7 +134,7 @@ def test_every_column_of_a_compiled_training_step(
 
     monkeypatch.setattr(modes, "build", watched)
     monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
-    monkeypatch.setattr(conditions, "contended", lambda *seen: False)
+    monkeypatch.setattr(diagnostics, "contended", lambda *seen: False)
     plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
     result = runner.run(silent, case(), plan)
     assert (result.status, result.reason) == ("ok", None)

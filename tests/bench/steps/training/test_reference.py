@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.records.tolerances import EPS
+from modescope.bench.records.cases import EPS
 from modescope.bench.steps.training import reference
 from modescope.bench.steps.training.reference import Rounded
 

@@ -13,9 +13,8 @@ from torch import nn
 from modescope.bench.case import paired_timing
 from modescope.bench.case.first_call import Contender, enter
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.records.cases import Training, Variant
+from modescope.bench.records.cases import OPTIMIZERS, Training, Variant
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.training_options import OPTIMIZERS
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import TrainingPhase
 from modescope.bench.steps.subject import Built, Inputs, Subject

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.devices.devices import Cpu, Step
-from modescope.bench.records import tolerances
-from modescope.bench.records.cases import Training, Variant
-from modescope.bench.records.training_options import OPTIMIZERS
+from modescope.bench.records import cases
+from modescope.bench.records.cases import OPTIMIZERS, Training, Variant
 from modescope.bench.steps import modes
 from modescope.bench.steps.phase_interface import Deviation, Limit
 from modescope.bench.steps.phases import TrainingPhase
@@ -63,7 +62,7 @@ def test_eager_passes_the_training_check(name: str, optimizer: str, asked: Varia
         found = seen.check.examine(built(seen.subject, asked, optimizer=optimizer), asked)
         assert seen.limit.accepts(found), found
     else:
-        assert found.error <= tolerances.TOLERANCE[asked.dtype], found
+        assert found.error <= cases.TOLERANCE[asked.dtype], found
 
 
 @pytest.mark.parametrize("implementation", ["for_loop", "foreach", "fused"])
@@ -281,7 +280,7 @@ def test_one_rounding_is_within_the_tolerance() -> None:
         by = answers.error_scale(variant(dtype))
         weight = vector(1.0)
         moved, _ = Reference(vector(0.0), weight=1.0).error(weight * eps, by)
-        assert moved == pytest.approx(tolerances.TOLERANCE[dtype])
+        assert moved == pytest.approx(cases.TOLERANCE[dtype])
     assert answers.error_scale(AMP).of_weight == pytest.approx(2**-23 / 2e-2)  # weights stay fp32
 
 
@@ -372,7 +371,7 @@ def test_training_is_checked_on_valid_inputs_against_fp32_where_float64_fails() 
     seen = check.seen
     assert (seen.checked_inputs, seen.checked_against) == ("floats", "fp32")
     accepted = check.limit(None, EAGER)
-    assert accepted == Limit(tolerances.TOLERANCE["fp32"], tolerances.TOLERANCE["fp32"])
+    assert accepted == Limit(cases.TOLERANCE["fp32"], cases.TOLERANCE["fp32"])
     assert accepted.accepts(check.examine(built(of), EAGER))
     faulty = with_step(built(of), half_gradient)
     assert not accepted.accepts(check.examine(faulty, EAGER))

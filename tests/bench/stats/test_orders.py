@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from modescope.bench.stats.ranks import mann_whitney_z, ranked
+from modescope.bench.stats.orders import mann_whitney_z, rank
 
 
 def test_equal_values_share_the_mean_of_their_ranks() -> None:
-    assert ranked([3.0, 1.0, 3.0, 2.0, 3.0]).tolist() == [4, 1, 4, 2, 4]
+    assert rank([3.0, 1.0, 3.0, 2.0, 3.0]).tolist() == [4, 1, 4, 2, 4]
 
 
 def test_z_by_hand() -> None:
@@ -39,7 +39,7 @@ def test_ranks_and_z_are_those_of_scipy(n: int, digits: int) -> None:
         first, second = np.round(random.normal(size=(2, n)), digits)
         first = first[: n // 2 + 1]
         both = np.concatenate([first, second])
-        assert ranked(both).tolist() == scipy.stats.rankdata(both).tolist()
+        assert rank(both).tolist() == scipy.stats.rankdata(both).tolist()
         expected = scipy.stats.mannwhitneyu(first, second, method="asymptotic").pvalue
         z = mann_whitney_z(first, second)
         assert math.erfc(abs(z) / math.sqrt(2)) == pytest.approx(expected, rel=1e-9)

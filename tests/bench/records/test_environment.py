@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from modescope.bench.records.scheduling import Scheduling, scheduling
+from modescope.bench.records.environment import Scheduling, scheduling
 
 HOST = socket.gethostname()
 JOB = {"SLURM_JOB_ID": "1239", "SLURMD_NODENAME": "n1"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from modescope.analysis import cli
-from modescope.bench.records.progress import one_line
+from modescope.bench.records.errors import one_line
 from modescope.bench.sweep import main
 from modescope.bench.tools import cli as tools
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.records.cores import physical_cores, quota_cores, usable_cores
+from modescope.bench.records.cpu import physical_cores, quota_cores, usable_cores
 from tests.helpers.system_files import machine
 
 

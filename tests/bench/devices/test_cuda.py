@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from modescope.bench.devices import chosen as module
-from modescope.bench.devices.chosen import chosen
+from modescope.bench.devices import cuda
+from modescope.bench.devices.cuda import use_device
 from modescope.bench.records.errors import UsageError
 
 
 def test_a_process_without_a_gpu_in_use_runs_on_the_cpu() -> None:
     assert not torch.cuda.is_initialized()
-    with chosen("auto") as device:
+    with use_device("auto") as device:
         assert device.type == "cpu"
 
 
 def test_there_must_be_such_a_device() -> None:
-    with pytest.raises(UsageError, match="allowed are"), chosen("tpu"):
+    with pytest.raises(UsageError, match="allowed are"), use_device("tpu"):
         pass
 
 
@@ -26,8 +26,8 @@ def test_a_named_gpu_is_not_current_afterwards(monkeypatch: pytest.MonkeyPatch) 
     current: list[int] = []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: bool(current))
     monkeypatch.setattr(torch.cuda, "set_device", lambda index: current.append(index))
-    monkeypatch.setattr(module, "find", lambda name: current.append(int(name.partition(":")[2])))
-    with chosen("cuda:1"):
+    monkeypatch.setattr(cuda, "find", lambda name: current.append(int(name.partition(":")[2])))
+    with use_device("cuda:1"):
         assert current == [1]
     assert current == [1, 0]
 
@@ -47,10 +47,10 @@ def test_the_current_gpu_is_used_and_is_the_same_afterwards(
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "set_device", lambda used: current.__setitem__(0, used.index))
-    monkeypatch.setattr(module, "find", lambda name: Gpu(int(name.partition(":")[2])))
+    monkeypatch.setattr(cuda, "find", lambda name: Gpu(int(name.partition(":")[2])))
     for name in ("auto", "cuda"):
-        with chosen(name) as device:
+        with use_device(name) as device:
             assert (device.type, current) == ("cuda", [1])
-    with chosen("cuda:2"):
+    with use_device("cuda:2"):
         assert current == [2]
     assert current == [1]

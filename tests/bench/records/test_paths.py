@@ -8,7 +8,7 @@ import sysconfig
 import numpy
 import pytest
 
-from modescope.bench.records.installed import is_installed, is_of_python
+from modescope.bench.records.paths import is_installed, is_of_python
 
 PYTHON = sysconfig.get_path("stdlib")
 
