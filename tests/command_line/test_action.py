@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+import yaml  # type: ignore[import-untyped]
 
 from tests.helpers.paths import ROOT
 from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides
 
-ACTION: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "action.yml"), resolve=False)
+ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 INSTALL, VERSUS = ACTION["runs"]["steps"]
 
 
@@ -59,6 +59,6 @@ def test_the_gate_compares_the_last_two_commits(tmp_path: Path) -> None:
     assert done.returncode == 0, done
     old, new = of_sides(code.folder)
     assert [row["versus_state"] for row in (*old, *new)] == [
-        f"git:HEAD^1 {code.commits[0][:12]}", f"git:HEAD {code.commits[1][:12]}"
+        f"git:HEAD^1 ({code.commits[0][:12]})", f"git:HEAD ({code.commits[1][:12]})"
     ]  # fmt: skip
     assert {"modescope.md", "modescope.xml"} <= {file.name for file in code.folder.iterdir()}

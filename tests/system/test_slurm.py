@@ -211,6 +211,7 @@ def test_jobs_with_a_gpu_each_are_never_more_than_the_gpus(
         (["mode=eager,egaer"], "mode=egaer"),
         (["mode=eager", "shape.ops=8,0"], "shape.ops=0: must be a whole number"),
         (["mode=eager", "cluster.partitoin=main"], "partitoin"),
+        (["mode=eager", "cluster.gpus_per_node=3"], "cluster.gpus_per_node=3: a job uses one"),
         (["mode=eager", "cluster.timeout_min=soon"], "cluster.timeout_min=soon: "),
     ],
 )
@@ -229,7 +230,7 @@ def test_a_mistake_is_status_2_and_no_job(
     ("option", "sentence"),
     [
         ("cluster.partition=none", "invalid partition specified: none"),
-        ("cluster.gpus_per_node=3", "Requested node configuration is not available"),
+        ("cluster.gres=gpu:3", "Requested node configuration is not available"),
         ("+cluster.additional_parameters={nosuch: 1}", "unrecognized option '--nosuch=1'"),
     ],
 )
