@@ -111,7 +111,7 @@ def test_two_sweeps_at_once_share_the_gpus(results: Path) -> None:
 def test_a_sweep_killed_again_and_again_ends_complete(results: Path) -> None:
     """Ten kills at drawn moments: of the command, or of one of its processes."""
     moment = random.Random(20261126)
-    arguments = [*TINY, *GPUS, "mode=eager,no_grad", "replicates=20"]
+    arguments = [*TINY, *GPUS, "mode=eager,no_grad", "replicates=80"]
     for _ in range(10):
         sweep = started(results, arguments)
         before = stored(results)
@@ -127,4 +127,4 @@ def test_a_sweep_killed_again_and_again_ends_complete(results: Path) -> None:
     (answer,), _ = watched(started(results, arguments))
     assert answer.status == 0, answer
     found = rows(results)
-    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found) == 40
+    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found) == 160
