@@ -23,6 +23,7 @@ from pytest_regressions.file_regression import FileRegressionFixture
 from modescope.analysis import load, table
 from modescope.analysis.compare import command as compare
 from modescope.analysis.derive import registry, select
+from modescope.analysis.figures import theme
 from modescope.analysis.report import report
 from modescope.analysis.why import command as why
 from modescope.bench.records.results import Record
@@ -183,6 +184,14 @@ def _once(function: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[..., pd.
         return found[id(table)][1]
 
     return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _undrawn() -> Iterator[None]:
+    """Figures are no output here, and drawing them takes most of the time of a report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theme, "svg", lambda figure, name: '<svg viewBox="0 0 1 1"></svg>')
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
