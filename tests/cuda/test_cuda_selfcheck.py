@@ -7,11 +7,11 @@ from contextlib import nullcontext
 import pytest
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.selfcheck import disturbances, exact, races
-from modescope.bench.tools.selfcheck.outcomes import CheckRow, SelfCheck, Setting, most
-from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS
-from modescope.bench.tools.selfcheck.trials import adaptive, race
-from modescope.bench.tools.testbed.sides import Recipe, ready
+from modescope.bench.stats import estimates
+from modescope.bench.tools.selfcheck import exact, races
+from modescope.bench.tools.selfcheck.check import Check, CheckRow, Setting, most, open_device
+from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS, adaptive, race
+from modescope.bench.tools.selfcheck.workloads import built
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("one_thread")]
 
@@ -22,10 +22,10 @@ WORST_DISTURBANCE = 0.03
 
 @pytest.fixture(scope="module")
 def device() -> Hardware:
-    return ready("cuda")
+    return open_device("cuda")
 
 
-def decided(check: SelfCheck, device: Hardware) -> list[CheckRow]:
+def decided(check: Check, device: Hardware) -> list[CheckRow]:
     """The rows of a check, all of which must be decided and pass."""
     found = list(check(Setting(device, thorough=False)))
     assert [outcome for outcome in found if outcome.holds is not True] == []
@@ -33,14 +33,12 @@ def decided(check: SelfCheck, device: Hardware) -> list[CheckRow]:
 
 
 def test_readings_of_planted_device_work_lie_on_a_line(device: Hardware) -> None:
-    (line,) = decided(exact.planted_spins, device)
-    assert line.trials == len(exact.SPINS_S)
+    assert len(decided(exact.planted_spins, device)) == 1
 
 
 def test_planted_host_and_device_work_are_separated(device: Hardware) -> None:
-    conditions = [outcome.condition for outcome in decided(exact.separation, device)]
-    rows = 2 * len(exact.SEPARATION)  # more work of the host, more work of the device
-    assert conditions == ["simulated clock"] * rows + ["GPU"] * rows
+    # More work of the host, and more work of the device.
+    assert len(decided(exact.separation, device)) == 2 * len(exact.SEPARATION)
 
 
 def test_device_time_agrees_with_triton(device: Hardware) -> None:
@@ -51,13 +49,14 @@ def test_device_time_agrees_with_triton(device: Hardware) -> None:
 
 
 def test_equal_steps_show_no_difference(device: Hardware) -> None:
-    recipe = Recipe("pointwise", "cuda", 1)
     found = [
-        race(recipe.build(device), recipe.build(device), device, adaptive(2.0), seed)
+        race(built(races.STEP, device), built(races.STEP, device), device, adaptive(2.0), seed)
         for seed in range(PAIRS)
     ]
     assert sum(trial.sign != 0 for trial in found) <= most(PAIRS, FALSE_ALARMS)
-    assert sum(trial.verdict_sign != 0 for trial in found) <= most(PAIRS, FALSE_VERDICTS)
+    verdicts = [estimates.verdict(trial.speedup) for trial in found]
+    wrong = verdicts.count("faster") + verdicts.count("slower")
+    assert wrong <= most(PAIRS, FALSE_VERDICTS)
 
 
 @pytest.fixture
@@ -69,7 +68,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("few")
 def test_pipelined_time_agrees_with_torch(device: Hardware) -> None:
     found = list(exact.torch_timer(Setting(device, thorough=False)))
-    assert [outcome.trials for outcome in found] == [FEW] * 3
     assert [outcome.value for outcome in found] == pytest.approx([1.0] * 3, abs=0.05)
 
 
@@ -77,21 +75,14 @@ def test_pipelined_time_agrees_with_torch(device: Hardware) -> None:
 def test_a_longer_spin_is_detected(device: Hardware, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(races, "CONDITIONS", {"quiet": nullcontext})
     found = decided(races.planted_changes, device)
-    required = [races.detection_check(each) for each in races.CHANGES if each.required]
-    assert [outcome.check for outcome in found] == required
+    assert len(found) == sum(change.trials[0] > 0 for change in races.CHANGES)
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("few")
-def test_a_disturbed_device_is_flagged(device: Hardware) -> None:
-    found = list(disturbances.disturbances(Setting(device, thorough=False)))
-    off = [row for row in found if "ratio within" in row.check]
-    flagged = [row for row in found if ": flagged " in row.check]
-    assert len(off) + len(flagged) == len(found)
-    expected = [
-        f"{each.name}: flagged {each.flag}" for each in disturbances.DISTURBANCES if each.flag
-    ]
-    assert [row.check for row in flagged] == expected
-    # A few trials cannot say how often.
-    assert min(row.value for row in flagged if row.value is not None) > 0
+def test_a_disturbed_device_keeps_its_ratio_and_is_flagged(device: Hardware) -> None:
+    """A few trials cannot say how often."""
+    *off, contended = races.disturbances(Setting(device, thorough=False))
+    assert len(off) == len(races.DISTURBANCES)
     assert max(row.value for row in off if row.value is not None) < WORST_DISTURBANCE
+    assert contended.holds is None or contended.value

@@ -16,8 +16,8 @@ from unittest.mock import patch
 from modescope.analysis.derive.flags import touched
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing.paired import paired
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, step
 from tests.helpers import made_up_records
+from tests.helpers.simulated import SimulatedDevice, step
 
 SPEEDUP = 1.05
 CALL_S = 10e-3  # so long that one call settles, which keeps the simulation short

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 
 from modescope.bench.devices.devices import Step
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, step
+from tests.helpers.simulated import SimulatedDevice, step
 
 
 def device_bound(device: SimulatedDevice) -> Step:

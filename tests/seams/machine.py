@@ -24,7 +24,7 @@ from modescope.bench.devices.allocators import Allocations, Peak, Pools, Watched
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.timing.contention import Counters
-from modescope.bench.tools.testbed.simulated import SimulatedDevice
+from tests.helpers.simulated import SimulatedDevice
 
 US = 2.0**-20
 """About a microsecond. All times are multiples of a part of it that is a power of two, so that sums

@@ -22,7 +22,7 @@ from modescope.bench.steps.evidence import generated_code, graph_break_watch, mo
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.timing.timers import latency
-from modescope.bench.tools.selfcheck.trials import adaptive
+from modescope.bench.tools.selfcheck.races import adaptive
 
 Returned = TypeVar("Returned")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 import random
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -30,24 +29,21 @@ from modescope.bench.timing.timers import (
     pipelined_blocks,
     reading_cost,
 )
-from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, percent
-from modescope.bench.tools.testbed import simulated
-from modescope.bench.tools.testbed.corunners import CONDITIONS
-from modescope.bench.tools.testbed.sides import Recipe, Side, side
-from modescope.bench.tools.testbed.workloads import delay
+from modescope.bench.tools.selfcheck.check import NEEDS_GPU, CheckRow, Setting, percent
+from modescope.bench.tools.selfcheck.corunners import CONDITIONS
+from modescope.bench.tools.selfcheck.workloads import built, call_s, delay
 
 Timer = Callable[[Step, Device, int], Timing]
 
 DELAYS_S = (50e-6, 200e-6, 1e-3, 10e-3)
-READINGS = 50  # of both clocks, to get one pair without an interruption
-RATE_WITHIN = 1e-3  # time servers change a clock's rate by at most half of that (adjtimex)
 DELAY_SHARE, DELAY_LEAST_S = 0.005, 0.5e-6
+WARM_UP_CALLS = 20
 READING_S = 0.2  # duration of one reading
 
 SPINS_S = tuple(np.geomspace(10e-6, 40e-3, 9).tolist())
 """About 2**14 to 2**26 cycles of a device that runs at 1.7 GHz."""
 
-MORE_S = 200e-6
+WORK_S, MORE_S = 300e-6, 200e-6  # of the device; more of the host or of the device
 HOST_WITHIN_S, DEVICE_WITHIN_S, DEVICE_SHARE = 2e-6, 1e-6, 0.01
 ALTERNATIONS = 5
 TURNS = 200, 1000  # readings of each harness, quick and thorough
@@ -61,67 +57,35 @@ SIDE = 8192
 """Of the product that triton.testing times. It takes a millisecond on the fastest GPUs: the gap
 between two events is short beside that, and so is what a cold cache costs."""
 
-NEEDS_GPU = "needs a CUDA GPU"
-
-
-def clock_itself(setting: Setting) -> Iterator[CheckRow]:
-    """The rate of the clock that is used for timing, against a clock that is never adjusted."""
-    if not hasattr(time, "CLOCK_MONOTONIC_RAW"):
-        yield CheckRow("clock rate", "quiet", "this system has no unadjusted clock", "", None, 0)
-        return
-    clock, raw = setting.device.clock, partial(time.clock_gettime, time.CLOCK_MONOTONIC_RAW)
-    begin, begin_raw = _at_once(clock, raw)
-    delay(setting.count(1, 5))()
-    end, end_raw = _at_once(clock, raw)
-    off = (end - begin) / (end_raw - begin_raw) - 1
-    yield CheckRow(
-        check="clock rate",
-        condition="quiet",
-        found=f"{off * 1e6:+.1f} ppm",
-        accepted=f"within {RATE_WITHIN * 1e6:g} ppm",
-        holds=abs(off) <= RATE_WITHIN,
-        trials=1,
-        value=off,
-    )
-
-
-def _at_once(clock: Callable[[], float], raw: Callable[[], float]) -> tuple[float, float]:
-    """Both clocks at one moment: of several attempts the fastest, which nothing interrupted."""
-    tries = [(clock(), raw(), clock()) for _ in range(READINGS)]
-    before, moment, after = min(tries, key=lambda each: each[2] - each[0])
-    return (before + after) / 2, moment
-
 
 def planted_delays(setting: Setting) -> Iterator[CheckRow]:
     """A step that only waits, for a known time."""
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
-            yield from _delays(setting, condition)
+            for delay_s in DELAYS_S:
+                yield _delay_row(setting, condition, delay_s)
 
 
-def _delays(setting: Setting, condition: str) -> Iterator[CheckRow]:
-    device = setting.device
-    for delay_s in DELAYS_S:
-        calls = calls_for(setting.count(1, 5) * READING_S, delay_s, 0.0)
-        read_s = latency(delay(delay_s), device, calls).median_s
-        assert read_s is not None
-        allowed_s = max(DELAY_SHARE * delay_s, DELAY_LEAST_S)
-        yield CheckRow(
-            check=f"planted wait of {delay_s * 1e6:g} µs: latency",
-            condition=condition,
-            found=f"{(read_s - delay_s) * 1e6:+.2f} µs",
-            accepted=f"within {allowed_s * 1e6:g} µs",
-            holds=abs(read_s - delay_s) <= allowed_s,
-            trials=calls,
-            value=read_s / delay_s - 1,
-        )
+def _delay_row(setting: Setting, condition: str, delay_s: float) -> CheckRow:
+    calls = calls_for(setting.count(1, 5) * READING_S, delay_s, 0.0)
+    read_s = latency(delay(delay_s), setting.device, calls).median_s
+    assert read_s is not None
+    off_s, allowed_s = read_s - delay_s, max(DELAY_SHARE * delay_s, DELAY_LEAST_S)
+    return CheckRow(
+        check=f"planted wait of {delay_s * 1e6:g} µs: latency",
+        condition=condition,
+        found=f"{off_s * 1e6:+.2f} µs",
+        accepted=f"within {allowed_s * 1e6:g} µs",
+        holds=abs(off_s) <= allowed_s,
+        value=off_s / delay_s,
+    )
 
 
 def planted_spins(setting: Setting) -> Iterator[CheckRow]:
     """Whether device time is linear in the number of cycles for which the device spins."""
     device = setting.device
     if not device.queues:
-        yield CheckRow("planted device work: linearity", "quiet", NEEDS_GPU, "", None, 0)
+        yield CheckRow("planted device work: linearity", "GPU", NEEDS_GPU)
         return
     read_s = [_median_of(device_time, partial(device.hold, hold_s), device) for hold_s in SPINS_S]
     requested, read = np.array(SPINS_S), np.array(read_s)
@@ -135,13 +99,11 @@ def planted_spins(setting: Setting) -> Iterator[CheckRow]:
         found=f"R² {determined:.6f}, largest error {left.max() * 1e6:.2f} µs",
         accepted="R² at least 0.9999, error at most 1 % or 2 µs",
         holds=determined >= 0.9999 and inside,
-        trials=len(SPINS_S),
         value=determined,
     )
 
 
-# clock -> timer, whether additional host work increases it, and whether additional device work
-# does. The step is 50 µs of launching, then 300 µs of device work; more host work goes in front.
+# clock -> timer, whether more host work (in front) increases it, and whether more device work does
 SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
     "latency_s": (latency, True, True),
     "host_s": (host, True, False),
@@ -152,52 +114,37 @@ SEPARATION: dict[str, tuple[Timer, bool, bool]] = {
 
 def separation(setting: Setting) -> Iterator[CheckRow]:
     """Additional host work must not appear as device time, nor device work as host time."""
-    device = simulated.SimulatedDevice()
-    base = (50e-6, 300e-6)
-    yield from _separated(
-        device,
-        "simulated clock",
-        simulated.step(device, base),
-        simulated.step(device, (MORE_S, 0.0), base),
-        simulated.step(device, base, (0.0, MORE_S)),
-    )
     gpu = setting.device
     if not gpu.queues:
-        yield CheckRow("separation of host and device time", "GPU", NEEDS_GPU, "", None, 0)
+        yield CheckRow("separation of host and device time", "GPU", NEEDS_GPU)
         return
-
-    def work() -> None:
-        gpu.hold(base[1])
-
-    def more_device() -> None:
-        gpu.hold(base[1] + MORE_S)
-
-    waiting = delay(MORE_S)
+    work, wait = partial(gpu.hold, WORK_S), delay(MORE_S)
 
     def more_host() -> None:
-        waiting()
+        wait()
         work()
 
-    yield from _separated(gpu, "GPU", work, more_host, more_device)
+    yield from separation_rows(gpu, work, more_host, partial(gpu.hold, WORK_S + MORE_S))
 
 
-def _separated(
-    device: Device, condition: str, base: Step, more_host: Step, more_device: Step
+def separation_rows(
+    device: Device, step: Step, more_host: Step, more_device: Step
 ) -> Iterator[CheckRow]:
-    steps = (base, more_host, more_device)
+    """A row for each clock of `step`, beside MORE_S more host work and beside more device work."""
     for clock, (timer, of_host, of_device) in SEPARATION.items():
-        plain_s, host_s, device_s = (_median_of(timer, step, device) for step in steps)
+        plain_s, host_s, device_s = (
+            _median_of(timer, each, device) for each in (step, more_host, more_device)
+        )
         share_s = max(DEVICE_SHARE * plain_s, DEVICE_WITHIN_S)
         within_s = HOST_WITHIN_S if timer is host else share_s + HOST_WITHIN_S
         for work, read_s, grows in (("host", host_s, of_host), ("device", device_s, of_device)):
             truth_s = MORE_S if grows else 0.0
             yield CheckRow(
                 check=f"+{MORE_S * 1e6:g} µs of {work} work: {clock}",
-                condition=condition,
+                condition="GPU",
                 found=f"{(read_s - plain_s) * 1e6:+.2f} µs",
                 accepted=f"{truth_s * 1e6:g} ± {within_s * 1e6:.2g} µs",
                 holds=abs(read_s - plain_s - truth_s) <= within_s,
-                trials=ALTERNATIONS,
                 value=read_s - plain_s,
             )
 
@@ -212,13 +159,15 @@ def torch_timer(setting: Setting) -> Iterator[CheckRow]:
     """The same callable timed by torch.utils.benchmark in turns, with equal threads."""
     device, turns = setting.device, setting.count(*TURNS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
-        of = side(Recipe(name, str(device.torch_device), torch.get_num_threads()), device)
-        ratio = ours_over_theirs(of, device, turns, f"{setting.seed} {name}")
-        what = f"pipelined_s ÷ torch.utils.benchmark, {name}"
-        yield _agreement(what, "quiet", ratio, AGREES, turns)
+        step = built(name, device)
+        latency(step, device, WARM_UP_CALLS)
+        ratio = ours_over_theirs(
+            step, call_s(step, device), device, turns, f"{setting.seed} {name}"
+        )
+        yield _agreement(f"pipelined_s ÷ torch.utils.benchmark, {name}", "quiet", ratio, AGREES)
 
 
-def _agreement(check: str, condition: str, ratio: float, within: float, trials: int) -> CheckRow:
+def _agreement(check: str, condition: str, ratio: float, within: float) -> CheckRow:
     """A row for our reading over that of another harness."""
     return CheckRow(
         check=check,
@@ -226,18 +175,17 @@ def _agreement(check: str, condition: str, ratio: float, within: float, trials: 
         found=f"{ratio:.3f}",
         accepted=f"within {percent(within)} of 1",
         holds=abs(ratio - 1) <= within,
-        trials=trials,
         value=ratio,
     )
 
 
-def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
+def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed: str) -> float:
     """The median of the ratios of two readings of a turn each.
 
     Ratios within a turn withstand a machine that changes its pace, unlike two longer readings.
     """
     threads = torch.get_num_threads()
-    timer = benchmark.Timer("step()", globals={"step": of.step}, num_threads=threads)
+    timer = benchmark.Timer("step()", globals={"step": step}, num_threads=threads)
 
     def theirs(step: Step, device: Device, calls: int) -> Timing:
         """As many blocks as ours, equally long: the mean of a longer one has more interruptions.
@@ -252,8 +200,8 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
 
     turn_s = QUEUE_TURN_S if device.queues else TURN_S
     block_s = turn_s / pipelined_blocks(device)
-    calls = calls_for(block_s, of.call_s, reading_cost(device.clock))
-    sides = (rounds.Side(of.step, each, calls, SETTLING_CALLS) for each in (pipelined, theirs))
+    calls = calls_for(block_s, call_s, reading_cost(device.clock))
+    sides = (rounds.Side(step, each, calls, SETTLING_CALLS) for each in (pipelined, theirs))
     clock = rounds.Clock("pipelined", tuple(sides))
     with quiet_gc():
         planned = rounds.orders([clock], turns, random.Random(seed))
@@ -267,7 +215,7 @@ def ours_over_theirs(of: Side, device: Device, turns: int, seed: str) -> float:
 def without_triton(device: Device) -> str | None:
     """Why triton.testing cannot be used here; None if it can."""
     if device.type != "cuda":
-        return "needs a CUDA GPU"
+        return NEEDS_GPU
     return None if find_spec("triton") else "needs triton, which is not installed"
 
 
@@ -280,7 +228,7 @@ def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     device = setting.device
     missing = without_triton(device)
     if missing:
-        yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing, "", None, 0)
+        yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing)
         return
     testing = importlib.import_module("triton.testing")
     a, b = torch.zeros(2, SIDE, SIDE, device=device.torch_device, dtype=torch.bfloat16)
@@ -288,4 +236,4 @@ def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     for name, within in (("do_bench", AGREES), ("do_bench_cudagraph", AGREES_WITH_GRAPH)):
         theirs_ms = getattr(testing, name)(work, return_mode="all")
         ratio = _median_of(device_time, work, device) / (median(theirs_ms) * 1e-3)
-        yield _agreement(f"device_s ÷ triton.testing.{name}", "GPU", ratio, within, ALTERNATIONS)
+        yield _agreement(f"device_s ÷ triton.testing.{name}", "GPU", ratio, within)

@@ -1,26 +1,95 @@
-"""Comparisons with a known result: equal steps, and steps with a planted change."""
+"""Comparisons with a known result: equal steps, planted changes, disturbances of both steps."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from statistics import median
 
+from modescope.bench.devices.devices import Device
 from modescope.bench.records.cases import Budget
 from modescope.bench.stats import estimates
-from modescope.bench.tools.selfcheck.outcomes import CheckRow, Setting, most, percent
-from modescope.bench.tools.selfcheck.trials import Trial, adaptive, race, seeds
-from modescope.bench.tools.testbed.corunners import CONDITIONS
-from modescope.bench.tools.testbed.workloads import WORKLOADS, built, planted
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.timing import contention, memory_layout
+from modescope.bench.timing.comparison import compare, flags
+from modescope.bench.tools.selfcheck.check import CheckRow, Setting, at_least, at_most, percent
+from modescope.bench.tools.selfcheck.corunners import CONDITIONS, CORES, Condition, co_runners
+from modescope.bench.tools.selfcheck.workloads import (
+    WORKLOADS,
+    Workload,
+    built,
+    lengthened,
+    planted,
+)
 
 FALSE_ALARMS = 0.05  # level of the interval; 3 to 4 % at 20 to 120 rounds, as ranks are integers
 FALSE_VERDICTS = 0.005
 FALSE_FLAGS = 0.05
-DETECTED = 0.95
 CONDITIONAL = {"contended", "no_steady_state"}  # these depend on the machine, not on the ratio
 LATE = 1.1  # factor on the time limit: the last round may end a little later
 STEP = "pointwise"  # about 50 µs
+BUSY = "co-runners busy 20 % of the time"  # on each core, as the scheduler uses free cores
+OFF = 0.01  # of a ratio that is right
+
+
+def adaptive(timed_max_s: float, half_width: float = 0.005, max_rounds: int = 120) -> Budget:
+    """A budget in which a pilot decides on 20 rounds or more; by default like budget=quick."""
+    return Budget(
+        name="selfcheck",
+        rank=0,
+        warmup_min_s=0.05,  # these steps settle at once: nothing compiles and nothing is large
+        warmup_max_s=1.0,
+        block_s=0.001,
+        pilot_rounds=12,
+        min_rounds=20,
+        max_rounds=max_rounds,
+        half_width=half_width,
+        timed_max_s=timed_max_s,
+        clock_rounds=1,
+    )
+
+
+# Always as many rounds as budget=quick plays where the noise is large, so that a disturbance can
+# follow their number; warmed up as long as in quick, so that contention is observed as long.
+FIXED = replace(adaptive(60.0, half_width=1e-9), min_rounds=120, warmup_min_s=0.5)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The result of one comparison."""
+
+    speedup: Estimate  # of the case over the baseline
+    flags: tuple[str, ...]
+    timed_s: float
+    load_known: bool  # whether the system reports the load of other processes
+
+    @property
+    def sign(self) -> int:
+        """1 if the interval lies above 1 (faster), -1 below, 0 if it contains 1 or is unknown."""
+        if self.speedup.low is None or self.speedup.high is None:
+            return 0
+        return (self.speedup.low > 1) - (self.speedup.high < 1)
+
+
+def race(
+    case: Workload,
+    baseline: Workload,
+    device: Device,
+    budget: Budget,
+    seed: int,
+    redraw: memory_layout.Redraw | None = None,
+) -> Trial:
+    """Warm-up and paired rounds of two steps, with a new memory layout per block by default."""
+    before = contention.read()
+    anew = redraw or memory_layout.anew([*case.tensors, *baseline.tensors], device, seed)
+    compared = compare(case, baseline, device, budget, seed, anew)
+    load = contention.between(before, contention.read())
+    load_known = load.cpu_wait_s is not None or load.others_cpu_s is not None
+    assert compared.speedup is not None
+    assert compared.rounds.timed_s is not None
+    return Trial(compared.speedup, flags(compared, load), compared.rounds.timed_s, load_known)
 
 
 def equal_steps(setting: Setting) -> Iterator[CheckRow]:
@@ -30,75 +99,37 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
         with CONDITIONS[condition]():
             trials = [
                 race(built(name, device), built(name, device), device, adaptive(2.0), seed)
-                for seed in seeds(setting, each, f"equal steps, {condition}")
+                for seed in setting.seeds(each, f"equal steps, {condition}")
                 for name in WORKLOADS
             ]
-        yield from _equal_rows(trials, condition)
-        yield _flags_row(trials, condition)
-
-
-def _equal_rows(trials: list[Trial], condition: str) -> Iterator[CheckRow]:
-    n = len(trials)
-    rates = {
-        "interval excludes 1": (FALSE_ALARMS, sum(trial.sign != 0 for trial in trials)),
-        "verdict beyond 1 %": (FALSE_VERDICTS, sum(trial.verdict_sign != 0 for trial in trials)),
-    }
-    for what, (share, wrong) in rates.items():
-        yield CheckRow(
-            check=f"equal steps: {what}",
-            condition=condition,
-            found=f"{wrong} of {n} ({percent(wrong / n)})",
-            accepted=f"at most {most(n, share)}",
-            holds=wrong <= most(n, share),
-            trials=n,
-            value=wrong / n,
-        )
-
-
-def _flags_row(trials: list[Trial], condition: str) -> CheckRow:
-    """Flags of the machine's own load are judged on another row (`flag_row`)."""
-    own = [replace(each, flags=tuple(set(each.flags) - CONDITIONAL)) for each in trials]
-    n, flagged = len(own), sum(bool(trial.flags) for trial in own)
-    return CheckRow(
-        check="equal steps: any flag of the ratio",
-        condition=condition,
-        found=_counted(own),
-        accepted=f"at most {most(n, FALSE_FLAGS)}",
-        holds=flagged <= most(n, FALSE_FLAGS),
-        trials=n,
-        value=flagged / n,
-    )
-
-
-def _counted(trials: list[Trial]) -> str:
-    """The number of flagged trials, and of each flag: `3 of 90 (3.3 %), drift 2, bimodal 1`."""
-    flagged = sum(bool(trial.flags) for trial in trials)
-    counts = Counter(flag for trial in trials for flag in trial.flags)
-    share = f" ({percent(flagged / len(trials))})" if trials else ""
-    by_flag = [f"{flag} {times}" for flag, times in counts.most_common()]
-    return ", ".join([f"{flagged} of {len(trials)}{share}", *by_flag])
+        n = len(trials)
+        alarms = sum(trial.sign != 0 for trial in trials)
+        verdicts = sum(estimates.verdict(t.speedup) in ("faster", "slower") for t in trials)
+        flags = [set(trial.flags) - CONDITIONAL for trial in trials]
+        by_flag = Counter(flag for up in flags for flag in up).most_common()
+        detail = "".join(f", {flag} {times}" for flag, times in by_flag)
+        what = "equal steps: "
+        yield at_most(f"{what}interval excludes 1", condition, alarms, n, FALSE_ALARMS)
+        yield at_most(f"{what}verdict beyond 1 %", condition, verdicts, n, FALSE_VERDICTS)
+        flagged = sum(map(bool, flags))
+        yield at_most(f"{what}any flag of the ratio", condition, flagged, n, FALSE_FLAGS, detail)
 
 
 @dataclass(frozen=True)
-class Planted:
-    """A planted slowdown and the budget within which it should be detected."""
+class Change:
+    """A planted slowdown, the budget within which it should be detected, and how often it runs."""
 
-    change: float
+    share: float
     budget: Budget
-    required: bool = True
+    trials: tuple[int, int] = 15, 100  # quick, thorough
 
 
 CHANGES = (
-    Planted(0.05, adaptive(0.1, half_width=0.01)),
-    Planted(0.02, adaptive(0.25)),
-    Planted(0.01, adaptive(1.0, half_width=0.0025, max_rounds=400)),
-    Planted(0.005, adaptive(5.0, half_width=0.00125, max_rounds=1600), required=False),
+    Change(0.05, adaptive(0.1, half_width=0.01)),
+    Change(0.02, adaptive(0.25)),
+    Change(0.01, adaptive(1.0, half_width=0.0025, max_rounds=400)),
+    Change(0.005, adaptive(5.0, half_width=0.00125, max_rounds=1600), trials=(0, 30)),
 )
-
-
-def detection_check(each: Planted) -> str:
-    """Name of the row on the detection of a planted change."""
-    return f"planted +{percent(each.change)} within {each.budget.timed_max_s:g} s: detected"
 
 
 def planted_changes(setting: Setting) -> Iterator[CheckRow]:
@@ -106,56 +137,85 @@ def planted_changes(setting: Setting) -> Iterator[CheckRow]:
     device = setting.device
     for condition in CONDITIONS:
         with CONDITIONS[condition]():
-            for each in CHANGES:
-                n = setting.count(15, 100) if each.required else setting.count(0, 30)
-                if not n:
-                    continue
-                title = f"planted +{percent(each.change)}, {condition}"
+            for change in CHANGES:
+                title, n = f"planted +{percent(change.share)}", setting.count(*change.trials)
                 trials = []
-                for seed in seeds(setting, n, title):
-                    longer, other = (
-                        planted(built(STEP, device), share, device) for share in (each.change, 0.0)
+                for seed in setting.seeds(n, f"{title}, {condition}"):
+                    longer, plain = (
+                        planted(built(STEP, device), share, device) for share in (change.share, 0.0)
                     )
-                    trials.append(race(longer, other, device, each.budget, seed))
-                yield from _planted_rows(each, trials, condition)
+                    trials.append(race(longer, plain, device, change.budget, seed))
+                if trials:
+                    yield _detection_row(title, change.budget.timed_max_s, trials, condition)
+                if trials and condition == "a co-runner on each core":
+                    yield _contended_row(title, trials, condition)
 
 
-def _planted_rows(each: Planted, trials: list[Trial], condition: str) -> Iterator[CheckRow]:
-    n, wrong = len(trials), sum(trial.sign > 0 for trial in trials)
-    within_s = LATE * each.budget.timed_max_s
-    detected = sum(trial.sign < 0 and trial.timed_s <= within_s for trial in trials)
-    taken_s = median(trial.timed_s for trial in trials)
-    mdes = [mde for trial in trials if (mde := estimates.mde(trial.ratio)) is not None]
-    detectable = median(mdes) if mdes else None
-    needed = n - most(n, 1 - DETECTED)
-    yield CheckRow(
-        check=detection_check(each),
-        condition=condition,
-        found=f"{detected} of {n}, wrong sign {wrong}; "
-        f"took {taken_s:.2g} s, detectable {percent(detectable)}",
-        accepted=f"{f'at least {needed}, ' if each.required else ''}wrong sign 0",
-        holds=not wrong and (detected >= needed or not each.required),
-        trials=n,
-        value=detectable,
-    )
-    if condition == "a co-runner on each core" and each.required:
-        yield flag_row(f"planted +{percent(each.change)}", "contended", trials, condition)
+def _detection_row(title: str, timed_max_s: float, trials: list[Trial], condition: str) -> CheckRow:
+    wrong = sum(trial.sign > 0 for trial in trials)
+    detected = sum(trial.sign < 0 and trial.timed_s <= LATE * timed_max_s for trial in trials)
+    detail = f", wrong sign {wrong}; took {median(trial.timed_s for trial in trials):.2g} s"
+    mdes = [mde for trial in trials if (mde := estimates.mde(trial.speedup)) is not None]
+    if mdes:
+        detail += f", detectable {percent(median(mdes))}"
+    check = f"{title} within {timed_max_s:g} s: detected"
+    row = at_least(check, condition, detected, len(trials), detail)
+    return replace(row, accepted=f"{row.accepted}, wrong sign 0", holds=row.holds and not wrong)
 
 
-def flag_row(what: str, flag: str, trials: list[Trial], condition: str) -> CheckRow:
-    """Whether nearly all trials have the flag.
+def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
+    """Whether nearly all trials are flagged `contended`; undecided if load cannot be read."""
+    check = f"{what}: flagged contended"
+    if not any(trial.load_known for trial in trials):
+        return CheckRow(check, condition, "this system does not report others' load")
+    flagged = sum("contended" in trial.flags for trial in trials)
+    return at_least(check, condition, flagged, len(trials))
 
-    Undecided if the system does not report the load of others.
-    """
-    n, flagged = len(trials), sum(flag in trial.flags for trial in trials)
-    blind = flag == "contended" and not any(trial.watched for trial in trials)
-    needed = n - most(n, 1 - DETECTED)
-    return CheckRow(
-        check=f"{what}: flagged {flag}",
-        condition=condition,
-        found="this system does not report others' load" if blind else f"{flagged} of {n}",
-        accepted=f"at least {needed}",
-        holds=None if blind else flagged >= needed,
-        trials=n,
-        value=None if blind or not n else flagged / n,
-    )
+
+Slowdown = Callable[[float, bool], float]
+"""(share of the rounds that were played before this one, whether in its second block) -> relative
+slowdown of the calls there."""
+
+# name -> slowdown of both steps, what else runs
+DISTURBANCES: dict[str, tuple[Slowdown, Condition]] = {
+    "3 % ramp": (lambda played, second: 0.03 * played, nullcontext),
+    "2 % step": (lambda played, second: 0.02 * (played >= 0.5), nullcontext),
+    "2 % more in every second block": (lambda played, second: 0.02 * second, nullcontext),
+    BUSY: (lambda played, second: 0.0, lambda: co_runners(CORES, share=0.2)),
+}
+
+
+def disturbances(setting: Setting) -> Iterator[CheckRow]:
+    """Equal steps that are disturbed alike: the ratio must stay right."""
+    n = setting.count(15, 100)
+    for name, (slowdown, condition) in DISTURBANCES.items():
+        with condition():
+            trials = [disturbed_race(slowdown, setting, seed) for seed in setting.seeds(n, name)]
+        errors = [abs(trial.speedup.value - 1) for trial in trials]
+        right, largest = sum(error <= OFF for error in errors), max(errors)
+        check, detail = (
+            f"{name}: ratio within {percent(OFF)}",
+            f", largest error {percent(largest)}",
+        )
+        yield replace(at_least(check, "injected", right, n, detail), value=largest)
+        if name == BUSY:
+            yield _contended_row(name, trials, "injected")
+
+
+def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
+    """Equal steps in FIXED rounds, both slowed down in the same way."""
+    device, block = setting.device, -1  # a round has two blocks, with a redraw before each
+    work, other = built(STEP, device), built(STEP, device)
+    anew = memory_layout.anew([*work.tensors, *other.tensors], device, seed)
+
+    def redraw() -> object:
+        nonlocal block
+        block += 1
+        return anew()
+
+    def share() -> float:
+        warm_up = block < 0
+        return 0.0 if warm_up else slowdown(block // 2 / FIXED.max_rounds, block % 2 == 1)
+
+    case, baseline = (lengthened(each, share, device) for each in (work, other))
+    return race(case, baseline, device, FIXED, seed, redraw)

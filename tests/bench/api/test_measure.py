@@ -19,8 +19,8 @@ from modescope.bench.api import measure as api
 from modescope.bench.api.measure import Measured
 from modescope.bench.devices.devices import Step
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, decaying, normal_noise, step
 from tests.helpers.paths import ROOT
+from tests.helpers.simulated import SimulatedDevice, decaying, normal_noise, step
 
 MEASURED = Measured(
     baseline="old",

@@ -14,8 +14,8 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.columns import StepParts
 from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training.trainer import FUSED_UNSCALES, Start, Trainer, trainer_of
-from modescope.bench.tools.testbed.simulated import SimulatedDevice
 from tests.helpers.probe_models import smoke, variant
+from tests.helpers.simulated import SimulatedDevice
 from tests.helpers.trained_models import built, equal, everything, small_mlp, subject
 
 BUDGET = replace(smoke().budget, block_s=10.0, clock_rounds=4, timed_max_s=1e9)

@@ -31,7 +31,7 @@ from modescope.bench.devices.devices import (
 from modescope.bench.records.columns import DeviceState
 from modescope.bench.records.errors import UsageError
 from modescope.bench.stats.diagnostics import throttled
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, SimulatedMark
+from tests.helpers.simulated import SimulatedDevice, SimulatedMark
 
 CYCLES_PER_S = 2e9
 LAUNCH_S = 3e-6

@@ -25,8 +25,8 @@ from modescope.bench.stats.diagnostics import (
     throttled,
 )
 from modescope.bench.timing.paired import paired
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, normal_noise, step
 from tests.helpers import made_up_records
+from tests.helpers.simulated import SimulatedDevice, normal_noise, step
 
 Numbers = NDArray[np.float64]
 QUESTIONS: dict[str, Callable[[Sequence[float] | None], Any]] = {

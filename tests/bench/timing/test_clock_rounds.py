@@ -20,13 +20,13 @@ from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import clock_rounds, pace, paired, timers
 from modescope.bench.timing.rounds import Clock, Side
 from modescope.bench.timing.timers import GATE_TRIES, Timing
-from modescope.bench.tools.testbed.simulated import (
+from tests.helpers import made_up_records
+from tests.helpers.simulated import (
     SimulatedDevice,
     normal_noise,
     step,
     synchronising_step,
 )
-from tests.helpers import made_up_records
 from tests.helpers.simulated_steps import KNOWN, device_bound, host_bound
 
 BUDGET = replace(made_up_records.BUDGET, timed_max_s=1e4, clock_rounds=6)

@@ -12,7 +12,9 @@ import pytest
 from modescope.bench.devices.devices import Step
 from modescope.bench.timing import comparison
 from modescope.bench.timing.comparison import warm_up
-from modescope.bench.tools.testbed.simulated import (
+from tests.helpers import made_up_records
+from tests.helpers.probe_models import smoke
+from tests.helpers.simulated import (
     Scale,
     SimulatedDevice,
     decaying,
@@ -20,8 +22,6 @@ from modescope.bench.tools.testbed.simulated import (
     settling,
     step,
 )
-from tests.helpers import made_up_records
-from tests.helpers.probe_models import smoke
 from tests.helpers.simulated_steps import recording
 
 CASE_S, BASELINE_S = 4e-5, 5e-5

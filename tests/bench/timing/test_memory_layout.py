@@ -14,7 +14,7 @@ from modescope.bench.devices.devices import Cpu
 from modescope.bench.steps.evidence.mode_effect import compiled_so_far
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.memory_layout import LARGEST_MOVED_BYTES, MOST_MOVED_BYTES
-from modescope.bench.tools.testbed.simulated import SimulatedDevice
+from tests.helpers.simulated import SimulatedDevice
 
 
 def _addresses(tensors: list[torch.Tensor]) -> list[int]:

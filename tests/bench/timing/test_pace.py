@@ -9,7 +9,7 @@ import pytest
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.timing import pace, rounds
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, spikes, step
+from tests.helpers.simulated import SimulatedDevice, spikes, step
 
 
 def test_the_pace_is_the_time_of_its_work_at_the_machine_s_speed() -> None:

@@ -15,14 +15,14 @@ from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
 from modescope.bench.timing import pace, rounds
 from modescope.bench.timing.paired import paired
-from modescope.bench.tools.testbed.simulated import (
+from tests.helpers.made_up_records import BUDGET
+from tests.helpers.simulated import (
     Scale,
     SimulatedDevice,
     normal_noise,
     spikes,
     step,
 )
-from tests.helpers.made_up_records import BUDGET
 from tests.helpers.simulated_steps import Placements, recording
 
 CALL_S = 50e-6

@@ -14,7 +14,7 @@ from modescope.bench.devices.devices import Device, Step
 from modescope.bench.timing import rounds, timers
 from modescope.bench.timing.rounds import Clock, Order, Round, Side
 from modescope.bench.timing.timers import Timing
-from modescope.bench.tools.testbed.simulated import SimulatedDevice, settling, step
+from tests.helpers.simulated import SimulatedDevice, settling, step
 from tests.helpers.simulated_steps import Placements, recording
 
 CALL_S = 1e-3

@@ -9,7 +9,7 @@ import pytest
 from modescope.bench.devices.devices import Cpu, Device, Prepared, Step
 from modescope.bench.timing import timers
 from modescope.bench.timing.timers import calibrate
-from modescope.bench.tools.testbed.simulated import (
+from tests.helpers.simulated import (
     SimulatedDevice,
     settling,
     spikes,

@@ -25,7 +25,7 @@ from modescope.bench.case.profiler.profiled_calls import (
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.stats import estimates
 from modescope.bench.summary import disagrees
-from modescope.bench.tools.testbed.simulated import SimulatedDevice
+from tests.helpers.simulated import SimulatedDevice
 
 MACHINES = 100
 SLOW = 1.75

@@ -25,7 +25,7 @@ from modescope.bench.tools.claims.checking import CLAIMS, lacking
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 from modescope.bench.tools.claims.measuring import compiler_work, speedup, taken_by, watched
 from modescope.bench.tools.claims.probing import probed, visited
-from modescope.bench.tools.testbed.workloads import delay
+from modescope.bench.tools.selfcheck.workloads import delay
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread")
 

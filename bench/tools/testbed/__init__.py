@@ -1,1 +1,0 @@
-"""Test objects for the harness: steps with known times, co-running loads, a simulated device."""
