@@ -53,22 +53,19 @@ NEEDED = (
 """The columns that `ratio` reads."""
 
 COLUMNS = {
-    "against_mode": "the mode that this row is compared with: that of a row with the same work, "
-    "machine and baseline, or the baseline itself; null where there is no such row",
+    "against_mode": "mode of the other row, which has the same work, machine and baseline, or is "
+    "the baseline; null if there is none",
     "against_dtype": "dtype of that row",
-    "against_speedup": "speedup of this row ÷ speedup of that row, which cancels their baseline; 1 "
-    "for that row itself; the speedup where that row is the baseline",
-    "against_speedup_ci_low": "lower end of its interval. Where each of the two rows has "
-    f"{numbers.count(LEAST_PROCESSES)} processes or more with a speedup, the 95 % interval of the "
-    "spread between processes (Welch's); else the worst case of both intervals, widened by "
-    f"{numbers.percent(BETWEEN_PROCESSES)}, as speedups of the same code differ so much between "
-    "processes; where one of the two is the baseline, the interval of the paired speedup",
-    "against_speedup_ci_high": "upper end of that interval",
-    "against_verdict": "as verdict, by the interval of against_speedup; null for that row itself",
+    "against_speedup": "speedup of this row ÷ speedup of that row. Its interval: of the spread "
+    f"between {numbers.count(LEAST_PROCESSES)} processes or more of each (Welch's); else the worst "
+    f"case of both, widened by {numbers.percent(BETWEEN_PROCESSES)}; the paired one if one of the "
+    "two is the baseline",
+    "against_speedup_ci_low": "",
+    "against_speedup_ci_high": "",
+    "against_verdict": "as verdict, by that interval; null for that row itself",
     "against_break_even_calls": "as break_even_calls, with that row in place of the baseline",
-    "against_processes": "number of processes behind against_speedup: those of the row that has "
-    "fewer; null for that row itself, and where one of the two is the baseline, so that both were "
-    "timed in the same rounds",
+    "against_processes": "processes behind against_speedup, of the row with fewer; null if both "
+    "were timed in the same rounds",
 }
 """The columns that `against` adds."""
 

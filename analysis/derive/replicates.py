@@ -19,20 +19,15 @@ ESTIMATES = tuple(f"_{name}" for name in STORED)
 SPREADS = ("_latency", "_speedup")
 
 _COUNTS = {
-    "replicates": "number of processes of the case that ended ok and were combined. A value is the "
-    "geometric mean of theirs; rounds are never pooled. The interval is the 95 % interval of the "
-    "spread between processes (three or more), the range of both processes' intervals (two; not "
-    "a 95 % interval), or the interval within the process (one). Latencies of fewer than five "
-    "processes are uncertain. Stored columns come from the least trusted process, for example one "
-    "that was not in effect, or whose results could not be checked",
-    "speedup_processes": "number of these that have a speedup; one whose baseline was wrong or "
-    "not in effect has none",
-    "replicates_not_ok": "number of processes of the case that did not end ok; they are ignored",
+    "replicates": "processes of the case that ended ok and are combined: values are geometric "
+    "means; the interval is that of the spread between three processes or more, the range of both "
+    "intervals of two, or that within one. Stored columns come from the least trusted process",
+    "speedup_processes": "how many of these have a speedup",
+    "replicates_not_ok": "processes of the case that did not end ok; they are ignored",
 }
 _IDS = {
     "process_run_ids": "run_id of every process of the case, whatever its status, joined by ;",
-    "process_nodes": "nodes on which these processes ran, each once, joined by ;; the spread "
-    "between processes of several nodes contains what differs between these. Null where unknown",
+    "process_nodes": "nodes on which these ran, each once, joined by ;",
 }
 ADDED = select.ADDED | _COUNTS | _IDS | {"apart": select.APART}
 

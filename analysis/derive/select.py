@@ -52,16 +52,14 @@ OPTIONS = tuple(
 """The columns that describe a case and are not in its name."""
 
 ADDED = {
-    "environment": "letter of the environment within the study, A being the oldest; a run that "
-    "ended before its environment was read gets that of the previous run on the same device. A.2 "
-    "is A after a change of the model's source",
-    "measured_times": "number of runs of this case, environment, device, compile_cache and "
-    "replicate; the newest is used, whatever its status, and smoke runs only if there is no other",
+    "environment": "letter of the environment within the study, A being the oldest; A.2 is A after "
+    "a change of the model's source",
+    "measured_times": "runs of this process of the case; the newest counts, whatever its status, "
+    "and smoke runs only if there is no other",
 }
 APART = (
-    "options in which the row differs from another one of the same work (at any size), machine, "
-    "mode, dtype, baseline and cache, such as fullgraph=false; the case_id for cases that differ "
-    "in no column; null if there is no other such row"
+    "options that tell the row from another one of the same work, machine, mode, dtype, baseline "
+    "and cache, such as fullgraph=false; null if there is none"
 )
 
 

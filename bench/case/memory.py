@@ -55,10 +55,8 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
     )
     return Memory(
         step_peak_bytes=call.peak_bytes if call else None,
-        step_requested_bytes=call.requested_peak_bytes if call else None,
         step_left_bytes=call.left_bytes if call else None,
         allocations_per_call=call.allocations if call else None,
-        releases_per_call=call.releases if call else None,
         allocated_bytes_per_call=call.allocated_bytes if call else None,
         weights_bytes=weights,
         buffers_bytes=buffers_bytes(subject.module),

@@ -38,7 +38,6 @@ class Allocations:
     allocated_bytes: int  # sum over allocations
     released_bytes: int
     peak_bytes: int  # most held at one time, above the start
-    requested_peak_bytes: int  # the same before the allocator rounded sizes up
 
     @property
     def left_bytes(self) -> int:
@@ -113,7 +112,7 @@ def tally(changes_bytes: Iterable[int]) -> Allocations:
         peak = max(peak, held)
     taken = [change for change in changes if change > 0]
     returned = [-change for change in changes if change < 0]
-    return Allocations(len(taken), len(returned), sum(taken), sum(returned), peak, peak)
+    return Allocations(len(taken), len(returned), sum(taken), sum(returned), peak)
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -166,7 +166,4 @@ def since(before: dict[str, int], after: dict[str, int]) -> Allocations:
         allocated_bytes=growth("allocated_bytes.all.allocated"),
         released_bytes=growth("allocated_bytes.all.freed"),
         peak_bytes=growth("allocated_bytes.all.peak", since="allocated_bytes.all.current"),
-        requested_peak_bytes=growth(
-            "requested_bytes.all.peak", since="requested_bytes.all.current"
-        ),
     )

@@ -38,31 +38,26 @@ class Host:
 class Processor:
     """The host's CPU. Its name is not enough: in a virtual machine it may hide the model."""
 
-    cpu_name: str | None = nullable("CPU model")
+    cpu_name: str | None = nullable("CPU, as it names itself")
     cpu_model: str | None = nullable(
-        "vendor, family, model and stepping of the CPU, which a virtual machine's name hides"
+        "its vendor, family, model and stepping, which a virtual machine does not hide"
     )
-    cpu_capability: str | None = nullable(
-        "instruction set of torch's own CPU kernels: torch.backends.cpu.get_cpu_capability()"
-    )
+    cpu_capability: str | None = nullable("instruction set of torch's own kernels")
     cpu_instructions: str | None = nullable(
-        "instruction sets of the CPU that matrix products and generated code may use, by their "
-        "names in /proc/cpuinfo, in alphabetical order"
+        "instruction sets for matrix products and generated code, named as in /proc/cpuinfo"
     )
-    cpu_cores: int | None = nullable("logical CPU cores this process may use")
+    cpu_cores: int | None = nullable("logical cores that this process may use")
     cpu_quota_cores: float | None = nullable(
-        "CPU time that a container or cgroup allows, in cores; null where nothing limits it"
+        "CPU time that a container or cgroup allows; null: unlimited"
     )
     cpu_max_hz: float | None = nullable(
-        "highest clock that the operating system allows these cores; null where it does not say, "
-        "as in most virtual machines"
+        "highest clock that the system allows; null if it does not say"
     )
-    cpu_boost: bool | None = nullable("whether these cores may exceed their nominal clock")
-    cpu_governor: str | None = nullable("frequency governor of these cores, such as powersave")
-    cpu_microcode: str | None = nullable("version of the CPU's microcode")
+    cpu_boost: bool | None = nullable("whether the nominal clock may be exceeded")
+    cpu_governor: str | None = nullable("frequency governor, such as powersave")
+    cpu_microcode: str | None = nullable("version of the microcode")
     hypervisor: str | None = nullable(
-        "hypervisor that the machine runs on, such as KVM; none: physical hardware; unknown: a "
-        "hypervisor that gives no name"
+        "such as KVM; none: physical hardware; unknown: one without a name"
     )
 
 
@@ -81,36 +76,28 @@ class Environment(Processor):
     """Where a run took place."""
 
     environment_id: str | None = column(
-        "hash of what makes rows comparable: of the columns from cpu_name to hypervisor, "
-        "device_name, versions, power limit, variables and source_id"
+        "hash of what makes rows comparable: device, processor, versions, power limit, variables, "
+        "source_id"
     )
     host: str | None = column("host name")
-    device_name: str | None = column("GPU or CPU model")
+    device_name: str | None = column("GPU, or else CPU")
     memory_bytes: int | None = column("memory of the host")
     python_version: str | None = column("Python")
     torch_version: str | None = column("PyTorch, with its build tag")
-    triton_version: str | None = column("Triton, where installed")
+    triton_version: str | None = column("Triton, if installed")
     cuda_version: str | None = column("CUDA that torch was built with")
     driver_version: str | None = column("NVIDIA driver")
-    power_limit_w: float | None = column("GPU power limit")
-    load_1min: float | None = column("load average over the minute before the run")
+    power_limit_w: float | None = column("power limit of the GPU")
+    load_1min: float | None = column("load average of the minute before")
     git_commit: str | None = column("commit of modescope")
-    git_dirty: bool | None = column("whether tracked files of modescope differed from the commit")
+    git_dirty: bool | None = column("whether modescope differed from that commit")
     variables: str | None = column("environment variables that change how torch runs, JSON")
-    source_id: str | None = nullable(
-        "hash of the source files of modescope that run while a case is measured, models not "
-        "included"
-    )
+    source_id: str | None = nullable("hash of modescope's files that run while a case is measured")
     model_source_id: str | None = nullable(
         "hash of the source of the model and of the user's own loss"
     )
-    compute_capability: str | None = nullable(
-        "CUDA compute capability of the GPU, such as 9.0; null on a CPU"
-    )
-    gpu_uuid: str | None = nullable(
-        "the GPU that measured, as CUDA identifies it (`nvidia-smi -L` lists these); of a part of "
-        "a GPU (MIG) that part's UUID, also after GPU-; null on a CPU"
-    )
+    compute_capability: str | None = nullable("of the GPU, such as 9.0")
+    gpu_uuid: str | None = nullable("the GPU, or part of one (MIG), as `nvidia-smi -L` lists it")
 
 
 FINGERPRINT = {
@@ -149,20 +136,15 @@ class Scheduling:
     """Where and by whom a run was started; no column enters the environment id or a case id."""
 
     node: str | None = nullable(
-        "machine that measured: its name in the scheduler, else its host name; null in files from "
-        "before this column"
+        "machine that measured: its name in the scheduler, or its host name"
     )
     scheduler: str | None = nullable(
-        "slurm, ray, or gpus (a process per GPU of one machine); null where none of these started "
-        "the run"
+        "slurm, ray or gpus (a process per GPU); null if none started the run"
     )
     scheduler_job: str | None = nullable(
-        "the scheduler's name of the job, such as 1234_5 (task 5 of Slurm's job array 1234); the "
-        "GPU's UUID for gpus"
+        "its name of the job: 1234_5 is task 5 of Slurm's array 1234; for gpus the GPU's UUID"
     )
-    restart: int | None = nullable(
-        "how often the scheduler had restarted that job; null without a scheduler that counts it"
-    )
+    restart: int | None = nullable("how often Slurm restarted the job")
 
 
 def scheduling(

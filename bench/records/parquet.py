@@ -66,19 +66,15 @@ SUMMARY = pa.schema(
 )
 
 SUMMARY_DOCS = {
-    "summary_version": "version of the formulas of the summary; null: it was not computed yet. A "
-    "row of another version is summarised as it is read",
+    "summary_version": "version of the formulas; a row of another version is summarised as it is "
+    "read",
     "row_flags": "the stored flags, and those that the row's own rounds, clocks and counts raise",
-    "paced_latency": "median over rounds of latency ÷ time of the fixed Python code",
-    "paced_latency_ci_low": "lower end of its 95 % interval",
-    "paced_latency_ci_high": "upper end of that interval",
-    "pace_fastest_s": "time of the fixed Python code in the fastest rounds (5th percentile), or "
-    "best_pace_s if that is shorter",
-    "pace_typical_s": "median time of the fixed Python code over the rounds",
+    "paced_latency": "latency ÷ time of the fixed Python code in the same round",
+    "pace_fastest_s": "time of that code in the fastest rounds (5th percentile), or best_pace_s if "
+    "that is shorter",
+    "pace_typical_s": "median time of that code",
     "profiled_share": "work of a call by the profiler ÷ work by the clocks",
     "busy_share": "device_busy_s ÷ latency_s; null on a CPU",
-    "baseline_latency_ci_low_s": "lower end of the 95 % interval of baseline_latency_s",
-    "baseline_latency_ci_high_s": "upper end of that interval",
 }
 """Columns that are no derived columns, which `analysis.derive.registry` describes."""
 

@@ -31,40 +31,32 @@ class Attempt:
     """Which run this is and how it ended."""
 
     schema_version: int = column("version of these columns")
-    run_id: str = column("unique name of this attempt; also the file's name")
-    case_id: str = column("hash of the work: equal ids did the same work")
-    study: str = column("folder of results that the run belongs to")
+    run_id: str = column("name of this attempt, and of its file")
+    case_id: str = column("hash of the work: rows with equal ids did the same")
+    study: str = column("folder of results")
     started_at: str = column("start, ISO 8601, UTC")
-    budget: str = column("time allowance: smoke, quick, standard, thorough")
-    budget_rank: int = column("order of budgets; larger is more thorough")
-    budget_settings: str | None = column("what the budget allows, canonical JSON")
-    seed: int = column("seed of weights, inputs and the order within rounds")
-    replicate: int = column("0 for the first process of a case, then 1, 2, ...")
+    budget: str = column("smoke, quick, standard or thorough")
+    budget_rank: int = column("order of the budgets; larger is more thorough")
+    budget_settings: str | None = column("what the budget allows, JSON")
+    seed: int = column("of weights, inputs and the order within rounds")
+    replicate: int = column("0 for the first process of a case, then 1, 2, …")
     status: str = column("ok, skipped, failed, wrong_result, oom, timeout or crashed")
     reason: str | None = column("why the status is not ok, in one sentence")
-    duration_s: float | None = column("wall time of the whole attempt")
-    command: str = column("command that measures this case again")
-    case_order: str | None = nullable("order of the sweep's cases: random (by seed) or given")
-    position: int | None = nullable(
-        "place in that order, from 0; on a cluster among the cases of its job; "
-        "null for a single case"
-    )
+    duration_s: float | None = column("the whole attempt")
+    command: str = column("measures this case again")
+    case_order: str | None = nullable("order of a sweep's cases: random or given")
+    position: int | None = nullable("place in that order, from 0; on a cluster within its job")
     versus_block: int | None = nullable(
-        "block of a versus, by the time at which it began (ms since 1970): the processes of a case "
-        "with equal numbers on both sides took turns; null outside of a versus"
+        "when a block of a versus began (ms since 1970); processes with equal numbers took turns"
     )
-    versus_side: str | None = nullable("old or new: which side of a versus it is")
+    versus_side: str | None = nullable("old or new side of a versus")
     versus_state: str | None = nullable(
-        "what versus measured on this side: an interpreter, a folder, or a revision with its commit"
+        "what versus measured there: an interpreter, a folder, or a revision with its commit"
     )
-    confirms: str | None = nullable(
-        "of a row in the study's folder of confirmations: the run_id that it confirms"
-    )
-    profile: bool | None = nullable("whether the profiler pass was requested")
-    memory: bool | None = nullable("whether the memory pass was requested")
-    max_error: float | None = nullable(
-        "relative error that the user accepted by max_error=...; null: no more than error_limit"
-    )
+    confirms: str | None = nullable("run_id that this row of a study's confirmations repeats")
+    profile: bool | None = nullable("whether the profiler pass was asked for")
+    memory: bool | None = nullable("whether the memory pass was asked for")
+    max_error: float | None = nullable("error that the user accepts (max_error=…)")
 
 
 @dataclass(frozen=True)
@@ -72,44 +64,35 @@ class Work:
     """The case as columns; axes are resolved (never `natural` or `auto`)."""
 
     model: str = column(
-        "mlp, transformer, ...; <library>:<architecture>, such as transformers:gpt2; "
-        "custom:<module>:<function>; or the name of the class or function that was given to "
-        "modescope.compare"
+        "name; library:architecture; custom:module:function; or what modescope.compare was given"
     )
-    model_args: str = column("keyword arguments of the model, canonical JSON")
-    fullgraph: bool = column("whether a graph break under compile is an error")
-    shape: str = column("resolved sizes, canonical JSON")
-    batch: int | None = column("batch size, where the model has one")
-    seq: int | None = column("sequence length, where the model has one")
+    model_args: str = column("keyword arguments of the model, JSON")
+    fullgraph: bool = column("whether a graph break is an error")
+    shape: str = column("sizes, JSON")
+    batch: int | None = column("batch size, if the model has one")
+    seq: int | None = column("sequence length, if the model has one")
     phase: str = column("inference or train")
-    optimizer: str | None = column("sgd or adamw; null where nothing is trained")
+    optimizer: str | None = column("sgd or adamw; null for inference")
     training: str | None = column(
-        "options of training that differ from their defaults, canonical JSON; null for inference"
+        "options of training other than the defaults, JSON; null for inference"
     )
-    dtype: str = column("fp32, tf32, bf16 or fp16; with autocast: the dtype autocast uses")
-    mode: str = column("preset, with the axes that were overridden in brackets")
+    dtype: str = column("fp32, tf32, bf16 or fp16; of autocast, the dtype that it casts to")
+    mode: str = column("preset, with overridden axes in brackets")
     grad: str = column("enabled, no_grad or inference_mode")
-    autocast: bool = column("true: cast per op on fp32 weights; false: weights cast once")
-    compile_mode: str = column("none, or the mode given to torch.compile")
-    graph: bool = column("manual capture in a CUDA graph")
-    baseline_mode: str | None = column("mode of the baseline; null: no baseline")
+    autocast: bool = column("true: cast per operator; false: weights and inputs cast once")
+    compile_mode: str = column("none, or the mode of torch.compile")
+    graph: bool = column("whether a CUDA graph is captured by hand")
+    baseline_mode: str | None = column("mode of the baseline; null without one")
     baseline_dtype: str | None = column("dtype of the baseline")
-    device: str = column("cpu, cuda or cuda:<index>")
+    device: str = column("cpu, cuda or cuda:index")
     threads: int = column("intra-op threads")
     compile_cache: str = column(
-        "cold: empty compiler caches before the first call; warm: the user's, which a process "
-        "before this one filled where the code was missing"
+        "cold: empty before the first call; warm: filled before this process"
     )
-    batch_dim: int | None = nullable(
-        "dimension of the inputs that is the batch; null where there is none"
-    )
-    compile_options: str | None = nullable(
-        "options given to torch.compile that differ from their defaults, canonical JSON; null "
-        "without any"
-    )
+    batch_dim: int | None = nullable("dimension of the inputs that is the batch; null if none is")
+    compile_options: str | None = nullable("options of torch.compile other than the defaults, JSON")
     model_inputs: str | None = nullable(
-        "the setting model.inputs, which describes the model's inputs, canonical JSON; null where "
-        "the model's function returns them"
+        "the setting model.inputs, JSON; null if the model's function returns its inputs"
     )
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +29,6 @@ class Counters:
     wall_s: float
     own_s: float  # CPU time of all threads of this process
     waited_s: float | None  # this thread, ready to run but without a core
-    involuntary_switches: int | None  # this thread
     idle_s: float | None  # of all cores together
     cores: int | None  # of the machine, whether or not this process may use them
     throttled_s: float | None
@@ -44,7 +41,6 @@ def read(root: Path = Path("/")) -> Counters:
         wall_s=time.perf_counter(),
         own_s=time.process_time(),
         waited_s=_waited_s(root),
-        involuntary_switches=_involuntary_switches(),
         idle_s=idle_s,
         cores=cores,
         throttled_s=_throttled_s(root),
@@ -65,7 +61,6 @@ def between(before: Counters, after: Counters) -> Contention:
     return Contention(
         watched_s=wall_s,
         cpu_wait_s=_difference(before.waited_s, after.waited_s),
-        involuntary_switches=_difference(before.involuntary_switches, after.involuntary_switches),
         others_cpu_s=others_s,
         machine_cores=after.cores,
         cgroup_throttled_s=_difference(before.throttled_s, after.throttled_s),
@@ -82,12 +77,6 @@ def _waited_s(root: Path) -> float | None:
         running, waited, _ = map(int, line.split())
         return waited * 1e-9 if running else None
     return None
-
-
-def _involuntary_switches() -> int | None:
-    if sys.platform != "linux":  # the others do not count per thread
-        return None
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 def _idle_and_cores(root: Path) -> tuple[float | None, int | None]:

@@ -169,14 +169,6 @@ def _block(step: Step, device: Device, calls: int) -> float:
     return device.clock() - start
 
 
-def resolution(clock: Clock) -> float | None:
-    """The smallest step between readings of the clock, in its unit; None if there is none."""
-    readings = [clock() for _ in range(CLOCK_READINGS)]
-    return min(
-        (later - earlier for earlier, later in pairwise(readings) if later > earlier), default=None
-    )
-
-
 def reading_cost(clock: Clock) -> float:
     """Time of one reading of the clock, in its unit: a median of means, against interruptions."""
     return statistics.median(_mean_cost(clock) for _ in range(COST_BATCHES))
@@ -219,8 +211,6 @@ MARKS_HOLD_S = 0.02  # enough to queue all marks, which takes the host microseco
 def calibrate(device: Device) -> Calibration:
     """All costs. They are not subtracted from any measurement."""
     return Calibration(
-        timer_resolution_s=resolution(device.clock),
-        timer_cost_s=reading_cost(device.clock),
         synchronize_s=synchronize_cost(device),
         empty_step_s=empty_step(device),
         event_interval_s=event_interval(device),

@@ -125,7 +125,7 @@ def test_an_exception_in_the_block_propagates_and_ends_the_watch() -> None:
         block(1 // 0)
     with watch_allocations("right", "cpu", None) as seen:
         block()
-    assert seen.result == Allocations(1, 1, KIB, KIB, KIB, KIB)
+    assert seen.result == Allocations(1, 1, KIB, KIB, KIB)
 
 
 def test_watches_cannot_be_nested() -> None:

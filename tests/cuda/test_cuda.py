@@ -167,7 +167,7 @@ def test_calibration_costs_are_within_their_bounds(device: Hardware) -> None:
     found = timers.calibrate(device)
     assert found.event_interval_s is not None
     assert 0 <= found.event_interval_s < 2e-5
-    assert found.timer_cost_s < found.synchronize_s < 1e-3
+    assert 0 < found.synchronize_s < 1e-3
     assert 0.5 * found.synchronize_s < found.empty_step_s < 2 * found.synchronize_s + 1e-5
 
 

@@ -70,7 +70,6 @@ OF_PASSES_NOT_ASKED_FOR = {
 
 UP_TO_THE_SYSTEM = {  # not every Linux kernel counts these
     "cpu_wait_s",
-    "involuntary_switches",
     "others_cpu_s",
     "machine_cores",
     "cgroup_throttled_s",

@@ -61,7 +61,7 @@ class FixedAllocator:
     def watch(self) -> Iterator[Watched[Allocations]]:
         watched = Watched[Allocations]()
         yield watched
-        watched.result = Allocations(7, 5, 7000, 6400, peak_bytes=4096, requested_peak_bytes=4000)
+        watched.result = Allocations(7, 5, 7000, 6400, peak_bytes=4096)
 
     @contextmanager
     def watch_setup(self) -> Iterator[Watched[Peak]]:

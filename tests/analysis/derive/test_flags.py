@@ -140,7 +140,6 @@ CONDITIONS = {"contended", "throttled", "queue_full"}
 QUIET: dict[str, Any] = {
     "watched_s": 2.0,
     "cpu_wait_s": 0.001,
-    "involuntary_switches": 12,
     "others_cpu_s": 0.02,
     "machine_cores": 2,
     "cgroup_throttled_s": 0.0,

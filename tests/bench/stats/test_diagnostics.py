@@ -477,7 +477,6 @@ def test_an_effect_of_the_order_raises_no_flag_about_the_speedup() -> None:
 QUIET = Contention(
     watched_s=2.0,
     cpu_wait_s=0.004,
-    involuntary_switches=40,
     others_cpu_s=0.05,
     machine_cores=2,
     cgroup_throttled_s=0.0,
@@ -498,7 +497,6 @@ QUIET = Contention(
         ({"others_cpu_s": 7.1, "machine_cores": 64}, True),
         ({"cgroup_throttled_s": 0.019}, False),
         ({"cgroup_throttled_s": 0.021}, True),
-        ({"involuntary_switches": 10**6}, False),  # switches do not count, waiting does
         ({"watched_s": 1.0}, False),
         ({"watched_s": 0.25}, True),  # the same counts in less time are more
     ],

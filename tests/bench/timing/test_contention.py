@@ -36,7 +36,6 @@ USUAL = Counters(
     wall_s=10.0,
     own_s=3.0,
     waited_s=0.5,
-    involuntary_switches=7,
     idle_s=40.0,
     cores=4,
     throttled_s=0.25,
@@ -49,7 +48,6 @@ def test_contention_is_the_difference_of_counters() -> None:
         wall_s=12.0,
         own_s=4.9,
         waited_s=0.53,
-        involuntary_switches=12,
         idle_s=45.0,
         cores=4,
         throttled_s=0.35,
@@ -57,7 +55,6 @@ def test_contention_is_the_difference_of_counters() -> None:
     seen = between(USUAL, later)
     assert seen.watched_s == pytest.approx(2.0)
     assert seen.cpu_wait_s == pytest.approx(0.03)
-    assert seen.involuntary_switches == 5
     assert seen.others_cpu_s == pytest.approx(1.1)
     assert seen.machine_cores == 4
     assert seen.cgroup_throttled_s == pytest.approx(0.1)
@@ -69,7 +66,7 @@ def test_time_of_others_is_never_negative() -> None:
     assert between(USUAL, later).others_cpu_s == 0.0
 
 
-UNKNOWN = Counters(1.0, 1.0, None, None, None, None, None)
+UNKNOWN = Counters(1.0, 1.0, None, None, None, None)
 
 
 @pytest.mark.parametrize(("before", "after"), [(UNKNOWN, USUAL), (USUAL, UNKNOWN)])
@@ -78,7 +75,6 @@ def test_a_counter_unknown_before_or_after_is_unknown(before: Counters, after: C
     assert seen.watched_s is not None
     assert {
         seen.cpu_wait_s,
-        seen.involuntary_switches,
         seen.others_cpu_s,
         seen.cgroup_throttled_s,
     } == {None}
@@ -198,5 +194,4 @@ def test_load_on_the_same_core_counts_as_waiting() -> None:
     finally:
         os.sched_setaffinity(0, allowed)
     assert seen.cpu_wait_s > 0.1 * seen.watched_s
-    assert seen.involuntary_switches > 0
     assert contended(replace(seen, others_cpu_s=None))

@@ -172,20 +172,6 @@ def test_the_pipelined_time_withstands_an_interrupted_block() -> None:
     assert timing.median_s == pytest.approx(1.0)
 
 
-def coarse_clock(tick_s: float, cost_s: float) -> timers.Clock:
-    device = SimulatedDevice(read_cost_s=cost_s)
-    return lambda: device.clock() // tick_s * tick_s
-
-
-def test_the_resolution_is_the_smallest_step_of_the_clock() -> None:
-    assert timers.resolution(coarse_clock(1.0, 0.1)) == pytest.approx(1.0)
-    assert timers.resolution(coarse_clock(0.1, 1.0)) == pytest.approx(1.0, abs=0.11)
-
-
-def test_the_resolution_of_a_stopped_clock_is_unknown() -> None:
-    assert timers.resolution(lambda: 5.0) is None
-
-
 def test_the_cost_of_reading_the_clock() -> None:
     assert timers.reading_cost(SimulatedDevice(read_cost_s=4e-8).clock) == pytest.approx(4e-8)
 
@@ -279,8 +265,6 @@ def test_calls_that_need_a_preparation_cannot_be_queued() -> None:
 def test_calibration_finds_planted_costs() -> None:
     device = SimulatedDevice(read_cost_s=4e-8, mark_s=1.5e-6)
     found = calibrate(device)
-    assert found.timer_cost_s == pytest.approx(4e-8)
-    assert found.timer_resolution_s == pytest.approx(4e-8)
     assert found.synchronize_s == pytest.approx(4e-8)  # only the reading that ends it
     assert found.empty_step_s == pytest.approx(4e-8)
     assert found.event_interval_s == pytest.approx(1.5e-6)
@@ -338,7 +322,7 @@ def test_a_device_without_a_queue_has_no_marks() -> None:
 
 
 def test_the_cost_of_an_empty_step_on_this_machine() -> None:
-    """At least the clock's resolution, and far below the duration of any step."""
+    """Far below the duration of any step."""
     found = calibrate(Cpu())
-    assert found.timer_resolution_s <= found.empty_step_s < 1e-4
+    assert 0 < found.empty_step_s < 1e-4
     assert found.event_interval_s is None
