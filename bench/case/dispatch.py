@@ -133,7 +133,7 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
     an LSTM is one operator there, whether it calls ten others or a hundred.
     """
     grad = "no_grad" if variant.mode.grad == "inference_mode" else variant.mode.grad
-    eager = replace(variant, mode=variant.mode.in_eager(grad))
+    eager = replace(variant, mode=variant.mode.eager_mode(grad))
     step = modes.build(subject, eager, True, device, ONE_CALL).step
     call, operators = ready(step), Operators()
     with operators:

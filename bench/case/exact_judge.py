@@ -245,7 +245,7 @@ def plain_eager(subject: Subject, case: Case, device: Hardware) -> Built:
     Not in inference mode: tables that the process keeps would be of no use to other modes.
     """
     grad = "no_grad" if case.variant.mode.grad == "inference_mode" else None
-    variant = replace(case.variant, mode=case.variant.mode.in_eager(grad))
+    variant = replace(case.variant, mode=case.variant.mode.eager_mode(grad))
     phase = phase_of(case.options)
     own = phase.own(subject.cast(modes.weight_dtype(variant)))
     eager = modes.build(own, variant, case.model.fullgraph, device, phase)

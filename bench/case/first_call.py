@@ -16,7 +16,7 @@ from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
 from modescope.bench.records.columns import Compilations, GeneratedCode
-from modescope.bench.records.errors import shortened
+from modescope.bench.records.errors import shorten
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect
@@ -147,7 +147,7 @@ def watch_warnings() -> Iterator[list[str]]:
     found: list[str] = []
 
     def note(text: str) -> None:
-        short = shortened(text.partition(FROM_CPP)[0], WARNING_MAX_LENGTH)
+        short = shorten(text.partition(FROM_CPP)[0], WARNING_MAX_LENGTH)
         if short not in found and len(found) < MOST_WARNINGS:
             found.append(short)
 

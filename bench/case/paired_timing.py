@@ -13,7 +13,7 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan
 from modescope.bench.records.errors import Progress
-from modescope.bench.records.results import Ended, Findings, flagged, joined
+from modescope.bench.records.results import Ended, Findings, add_columns, add_flag
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
@@ -50,9 +50,9 @@ def run(
     compared, recompiles = measured.comparison, measured.comparison.compilations
     best_s = pace.best_s(compared.rounds.pace_rounds_s, Path(plan.results_dir) / pace.BEST)
     groups = (compared.rounds, measured.contention, measured.device_state)
-    findings = replace(joined(findings, *groups), recompiles=recompiles, best_pace_s=best_s)
+    findings = replace(add_columns(findings, *groups), recompiles=recompiles, best_pace_s=best_s)
     if not compared.steady:
-        findings = flagged(findings, "no_steady_state")
+        findings = add_flag(findings, "no_steady_state")
     if recompiles:
         why = reasons()
         findings = replace(findings, recompile_reasons=json.dumps(why))
@@ -105,7 +105,7 @@ def run_clocks(
         redraw(contenders, device, seed),
         [*empty, pace.clock("clocks_pace")],
     )
-    return joined(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
+    return add_columns(findings, replace(read, dispatch_note=note, clocks_s=device.clock() - start))
 
 
 def _dispatch(

@@ -24,7 +24,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Budget, Case, Mode, Plan
 from modescope.bench.records.columns import Snapshot, StepParts
 from modescope.bench.records.errors import Progress, one_line
-from modescope.bench.records.results import Findings, Result, joined, noted
+from modescope.bench.records.results import Findings, Result, add_columns, add_note
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, StepPart
@@ -184,7 +184,7 @@ def guarded(
         return run(findings)
     except Exception as error:
         traceback.print_exc()
-        return noted(findings, notes, f"the {name} pass failed ({one_line(error, 160)})")
+        return add_note(findings, notes, f"the {name} pass failed ({one_line(error, 160)})")
 
 
 def notes(scene: Scene) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ def _notes(of: Iterable[Pass]) -> tuple[str, ...]:
 
 def _memory(scene: Scene, findings: Findings) -> Findings:
     variant, allocator = scene.case.variant, scene.device.allocator
-    return joined(findings, memory.read(scene.candidate.built, variant, allocator))
+    return add_columns(findings, memory.read(scene.candidate.built, variant, allocator))
 
 
 def _snapshot(scene: Scene, findings: Findings) -> Findings:
@@ -207,13 +207,13 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
         return findings
     built = scene.candidate.built
     with built.kept():
-        return joined(findings, keep_snapshot(built.step, scene.device.allocator, path, room))
+        return add_columns(findings, keep_snapshot(built.step, scene.device.allocator, path, room))
 
 
 def _work(scene: Scene, findings: Findings) -> Findings:
     """Counted on plain eager that records gradients, whatever the mode."""
-    plain = scene.case.variant.mode.in_eager(grad="enabled")
-    return joined(findings, counting.count(_rebuilt(scene, plain)))
+    plain = scene.case.variant.mode.eager_mode(grad="enabled")
+    return add_columns(findings, counting.count(_rebuilt(scene, plain)))
 
 
 def _ceilings(scene: Scene, findings: Findings) -> Findings:
@@ -225,7 +225,7 @@ def _ceilings(scene: Scene, findings: Findings) -> Findings:
         ceiling_flops_per_s=rates.flops_per_s,
         ceiling_bytes_per_s=None if moved_bytes is None else rates.bytes_per_s(moved_bytes),
     )
-    return noted(findings, ["work_note"], measured.note)
+    return add_note(findings, ["work_note"], measured.note)
 
 
 def _profile(scene: Scene, findings: Findings) -> Findings:
@@ -237,9 +237,9 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
         step = _visible(scene)
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None
-    findings = joined(findings, profile.columns(captured, scene.device.queues, name))
+    findings = add_columns(findings, profile.columns(captured, scene.device.queues, name))
     if path and not room:
-        findings = noted(findings, ["profile_note"], NO_ROOM)
+        findings = add_note(findings, ["profile_note"], NO_ROOM)
     if findings.graph_launches is None and captured.typical:
         findings = replace(findings, graph_launches=captured.typical.graph_launches)
     device_s = median(findings.device_rounds_s) if findings.device_rounds_s else None
@@ -268,7 +268,7 @@ def _parts(scene: Scene, findings: Findings) -> Findings:
     expected_s = median(findings.latency_rounds_s)
     seed, budget = scene.plan.seed + scene.plan.replicate, scene.plan.budget
     parts = read_step_parts(scene.candidate.built, scene.device, budget, seed, expected_s)
-    return joined(findings, parts)
+    return add_columns(findings, parts)
 
 
 PASSES = (

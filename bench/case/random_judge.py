@@ -106,7 +106,7 @@ class RandomJudge:
         variant = self.case.variant
         if EPS[variant.dtype] <= EPS["fp32"]:
             return 0.0
-        mode = replace(variant.mode.in_eager(), autocast=False)
+        mode = replace(variant.mode.eager_mode(), autocast=False)
         exact_case = replace(self.case, variant=replace(variant, mode=mode, dtype="fp32"))
         plain = exact_judge.plain_eager(self._subject(), exact_case, self.device)
         drawn = randomness.take(self.check, plain, MORE_CALLS, self.plan.seed + 3)

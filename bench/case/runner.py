@@ -25,8 +25,8 @@ from modescope.bench.records.results import (
     Ended,
     Findings,
     Result,
-    flagged,
-    joined,
+    add_columns,
+    add_flag,
 )
 from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
 from modescope.bench.steps.arguments import changed_by_a_call
@@ -146,7 +146,7 @@ def _timed(
         raise Ended("failed", steady_work.REMEMBERED, findings)
     precision = torch.get_float32_matmul_precision()
     findings = replace(findings, matmul_precision=precision, unchecked_outputs=check.unchecked)
-    findings = joined(findings, calibrate(device))
+    findings = add_columns(findings, calibrate(device))
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
@@ -214,14 +214,14 @@ def _with_settings(
         settings_put_back=json.dumps(before, ensure_ascii=False) if before else None,
         settings_in_calls=json.dumps(in_calls, ensure_ascii=False) if in_calls else None,
     )
-    return flagged(findings, "settings_changed") if in_calls else findings
+    return add_flag(findings, "settings_changed") if in_calls else findings
 
 
 def _describe(candidate: Contender, findings: Findings) -> Findings:
     facts, setup = candidate.facts, candidate.setup
     breaks, observed = facts.breaks, facts.observed
     return replace(
-        joined(findings, candidate.generated, candidate.compilations),
+        add_columns(findings, candidate.generated, candidate.compilations),
         torch_warnings=json.dumps(candidate.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
@@ -260,14 +260,14 @@ def _baseline(
         facts = replace(baseline.facts, compiled=candidate.facts.compiled)
         baseline = replace(baseline, facts=facts)
     is_right, findings = judge.baseline_is_right(baseline.built, variant, findings)
-    return (baseline, findings) if is_right else (None, flagged(findings, "baseline_wrong"))
+    return (baseline, findings) if is_right else (None, add_flag(findings, "baseline_wrong"))
 
 
 def _prove(
     candidate: Contender, baseline: Contender | None, device: Hardware, findings: Findings
 ) -> Findings:
     """Records whether the modes took effect; without a speedup if the baseline's did not."""
-    findings = joined(findings, candidate.effect(device))
+    findings = add_columns(findings, candidate.effect(device))
     if baseline is None or baseline.effect(device).in_effect:
         return findings
     without = replace(
@@ -277,4 +277,4 @@ def _prove(
         baseline_device_rounds_s=None,
         baseline_dispatch_rounds_s=None,
     )
-    return flagged(without, "baseline_not_in_effect")
+    return add_flag(without, "baseline_not_in_effect")

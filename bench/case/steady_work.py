@@ -18,7 +18,7 @@ from modescope.bench.case.first_call import Contender
 from modescope.bench.case.operator_comparison import Operators
 from modescope.bench.case.profiler.operators import working
 from modescope.bench.devices.devices import ready
-from modescope.bench.records.results import Ended, Findings, flagged
+from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Subject
@@ -79,7 +79,7 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
             raise Ended("failed", REMEMBERED, findings)
         if now != before.operators:
             text = operator_comparison.difference(before.operators, now)
-            return flagged(replace(findings, steady_operators=text), "other_operators")
+            return add_flag(replace(findings, steady_operators=text), "other_operators")
         return findings
     return findings
 

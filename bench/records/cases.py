@@ -42,7 +42,7 @@ class Mode:
         """Whether anything is compiled."""
         return self.compile != "none"
 
-    def in_eager(self, grad: str | None = None) -> Mode:
+    def eager_mode(self, grad: str | None = None) -> Mode:
         """The eager mode with the same autocast, and the same grad axis unless `grad` is given."""
         return Mode(self.name, grad or self.grad, self.autocast)
 
@@ -103,7 +103,7 @@ class PhaseOptions:
         """The options as columns of `Work`."""
         return {}
 
-    def affecting_model(self) -> PhaseOptions:
+    def model_options(self) -> PhaseOptions:
         """Only the options that decide whether a model can be measured; others at defaults."""
         return type(self)()
 
@@ -134,9 +134,9 @@ class Training(PhaseOptions):
 
     def columns(self) -> dict[str, Any]:
         """The optimizer, and all options that differ from their defaults."""
-        return {"optimizer": self.optimizer, "training": canonical_json(stated(self))}
+        return {"optimizer": self.optimizer, "training": canonical_json(non_defaults(self))}
 
-    def affecting_model(self) -> Training:
+    def model_options(self) -> Training:
         """The loss, which has to fit the model."""
         return Training(loss=self.loss)
 
@@ -190,8 +190,8 @@ class Case:
         The names of model and mode are left out too, because target and axes identify the work.
         `fullgraph` counts only where something is compiled.
         """
-        options = {self.options.key: stated(self.options)} if fields(self.options) else {}
-        model = {**stated(self.model), "target": _target_in_ids(self.model.target)}
+        options = {self.options.key: non_defaults(self.options)} if fields(self.options) else {}
+        model = {**non_defaults(self.model), "target": _target_in_ids(self.model.target)}
         del model["name"]
         if "args_json" in model:
             model["args"] = json.loads(model.pop("args_json"))
@@ -223,10 +223,10 @@ def _target_in_ids(target: str) -> str:
 
 
 def _axes(variant: Variant) -> dict[str, Any]:
-    axes = {**stated(variant.mode), "dtype": variant.dtype}
+    axes = {**non_defaults(variant.mode), "dtype": variant.dtype}
     del axes["name"]
     axes.pop("options", None)
-    options = stated(variant.mode.options)
+    options = non_defaults(variant.mode.options)
     return {**axes, "compile_options": options} if options else axes
 
 
@@ -362,7 +362,7 @@ def short_hash(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
 
 
-def stated(options: Any) -> dict[str, Any]:
+def non_defaults(options: Any) -> dict[str, Any]:
     """The record's fields without those at their defaults, so that new options change no id."""
     return {
         field.name: getattr(options, field.name)

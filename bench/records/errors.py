@@ -32,12 +32,10 @@ def replace_unprintable() -> None:
 def one_line(error: BaseException, limit: int = 300) -> str:
     """`Type: message` on one line, for the reason of a record."""
     message = " ".join(str(error).split())
-    return shortened(
-        f"{type(error).__name__}: {message}" if message else type(error).__name__, limit
-    )
+    return shorten(f"{type(error).__name__}: {message}" if message else type(error).__name__, limit)
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """`text` on one line of at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -75,12 +75,12 @@ def size_names(parsed: Any) -> dict[str, str]:
     return names
 
 
-def mapped(function: Callable[[TensorDescription], Any], parsed: Any) -> Any:
+def map_descriptions(function: Callable[[TensorDescription], Any], parsed: Any) -> Any:
     """The same containers with `function` applied to each description of a tensor."""
     if isinstance(parsed, dict):
-        return {name: mapped(function, value) for name, value in parsed.items()}
+        return {name: map_descriptions(function, value) for name, value in parsed.items()}
     if isinstance(parsed, list):
-        return [mapped(function, value) for value in parsed]
+        return [map_descriptions(function, value) for value in parsed]
     return function(parsed) if isinstance(parsed, TensorDescription) else parsed
 
 
@@ -95,7 +95,7 @@ def _leaves(parsed: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield place, parsed
 
 
-def _parsed(described: Any, place: str) -> Any:
+def _parse(described: Any, place: str) -> Any:
     if isinstance(described, dict) and described.keys() & {"size", "dtype"}:
         return _tensor(described, place)
     if isinstance(described, list) and all(_is_size(each) for each in described):
@@ -108,9 +108,9 @@ def _container(described: Any, place: str) -> Any:
         for name in described:
             if not isinstance(name, str):
                 raise UsageError(f"{place}: {name!r} is not a name; keys must be names")
-        return {name: _parsed(value, f"{place}.{name}") for name, value in described.items()}
+        return {name: _parse(value, f"{place}.{name}") for name, value in described.items()}
     if isinstance(described, list):
-        return [_parsed(value, f"{place}[{number}]") for number, value in enumerate(described)]
+        return [_parse(value, f"{place}[{number}]") for number, value in enumerate(described)]
     return described
 
 

@@ -88,7 +88,7 @@ def _chosen(folder: Path) -> tuple[list[str], list[str]]:
     paths = rows.files(folder) or []
     chosen, others = [path for path in paths if not rows.is_joined(path)], []
     total: float = len(chosen)
-    for count, path in sorted(map(_counted, filter(rows.is_joined, paths))):
+    for count, path in sorted(map(_row_count, filter(rows.is_joined, paths))):
         if count <= GROWTH * total:
             chosen.append(path)
             total += count
@@ -97,7 +97,7 @@ def _chosen(folder: Path) -> tuple[list[str], list[str]]:
     return chosen, others
 
 
-def _counted(path: str) -> tuple[float, str]:
+def _row_count(path: str) -> tuple[float, str]:
     """How many rows a joined file has; an unreadable one is never joined."""
     try:
         return pq.read_metadata(path).num_rows, path

@@ -90,7 +90,7 @@ _TYPES: dict[Any, pa.DataType] = {
 }
 
 
-def _without_none(hint: Any) -> Any:
+def _required_type(hint: Any) -> Any:
     """`X` for `X | None`, anything else unchanged."""
     if isinstance(hint, types.UnionType):
         (hint,) = (member for member in typing.get_args(hint) if member is not type(None))
@@ -102,7 +102,7 @@ def schema_of(*parts: type) -> pa.Schema:
     columns = []
     for part in parts:
         hints = typing.get_type_hints(part)
-        columns += [pa.field(f.name, _TYPES[_without_none(hints[f.name])]) for f in fields(part)]
+        columns += [pa.field(f.name, _TYPES[_required_type(hints[f.name])]) for f in fields(part)]
     return pa.schema(columns)
 
 
@@ -182,8 +182,8 @@ def write(record: Record, folder: Path, summary: Mapping[str, Any] | None = None
 
 def pack(table: pa.Table) -> pa.Table:
     """Rows with the columns of SCHEMA as a file holds them: with those of STORED."""
-    texts = map(_known, table.select(DETAILS).to_pylist())
-    rounds = map(_known, table.select(SAMPLES).to_pylist())
+    texts = map(_drop_nulls, table.select(DETAILS).to_pylist())
+    rounds = map(_drop_nulls, table.select(SAMPLES).to_pylist())
     beside = {
         "details": [json.dumps(one, separators=(",", ":")) for one in texts],
         "samples": [
@@ -239,7 +239,7 @@ def stored_columns(columns: Sequence[str]) -> list[str]:
     return [*(name for name in CORE if name in wanted), *needed]
 
 
-def _known(values: dict[str, Any]) -> dict[str, Any]:
+def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from modescope.bench.records import columns
-from modescope.bench.records.cases import Case, Plan, canonical_json, stated
+from modescope.bench.records.cases import Case, Plan, canonical_json, non_defaults
 from modescope.bench.records.columns import column, nullable
 from modescope.bench.records.environment import Environment, Scheduling
 
@@ -99,7 +99,7 @@ class Work:
 def work_of(case: Case, plan: Plan) -> Work:
     """The columns that describe `case`."""
     mode, baseline = case.variant.mode, case.baseline
-    options = stated(mode.options)
+    options = non_defaults(mode.options)
     return Work(
         model=case.model.name,
         model_args=case.model.args_json,
@@ -158,18 +158,18 @@ class Findings(
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
 
 
-def joined(findings: Findings, *groups: object) -> Findings:
+def add_columns(findings: Findings, *groups: object) -> Findings:
     """`findings` with the columns of these groups of `bench.records.columns`, nulls included."""
     values = {name: value for group in groups for name, value in vars(group).items()}
     return replace(findings, **values)
 
 
-def flagged(findings: Findings, flag: str) -> Findings:
+def add_flag(findings: Findings, flag: str) -> Findings:
     """`findings` with one more flag."""
     return replace(findings, flags=(*findings.flags, flag))
 
 
-def noted(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
+def add_note(findings: Findings, names: Iterable[str], text: str | None) -> Findings:
     """`findings` with `text` appended to these columns, which hold notes."""
     notes = {name: filter(None, (getattr(findings, name), text)) for name in names}
     texts: dict[str, Any] = {name: "; ".join(parts) or None for name, parts in notes.items()}

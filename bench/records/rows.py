@@ -135,11 +135,11 @@ def groups(path: str, schema: pa.Schema, system: fs.FileSystem) -> Iterator[pa.T
         for number in range(file.num_row_groups):
             table = file.read_row_group(number, schema.names, use_threads=False)
             if table.schema != schema:  # of another version, or not ours
-                table = _in_schema(table, schema)
+                table = _cast(table, schema)
             yield table.append_column(FILE, pa.array([path] * len(table), pa.string()))
 
 
-def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = {
         field.name: table[field.name].cast(field.type)
         if field.name in table.column_names

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
-from modescope.bench.records.cases import CompileOptions, Mode, Variant, stated
+from modescope.bench.records.cases import CompileOptions, Mode, Variant, non_defaults
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,9 @@ class Backend:
 def _inductor(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
     import torch  # here, because the command line reads this table without torch
 
-    compiled = torch.compile(module, mode=mode.compile, fullgraph=fullgraph, **stated(mode.options))
+    compiled = torch.compile(
+        module, mode=mode.compile, fullgraph=fullgraph, **non_defaults(mode.options)
+    )
     assert isinstance(compiled, torch.nn.Module)
     return compiled
 
@@ -178,4 +180,4 @@ def autotunes(mode: Mode) -> bool:
 
 def options_refused(mode: Mode) -> list[str]:
     """The options of `mode` that its backend does not take."""
-    return sorted(set(stated(mode.options)) - of(mode).options)
+    return sorted(set(non_defaults(mode.options)) - of(mode).options)

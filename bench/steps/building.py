@@ -34,7 +34,7 @@ IN_A_MODULE = "call a function of tensors in the forward of a torch.nn.Module"
 
 def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
     """`parsed` (`bench.records.input_descriptions`) with tensors, from torch's global generator."""
-    return input_descriptions.mapped(lambda each: _drawn(each, sizes), parsed)
+    return input_descriptions.map_descriptions(lambda each: _drawn(each, sizes), parsed)
 
 
 def extreme_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
@@ -49,7 +49,7 @@ def extreme_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
         drawn.view(-1)[::2], drawn.view(-1)[1::2] = most, least
         return drawn
 
-    return input_descriptions.mapped(extreme, parsed)
+    return input_descriptions.map_descriptions(extreme, parsed)
 
 
 def _drawn(described: TensorDescription, sizes: Mapping[str, int]) -> torch.Tensor:

@@ -132,7 +132,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     if outcome.kind == "returned":
         return result
     # The process died in a pass after timing: the timing is kept.
-    return replace(result, findings=results.noted(result.findings, result.lost, outcome.reason))
+    return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
 
 
 def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:

@@ -149,7 +149,7 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan] | UsageError:
 
 def _built(case: Case) -> tuple[object, ...]:
     """What tells models apart that have to be built, each in its shape and phase."""
-    return case.model, case.device, case.shape_json, case.options.affecting_model()
+    return case.model, case.device, case.shape_json, case.options.model_options()
 
 
 def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:

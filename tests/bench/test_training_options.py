@@ -12,7 +12,15 @@ from unittest.mock import ANY
 import pytest
 import torch
 
-from modescope.bench.records.cases import LOSSES, Case, Inference, Mode, Training, Variant, stated
+from modescope.bench.records.cases import (
+    LOSSES,
+    Case,
+    Inference,
+    Mode,
+    Training,
+    Variant,
+    non_defaults,
+)
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import work_of
 from modescope.bench.resolve import Request, resolve
@@ -69,7 +77,7 @@ def test_every_training_option_changes_the_case_id(
 ) -> None:
     asked = typed_case("phase=train", argument)
     assert asked.options == replace(Training(), **{option: value})
-    assert stated(asked.options) == {option: value}
+    assert non_defaults(asked.options) == {option: value}
     assert asked.case_id != typed_case("phase=train").case_id
     assert option in work_of(asked, made_up_records.plan()).training
 
@@ -79,7 +87,7 @@ def test_options_at_their_default_do_not_change_the_id(typed_case: Resolve) -> N
     assert typed_case("phase=train", "train.lr=0.001", "train.optimizer=sgd").case_id == (
         usual.case_id
     )
-    assert stated(usual.options) == {}
+    assert non_defaults(usual.options) == {}
     assert usual.case_id != typed_case("mode.grad=enabled").case_id
 
 

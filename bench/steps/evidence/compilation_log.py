@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from torch._dynamo.utils import CompilationMetrics, counters, get_compilation_metrics
 
 from modescope.bench.records.columns import Compilations
-from modescope.bench.records.errors import shortened
+from modescope.bench.records.errors import shorten
 
 LONGEST_REASON = 200
 
@@ -120,7 +120,7 @@ def _text(reason: str) -> str:
     """The reason, shortened; torch puts a compilation's id before some."""
     number, colon, rest = reason.partition(": ")
     is_id = colon and all(part.isdigit() for part in number.split("/"))
-    return shortened(rest if is_id else reason, LONGEST_REASON)
+    return shorten(rest if is_id else reason, LONGEST_REASON)
 
 
 def _guard(reason: str) -> str:

@@ -226,7 +226,7 @@ def test_the_type_of_a_device_ignores_its_index(device: str, kind: str) -> None:
 def test_the_eager_counterpart_of_a_mode_keeps_its_autocast(grad: str | None) -> None:
     dynamic = CompileOptions(dynamic=True)
     asked = Mode("some", "inference_mode", True, "max-autotune", True, dynamic)
-    assert asked.in_eager(grad) == Mode("some", grad or "inference_mode", autocast=True)
+    assert asked.eager_mode(grad) == Mode("some", grad or "inference_mode", autocast=True)
 
 
 def test_plain_eager_has_every_axis_but_grad_at_its_default() -> None:

@@ -11,7 +11,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.input_descriptions import (
     DTYPES,
     TensorDescription,
-    mapped,
+    map_descriptions,
     parse,
     size_names,
 )
@@ -102,7 +102,7 @@ def test_names_of_sizes_have_the_place_where_they_come_first() -> None:
 
 def test_only_tensors_are_replaced() -> None:
     typed = {"x": [[2], None], "deep": {"k": 3, "y": [4, 5]}}
-    drawn = mapped(lambda each: each.size, parse(typed))
+    drawn = map_descriptions(lambda each: each.size, parse(typed))
     assert drawn == {"x": [(2,), None], "deep": {"k": 3, "y": (4, 5)}}
 
 

@@ -9,7 +9,7 @@ import pytest
 from modescope.bench.records import columns
 from modescope.bench.records.cases import Model
 from modescope.bench.records.columns import Clocks, Rounds
-from modescope.bench.records.results import Findings, flagged, joined, noted, row, work_of
+from modescope.bench.records.results import Findings, add_columns, add_flag, add_note, row, work_of
 from tests.helpers.made_up_records import case, plan, record
 
 
@@ -60,7 +60,7 @@ def test_findings_contain_every_group_of_columns() -> None:
 
 def test_nulls_of_a_group_are_joined_too() -> None:
     known = Findings(error=0.5, clocks_s=3.0, flags=("drift",))
-    joint = joined(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))
+    joint = add_columns(known, Rounds(timed_s=2.0), Clocks(host_rounds_s=(1.0,)))
     assert joint == Findings(
         error=0.5, timed_s=2.0, host_rounds_s=(1.0,), clocks_s=None, flags=("drift",)
     )
@@ -68,8 +68,8 @@ def test_nulls_of_a_group_are_joined_too() -> None:
 
 def test_notes_are_appended_to_earlier_notes() -> None:
     columns = Findings(memory_note="sparse")
-    assert noted(columns, [], "lost") == columns
-    found = noted(columns, ["memory_note", "work_note"], "lost")
+    assert add_note(columns, [], "lost") == columns
+    found = add_note(columns, ["memory_note", "work_note"], "lost")
     assert (found.memory_note, found.work_note) == ("sparse; lost", "lost")
-    assert noted(columns, ["work_note"], None) == columns
-    assert flagged(flagged(columns, "a"), "b").flags == ("a", "b")
+    assert add_note(columns, ["work_note"], None) == columns
+    assert add_flag(add_flag(columns, "a"), "b").flags == ("a", "b")

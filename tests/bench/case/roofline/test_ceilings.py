@@ -142,7 +142,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def share_the_machine(felt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others use half of a core, or nothing, over ten seconds on two cores."""
-    seen = Contention(10.0, 0.0, 0, 5.0 if felt else 0.0, 2, 0.0)
+    seen = Contention(10.0, 0.0, 5.0 if felt else 0.0, 2, 0.0)
     monkeypatch.setattr(contention, "between", lambda before, after: seen)
 
 
@@ -174,7 +174,7 @@ def test_cached_ceilings_have_their_time_torch_and_contention(
         "measured_at": found.measured_at,
         "torch_version": torch.__version__,
         "contended": False,
-        "seen": {**asdict(Contention(10.0, 0.0, 0, 0.0, 2, 0.0)), "gpu_processes": None},
+        "seen": {**asdict(Contention(10.0, 0.0, 0.0, 2, 0.0)), "gpu_processes": None},
     }
     age = datetime.now(UTC) - datetime.fromisoformat(found.measured_at)
     assert 0 <= age.total_seconds() < 600

@@ -69,7 +69,7 @@ def watched(name: str) -> GraphBreaks:
 @pytest.mark.parametrize(("name", "by_hand"), BY_HAND.items(), ids=BY_HAND)
 def test_graph_breaks_equal_the_count_by_hand(name: str, by_hand: Counted) -> None:
     found = watched(name)
-    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.in_eager)
+    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.eager_mode)
     lines = FILE.read_text(encoding="utf-8").splitlines()
     for site in found.sites:
         if name == "DisabledForward":
