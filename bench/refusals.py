@@ -27,7 +27,7 @@ RULES: tuple[Rule, ...] = (
         "use {of}mode=compile-cuda-graph for a manual capture",
     ),
     (
-        lambda variant, options, device: bool(backends.options_refused(variant.mode)),
+        lambda variant, options, device: bool(backends.refused_options(variant.mode)),
         "mode.compile={mode.compile} does not take {refused}; leave out {refused}, or use "
         "{of}mode=compile",
     ),
@@ -51,7 +51,7 @@ RULES: tuple[Rule, ...] = (
 
 TRAINING_RULES: tuple[Rule, ...] = (
     (
-        lambda variant, training, device: not backends.of(variant.mode).trains,
+        lambda variant, training, device: not backends.find(variant.mode).trains,
         "code from mode.compile={mode.compile} cannot be trained; use {of}mode=eager, amp or "
         "compile",
     ),
@@ -153,7 +153,7 @@ def _reason(
 ) -> str | None:
     for applies, reason in rules:
         if applies(variant, case.options, device):
-            refused = ", ".join(f"mode.{name}" for name in backends.options_refused(variant.mode))
+            refused = ", ".join(f"mode.{name}" for name in backends.refused_options(variant.mode))
             return reason.format(
                 device=device.name, dtype=variant.dtype, mode=variant.mode, refused=refused,
                 options=case.options, of=of,
@@ -169,7 +169,7 @@ def same_kernels(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> s
     """
     if device.type == "cuda":
         return None
-    mode = backends.without_graphs(case.variant.mode)
+    mode = backends.drop_graphs(case.variant.mode)
     other = replace(case, variant=replace(case.variant, mode=mode)).case_id
     if other == case.case_id or other not in sweep:
         return None
@@ -181,8 +181,8 @@ def untuned(case: Case, device: DeviceFacts, sweep: Mapping[str, str]) -> str | 
 
     `sweep`: the mode's name by case id. Only compiling tells whether something is tuned.
     """
-    mode = backends.without_tuning(case.variant.mode)
+    mode = backends.drop_tuning(case.variant.mode)
     if device.type != "cuda":
-        mode = backends.without_graphs(mode)
+        mode = backends.drop_graphs(mode)
     other = replace(case, variant=replace(case.variant, mode=mode)).case_id
     return None if other == case.case_id else sweep.get(other)

@@ -28,7 +28,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.stats import estimates
 from modescope.bench.steps import compiler, trees
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.outputs import unfinished
+from modescope.bench.steps.outputs import find_unfinished
 from modescope.bench.text.tables import seconds as duration
 from modescope.bench.timing import comparison, memory_layout, timers
 from modescope.bench.timing.comparison import FIRST_CALLS, flags
@@ -136,7 +136,7 @@ def _first_call(function: Callable[[], object]) -> set[torch.device]:
     Raises UsageError where it returns before it has worked, so that it would look fast.
     """
     result = function()
-    if kind := unfinished(result):
+    if kind := find_unfinished(result):
         raise UsageError(
             f"{getattr(function, '__name__', function)} returned {kind}, which has not done its "
             "work yet; finish it within the function, as in list(...), asyncio.run(...) or "

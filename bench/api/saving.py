@@ -63,9 +63,9 @@ def save(model: Any, inputs: Any, name: str, study: Path) -> str:
     """
     folder = study / PICKLE_FOLDER
     # copies, because a file would hold all of the storage of which a tensor shows a part
-    detached = trees.mapped(torch.Tensor.detach, inputs)
+    detached = trees.map_tensors(torch.Tensor.detach, inputs)
     compact = geometry.copier(trees.tensors(detached), torch.clone)
-    content = {MODEL: model, INPUTS: trees.mapped(compact, detached)}
+    content = {MODEL: model, INPUTS: trees.map_tensors(compact, detached)}
     with atomic_write(folder / f"{name}{PICKLE_SUFFIX}") as written:
         try:
             torch.save(

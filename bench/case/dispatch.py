@@ -21,7 +21,7 @@ from modescope.bench.records.cases import Budget, Model, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Subject, module_copied, state_kept
+from modescope.bench.steps.subject import Subject, copy_module, keep_state
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import Clock, Side, settling
 from modescope.bench.timing.timers import calls_for, host, reading_cost
@@ -65,14 +65,14 @@ def prepare(subject: Subject, variant: Variant, model: Model, device: Hardware) 
     assert model.batch_dim is not None
     if not any(_has(tensor, model.batch_dim) for tensor in subject.inputs.tensors()):
         return EmptyCall(None, f"no input has a dimension {model.batch_dim} (model.batch_dim)")
-    with state_kept(subject.module):
+    with keep_state(subject.module):
         try:
             real = _operators(subject, variant, device)
         except Exception as error:
             reason = f"torch cannot list the operators of a call ({one_line(error, 120)})"
             return EmptyCall(None, reason)
     try:
-        emptied = _emptied(subject, model.batch_dim)
+        emptied = _empty(subject, model.batch_dim)
         empty = _operators(emptied, variant, device)
         if empty.working:
             names = ", ".join(dict.fromkeys(empty.working))
@@ -141,7 +141,7 @@ def _operators(subject: Subject, variant: Variant, device: Hardware) -> Operator
     return operators
 
 
-def _emptied(subject: Subject, batch_dim: int) -> Subject:
+def _empty(subject: Subject, batch_dim: int) -> Subject:
     """Inputs without rows (those without a batch dimension stay), and buffers of their own."""
 
     def emptied(tensor: torch.Tensor) -> torch.Tensor:
@@ -149,7 +149,7 @@ def _emptied(subject: Subject, batch_dim: int) -> Subject:
             return tensor
         return tensor.narrow(batch_dim, 0, 0)
 
-    module = module_copied(subject.module, shared=subject.module.parameters())
+    module = copy_module(subject.module, shared=subject.module.parameters())
     return replace(subject, module=module, inputs=subject.inputs.map(emptied))
 
 

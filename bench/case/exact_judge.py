@@ -73,10 +73,10 @@ def _accept(error: float) -> str:
     """How to accept `error`, as a clause; empty where the error is not finite."""
     if not math.isfinite(error):
         return ""
-    return f", or accept the error with max_error={_rounded_up(error):.2g}"
+    return f", or accept the error with max_error={_round_up(error):.2g}"
 
 
-def _rounded_up(error: float) -> float:
+def _round_up(error: float) -> float:
     """Two digits that are not below `error`."""
     step: float = 10.0 ** (math.floor(math.log10(error)) - 1)
     return math.ceil(error / step) * step
@@ -132,14 +132,14 @@ class ExactJudge:
         variant = self.case.variant
         found = self.standard.check.examine(built, variant)
         known = self.standard.rounding or self.standard.eager is None
-        if not (self._accepted(found) or known):
-            self.standard = with_rounding(self.standard, self.case, self.device)
+        if not (self._accepts(found) or known):
+            self.standard = add_rounding(self.standard, self.case, self.device)
             if self.standard.rounding:  # which may have examined other batches
                 findings = replace(findings, error=None, scale_error=None, scale_error_limit=None)
                 found = self.standard.check.examine(built, variant)
-        findings = self.columns(self._with_larger(findings, found))
-        if not self._accepted(found):
-            return self._in_doubt(found, findings)
+        findings = self.columns(self._add_larger(findings, found))
+        if not self._accepts(found):
+            return self._doubt(found, findings)
         state = self.standard.check.examine_state(built)
         by_rounding = self.standard.rounding is not None and not chaotic(self.standard.rounding)
         notes = (BY_ROUNDING if by_rounding else None, self.standard.check.seen.note)
@@ -149,7 +149,7 @@ class ExactJudge:
             raise Ended("wrong_result", state.reason, findings)
         return findings
 
-    def _in_doubt(self, found: Deviation, findings: Findings) -> Findings:
+    def _doubt(self, found: Deviation, findings: Findings) -> Findings:
         """Raises Ended, or says that rounding can do this to a model that amplifies it so."""
         standard, dtype = self.standard, self.case.variant.dtype
         limit = standard.limit
@@ -172,14 +172,14 @@ class ExactJudge:
         check = self.standard.check
         found = check.examine(built, variant)
         limit = Limit(EAGER_LIMIT * check.seen.tolerance(variant))
-        in_doubt = not (self._by_user(found) or limit.accepts(found))
+        in_doubt = not (self._user_accepts(found) or limit.accepts(found))
         if in_doubt and (seen := _rounding(check, variant)):
             found = seen.check.examine(built, variant)
             limit = replace(seen.limit, error=max(limit.error, seen.limit.error))
         columns = replace(findings, baseline_error=found.error, baseline_error_limit=limit.error)
-        return self._by_user(found) or limit.accepts(found), columns
+        return self._user_accepts(found) or limit.accepts(found), columns
 
-    def _with_larger(self, findings: Findings, found: Deviation) -> Findings:
+    def _add_larger(self, findings: Findings, found: Deviation) -> Findings:
         """`findings` with the larger of the errors there and found now; nan is the larger one."""
         if findings.error is None or not found.error <= findings.error:
             findings = replace(findings, error=found.error, error_place=found.place)
@@ -190,10 +190,10 @@ class ExactJudge:
             return findings
         return replace(findings, scale_error=seen.value, scale_error_limit=seen.limit)
 
-    def _accepted(self, found: Deviation) -> bool:
-        return self._by_user(found) or self.standard.limit.accepts(found)
+    def _accepts(self, found: Deviation) -> bool:
+        return self._user_accepts(found) or self.standard.limit.accepts(found)
 
-    def _by_user(self, found: Deviation) -> bool:
+    def _user_accepts(self, found: Deviation) -> bool:
         return self.plan.max_error is not None and found.error <= self.plan.max_error
 
 
@@ -204,11 +204,11 @@ def judge(check: Check, subject: Subject, case: Case, plan: Plan, device: Hardwa
         eager = check.examine(plain_eager(subject, case, device), variant)
     standard = Standard(check, eager, check.limit(eager, variant))
     if eager and not eager_is_sane(eager.error, variant.dtype):
-        standard = with_rounding(standard, case, device)
+        standard = add_rounding(standard, case, device)
     return ExactJudge(standard, case, plan, device)
 
 
-def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
+def add_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
     """The standard with the effects of rounding, which may be examined on other batches.
 
     Where they are not known, only sane errors of eager give a limit.
@@ -220,7 +220,7 @@ def with_rounding(standard: Standard, case: Case, device: Hardware) -> Standard:
         return standard if sane else replace(standard, limit=NOTHING)
     eager = seen.check.examine(plain_eager(seen.subject, case, device), variant)
     usual, sane = seen.check.limit(eager, variant), eager_is_sane(eager.error, variant.dtype)
-    limit = seen.limit.widened(usual) if sane else seen.limit
+    limit = seen.limit.widen(usual) if sane else seen.limit
     if chaotic(seen.limit):
         limit = usual if CHAOS.covers(usual) else NOTHING
     if not (sane or seen.limit.accepts(eager)):

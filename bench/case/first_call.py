@@ -22,7 +22,7 @@ from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.evidence.mode_effect import GraphBreaks
 from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.subject import Built, Subject, state_kept
+from modescope.bench.steps.subject import Built, Subject, keep_state
 from modescope.bench.timing import timers
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def enter(
     first = phase.start(own.module)
     _ = own.given  # copied here: such copies are no part of the time or memory of the first call
     records_later = backends.captures(variant.mode) and device.type == "cuda"
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     # These watches hardly affect the time: they keep code as it is written, add up bytes per kernel
     # and read a peak at the end.
     code, breaks, compiling = _compiler_watches(variant, plan)
     memory = device.allocator.watch_setup() if plan.memory else nullcontext()
     with (
-        state_kept(own.module),
+        keep_state(own.module),
         watch_warnings() as warned,
         compiling as compilation_watch,
         code as code_watch,
@@ -95,7 +95,7 @@ def enter(
         built_s = device.clock() - start
         calls_s = timers.latency(built.step, device, 2 if records_later else 1).samples_s
         first_call_s = built_s + sum(calls_s)
-    compiled = mode_effect.compiled_so_far().since(before)
+    compiled = mode_effect.read_compiled().since(before)
     generated = code_watch.generated if code_watch else None
     built.settle()
     facts = mode_effect.Facts(
@@ -107,7 +107,7 @@ def enter(
         symbolic_sizes=generated.symbolic_sizes if generated else None,
         observed=mode_effect.observe(built, device),
         own_dtypes=subject.own_dtypes,
-        breaks=_known(breaks_watch.breaks if breaks_watch else None, compiled, variant),
+        breaks=_usable(breaks_watch.breaks if breaks_watch else None, compiled, variant),
     )
     code_columns = generated.columns if generated else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
@@ -131,7 +131,7 @@ def _compiler_watches(
     return code, graph_break_watch.watch(), compilation_log.watch()
 
 
-def _known(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:
+def _usable(breaks: GraphBreaks | None, compiled: Compiled, variant: Variant) -> GraphBreaks | None:
     """None, not 0 breaks, where nothing was compiled that could have had a break."""
     if breaks is None or not variant.mode.compiles:
         return None
@@ -151,7 +151,7 @@ def watch_warnings() -> Iterator[list[str]]:
         if short not in found and len(found) < MOST_WARNINGS:
             found.append(short)
 
-    with warnings.catch_warnings(), _logged(note):  # the former forgets what has been shown
+    with warnings.catch_warnings(), _watch_log(note):  # the former forgets what has been shown
         show = warnings.showwarning
 
         def shown(
@@ -171,7 +171,7 @@ def watch_warnings() -> Iterator[list[str]]:
 
 
 @contextmanager
-def _logged(note: Callable[[str], None]) -> Iterator[None]:
+def _watch_log(note: Callable[[str], None]) -> Iterator[None]:
     """Passes on what torch logs as a warning or worse.
 
     Reads records where they are made, because torch's loggers do not propagate them to others.

@@ -37,7 +37,7 @@ def read(built: Built, variant: Variant, allocator: Allocator) -> Memory:
     subject, state = built.subject, built.state
     state.leave_device()
     saved = copies = None
-    with built.kept():
+    with built.keep_state():
         call = steady_call(built.step, allocator)
         resident = allocator.resident_bytes()
         pools = allocator.pools()  # afterwards, because resident_bytes() collects garbage first

@@ -127,14 +127,14 @@ def compare(real: Sequence[str], empty: Sequence[str]) -> OperatorComparison:
     )
     if of_real == of_empty:
         return OperatorComparison(Counter(), 0.0, None)
-    detours = _known(*("".join(f"{name} " for name in names) for names in (real, empty)))
+    detours = _explain(*("".join(f"{name} " for name in names) for names in (real, empty)))
     if detours is None:
         return OperatorComparison(Counter(), 0.0, difference(of_real, of_empty))
     errors_us = sum(abs(DETOURS[name].error_us) * times for name, times in detours.items())
     return OperatorComparison(detours, errors_us / (OPERATOR_US * len(real)), None)
 
 
-def _known(real: str, empty: str) -> Counter[str] | None:
+def _explain(real: str, empty: str) -> Counter[str] | None:
     """The detours that explain all differences; None where something else differs."""
     taken: Counter[str] = Counter()
     at, to = 0, 0

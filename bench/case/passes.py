@@ -103,12 +103,12 @@ def read_step_parts(
 
     def in_parts(step: Step, device: Device, calls: int) -> Timing:
         """Times whole steps, and notes the median of each of their parts."""
-        samples = [_timed_in_parts(step, parts, device) for _ in range(calls)]
+        samples = [_time_parts(step, parts, device) for _ in range(calls)]
         for name in samples[0]:
             rounds_s.setdefault(name, []).append(median(each[name] for each in samples))
         return Timing(tuple(sum(each.values()) for each in samples))
 
-    with built.kept(), quiet_gc():
+    with built.keep_state(), quiet_gc():
         redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
         clocks = [
             Clock(name, (Side(built.step, timer, calls, settling(latency_s)),), redraw)
@@ -123,7 +123,7 @@ def read_step_parts(
     )
 
 
-def _timed_in_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
+def _time_parts(step: Step, parts: tuple[StepPart, ...], device: Device) -> dict[str, float]:
     """Runs `step` in parts; returns the seconds of each, which may consist of several pieces."""
     seconds: dict[str, float] = {}
     loss = None
@@ -172,11 +172,11 @@ def run(progress: Progress, scene: Scene, findings: Findings) -> Findings:
     applying = [each for each in PASSES if each.applies(scene)]
     for position, each in enumerate(applying):
         progress(each.name, Result("ok", None, findings, _notes(applying[position:])))
-        findings = guarded(each.name, [each.note], partial(each.run, scene), findings)
+        findings = guard(each.name, [each.note], partial(each.run, scene), findings)
     return findings
 
 
-def guarded(
+def guard(
     name: str, notes: Sequence[str], run: Callable[[Findings], Findings], findings: Findings
 ) -> Findings:
     """`run(findings)`; where that fails, `findings` with the reason in the columns `notes`."""
@@ -206,7 +206,7 @@ def _snapshot(scene: Scene, findings: Findings) -> Findings:
     if path is None:
         return findings
     built = scene.candidate.built
-    with built.kept():
+    with built.keep_state():
         return add_columns(findings, keep_snapshot(built.step, scene.device.allocator, path, room))
 
 
@@ -232,7 +232,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     path, room = scene.file(".json.gz")
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
-    with scene.candidate.built.kept():
+    with scene.candidate.built.keep_state():
         kept, calls = path if room else None, settling(expected_s)
         step = _visible(scene)
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
@@ -252,7 +252,7 @@ def _visible(scene: Scene) -> Step:
     mode = scene.case.variant.mode
     if scene.device.queues or not mode.compiles:
         return scene.candidate.built.step
-    return capture.with_kernel_events(lambda: _rebuilt(scene, mode).step)
+    return capture.record_kernels(lambda: _rebuilt(scene, mode).step)
 
 
 def _rebuilt(scene: Scene, mode: Mode) -> Built:

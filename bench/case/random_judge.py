@@ -15,7 +15,7 @@ from modescope.bench.records.cases import EPS, Case, Plan, Variant
 from modescope.bench.records.errors import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import plain_call, randomness
-from modescope.bench.steps.arguments import changed_by_a_call
+from modescope.bench.steps.arguments import find_changes
 from modescope.bench.steps.phase_interface import Check
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.randomness import SWITCHES
@@ -68,7 +68,7 @@ class RandomJudge:
     @property
     def last_check(self) -> LastCheck:
         """What is left to check when all is measured; it needs nothing of the judge."""
-        return without_randomness
+        return check_without_randomness
 
     def columns(self, findings: Findings) -> Findings:
         """Nothing is known before the end."""
@@ -117,7 +117,7 @@ class RandomJudge:
         return self.kept.cast(None).to(self.device.torch_device)
 
 
-def without_randomness(
+def check_without_randomness(
     build: Build, case: Case, plan: Plan, device: Hardware, findings: Findings
 ) -> Findings:
     """Checks the mode on a copy without randomness; raises Ended where its results are wrong.
@@ -140,8 +140,8 @@ def _quietly(
 ) -> Findings:
     phase = phase_of(case.options)
     torch.manual_seed(plan.seed)
-    subject = phase.prepare(plain_call.built(case, device), plan.seed)
-    changes = plain_call.without_gradients(lambda: changed_by_a_call(subject.cast(None)))
+    subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
+    changes = plain_call.call_without_gradients(lambda: find_changes(subject.cast(None)))
     subject = replace(subject, changes=changes)
     off: list[str] = []
     for name, turn_off in SWITCHES.items():

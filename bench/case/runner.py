@@ -29,7 +29,7 @@ from modescope.bench.records.results import (
     add_flag,
 )
 from modescope.bench.steps import backends, compiler, modes, plain_call, torch_settings
-from modescope.bench.steps.arguments import changed_by_a_call
+from modescope.bench.steps.arguments import find_changes
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
@@ -76,7 +76,7 @@ def _compilers_reason(error: Exception, case: Case) -> str | None:
 def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> Result:
     device = find(case.device)
     settle(case, plan)
-    candidate, last_check, findings = _timed(progress, case, device, plan)
+    candidate, last_check, findings = _time(progress, case, device, plan)
     # Baseline and reference are freed here: passes need the candidate alone in the process.
     scene = passes.Scene(candidate, case, device, plan, run_id)
     findings = passes.run(progress, scene, findings)
@@ -84,10 +84,10 @@ def _measure(progress: Progress, case: Case, plan: Plan, run_id: str | None) -> 
         return Result("ok", None, findings)
     progress("last check", Result("ok", None, findings, ("checked_note",)))
     del candidate, scene
-    return Result("ok", None, last_check(first_called, case, plan, device, findings))
+    return Result("ok", None, last_check(call_first, case, plan, device, findings))
 
 
-def first_called(*asked: Any) -> Built:
+def call_first(*asked: Any) -> Built:
     """The step that `enter` has called for the first time."""
     return enter(*asked).built
 
@@ -104,7 +104,7 @@ def settle(case: Case, plan: Plan) -> None:
 
 
 @contextmanager
-def _blaming(text: str, case: Case, findings: Findings) -> Iterator[None]:
+def _blame(text: str, case: Case, findings: Findings) -> Iterator[None]:
     """Ends the case with `text`, which says what failed, where it is not the case's mode."""
     try:
         yield
@@ -123,20 +123,20 @@ def _needs_gradients(subject: Subject, variant: Variant) -> str | None:
     return failure and NEEDS_GRADIENTS.format(grad=variant.mode.grad, failure=failure)
 
 
-def _timed(
+def _time(
     progress: Progress, case: Case, device: Hardware, plan: Plan
 ) -> tuple[Contender, LastCheck | None, Findings]:
     """The candidate after checks of correctness and effect, with everything that is timed."""
     progress("reference")
     phase, settings = phase_of(case.options), torch_settings.read()
-    subject = plain_call.built(case, device)
-    put_back, compiled = subject.put_back, mode_effect.compiled_so_far()
+    subject = plain_call.build_drawn(case, device)
+    put_back, compiled = subject.put_back, mode_effect.read_compiled()
     was_set = ", ".join(put_back)  # which the model may need
     after = f", after what its builder set was put back ({was_set})" if put_back else ""
-    with _blaming(EAGER_FAILS.format(after), case, Findings()):
+    with _blame(EAGER_FAILS.format(after), case, Findings()):
         subject = phase.prepare(subject, plan.seed)
         plain = subject.cast(None)
-        changes = plain_call.without_gradients(partial(changed_by_a_call, plain))
+        changes = plain_call.call_without_gradients(partial(find_changes, plain))
         subject = replace(subject, changes=changes)
         findings = Findings(changed_arguments=", ".join(subject.changes) or None)
         work = steady_work.usual(replace(plain, changes=subject.changes), findings)
@@ -158,7 +158,7 @@ def _timed(
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
     try:
         judge = judge_of(check, subject, case, plan, device)
-        own_graphs = mode_effect.compiled_so_far().since(compiled).graphs  # only eager ran so far
+        own_graphs = mode_effect.read_compiled().since(compiled).graphs  # only eager ran so far
         findings = replace(judge.columns(findings), own_graphs=own_graphs or None)
         put_back += torch_settings.put_back(settings)
         candidate = enter(subject, case.variant, case, device, plan)
@@ -178,9 +178,9 @@ def _timed(
     del subject  # from here on only what is timed, and its references, take memory
 
     put_back += torch_settings.put_back(settings)
-    with candidate.built.kept():  # a module that counts its calls ends as it began
+    with candidate.built.keep_state():  # a module that counts its calls ends as it began
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
-    findings = _with_settings(findings, put_back, torch_settings.put_back(settings))
+    findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     progress("check again")
     findings = judge.judge(candidate.built, findings)
     timed = [each for each in (candidate, baseline) if each]
@@ -195,18 +195,16 @@ def _timed(
     partial_result = Result("ok", None, findings, (*paired_timing.CLOCK_NOTES, *unproven, *notes))
     progress("clocks", partial_result)  # which is kept if the process dies of an empty batch
     if not plan.latency_alone:
-        with candidate.built.kept():
+        with candidate.built.keep_state():
             read = partial(paired_timing.run_clocks, candidate, baseline, case, device, plan)
-            findings = passes.guarded("clocks", paired_timing.CLOCK_NOTES, read, findings)
+            findings = passes.guard("clocks", paired_timing.CLOCK_NOTES, read, findings)
     if replays:  # proved last, because that profiles, which may slow down what is timed later
         progress("evidence")
         findings = _prove(candidate, baseline, device, findings)
     return candidate, judge.last_check, findings
 
 
-def _with_settings(
-    findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]
-) -> Findings:
+def _add_settings(findings: Findings, put_back: Iterable[str], in_calls: Sequence[str]) -> Findings:
     """With the settings of torch that the model changed, before the timed calls and in them."""
     before = [each for each in dict.fromkeys(put_back) if each not in in_calls]
     findings = replace(
@@ -252,7 +250,7 @@ def _baseline(
     variant = case.baseline
     if variant is None:
         return None, findings
-    with _blaming(BASELINE_FAILS.format(variant.mode.name), case, findings):
+    with _blame(BASELINE_FAILS.format(variant.mode.name), case, findings):
         baseline = enter(subject, variant, case, device, plan)
     if not variant.mode.compiles:
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)

@@ -16,7 +16,7 @@ import torch
 from modescope.bench.case import operator_comparison
 from modescope.bench.case.first_call import Contender
 from modescope.bench.case.operator_comparison import Operators
-from modescope.bench.case.profiler.operators import working
+from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.devices.devices import ready
 from modescope.bench.records.results import Ended, Findings, add_flag
 from modescope.bench.steps import arguments
@@ -46,13 +46,13 @@ def usual(plain: Subject, findings: Findings) -> Usual | None:
 
     Raises Ended where a second call with the same arguments computes nothing.
     """
-    compiled = mode_effect.compiled_so_far()
+    compiled = mode_effect.read_compiled()
     try:
-        called = replace(plain, inputs=plain.inputs.copied())
+        called = replace(plain, inputs=plain.inputs.copy())
         new, same = _operators(called), _operators(called)
     except Exception:  # of any kind: forward may need gradients, or refuse to be observed
         return None
-    if mode_effect.compiled_so_far() != compiled:  # the model compiles a part of itself
+    if mode_effect.read_compiled() != compiled:  # the model compiles a part of itself
         return None
     if new and not same:
         raise Ended("failed", REMEMBERED, findings)
@@ -71,7 +71,7 @@ def compare(before: Usual, contenders: Iterable[Contender], findings: Findings) 
         if _dtypes(built.subject) != before.dtypes or built.subject.random:
             continue
         try:
-            with built.kept():
+            with built.keep_state():
                 now = _operators(built.subject)
         except Exception:  # such as a table that was made in inference mode
             continue
@@ -90,7 +90,9 @@ def _operators(subject: Subject) -> Computing:
     with torch.no_grad(), seen:
         call()
     names = Counter(name.removesuffix(operator_comparison.STRIDED) for name in seen.names)
-    return Counter({name: n for name, n in names.items() if working([name.replace(".", "::", 1)])})
+    return Counter(
+        {name: n for name, n in names.items() if find_working([name.replace(".", "::", 1)])}
+    )
 
 
 def _dtypes(subject: Subject) -> frozenset[torch.dtype]:

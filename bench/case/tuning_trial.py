@@ -37,17 +37,17 @@ def nothing_to_tune(progress: Progress, case: Case, plan: Plan) -> bool:
     settle(case, plan)
     compiler.import_it()
     device, phase = find(case.device), phase_of(case.options)
-    subject = phase.prepare(plain_call.built(case, device), plan.seed)
+    subject = phase.prepare(plain_call.build_drawn(case, device), plan.seed)
     own = phase.own(subject.cast(modes.weight_dtype(case.variant)))
-    before = mode_effect.compiled_so_far()
-    with _lowering_alone() as fixed:
+    before = mode_effect.read_compiled()
+    with _lower_only() as fixed:
         modes.build(own, case.variant, case.model.fullgraph, device, phase).step()
-    compiled = mode_effect.compiled_so_far().since(before)
+    compiled = mode_effect.read_compiled().since(before)
     return compiled.autotuned == 0 and len(fixed) >= compiled.graphs > 0 and all(fixed)
 
 
 @contextmanager
-def _lowering_alone() -> Iterator[list[bool]]:
+def _lower_only() -> Iterator[list[bool]]:
     """Graphs are lowered and then run uncompiled; yields whether each of them has no template.
 
     The CPU is taken to have the instructions that it reports: torch tests them by compiling and

@@ -31,7 +31,7 @@ class Snapshot:
         self._bytes = {place: _allocated_bytes(tensor) for place, tensor in values.items()}
         self._versions = {place: _version(leaf) for place, leaf in self._leaves.items()}
 
-    def changed(self, called: Inputs) -> tuple[str, ...]:
+    def differences(self, called: Inputs) -> tuple[str, ...]:
         """The places that differ in `called`, which were `fresh` arguments before the call.
 
         A tensor's version counts what torch writes, be the values equal. Bits are compared as well,
@@ -73,18 +73,18 @@ def fresh(inputs: Inputs) -> Inputs:
     def alias(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.detach().requires_grad_(tensor.requires_grad)
 
-    return Inputs(*trees.mapped(alias, (inputs.args, inputs.kwargs)))
+    return Inputs(*trees.map_tensors(alias, (inputs.args, inputs.kwargs)))
 
 
-def changed_by_a_call(subject: Subject) -> tuple[str, ...]:
+def find_changes(subject: Subject) -> tuple[str, ...]:
     """The places of the arguments that a call of the module as it is changes.
 
     The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
     """
-    own = subject.inputs.copied()
+    own = subject.inputs.copy()
     before, called = Snapshot(own), fresh(own)
     subject.module(*called.args, **called.kwargs)
-    return before.changed(called)
+    return before.differences(called)
 
 
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:

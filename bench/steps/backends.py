@@ -148,24 +148,24 @@ def modes() -> tuple[str, ...]:
     return tuple(mode for backend in BACKENDS.values() for mode in backend.modes)
 
 
-def of(mode: Mode) -> Backend:
+def find(mode: Mode) -> Backend:
     """The backend of `mode`."""
     return next(each for each in BACKENDS.values() if mode.compile in each.modes)
 
 
 def captures(mode: Mode) -> bool:
     """Whether the backend captures CUDA graphs by itself."""
-    return mode.compile in of(mode).capturing
+    return mode.compile in find(mode).capturing
 
 
-def without_graphs(mode: Mode) -> Mode:
+def drop_graphs(mode: Mode) -> Mode:
     """The mode with the same kernels but without CUDA graphs of the backend's own."""
-    return replace(mode, compile=of(mode).capturing.get(mode.compile, mode.compile))
+    return replace(mode, compile=find(mode).capturing.get(mode.compile, mode.compile))
 
 
-def without_tuning(mode: Mode) -> Mode:
+def drop_tuning(mode: Mode) -> Mode:
     """The mode with the same kernels where there is nothing to tune; `mode` if it does not tune."""
-    return replace(mode, compile=of(mode).autotuning.get(mode.compile, mode.compile))
+    return replace(mode, compile=find(mode).autotuning.get(mode.compile, mode.compile))
 
 
 def replays_graphs(mode: Mode) -> bool:
@@ -175,9 +175,9 @@ def replays_graphs(mode: Mode) -> bool:
 
 def autotunes(mode: Mode) -> bool:
     """Whether the backend should benchmark kernels against each other."""
-    return mode.compile in of(mode).autotuning
+    return mode.compile in find(mode).autotuning
 
 
-def options_refused(mode: Mode) -> list[str]:
+def refused_options(mode: Mode) -> list[str]:
     """The options of `mode` that its backend does not take."""
-    return sorted(set(non_defaults(mode.options)) - of(mode).options)
+    return sorted(set(non_defaults(mode.options)) - find(mode).options)

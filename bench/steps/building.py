@@ -21,7 +21,7 @@ from modescope.bench.records.cases import BUILT_IN, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY, TensorDescription
 from modescope.bench.steps import torch_settings, trees
-from modescope.bench.steps.pickled_model import loaded
+from modescope.bench.steps.pickled_model import load
 from modescope.bench.steps.subject import Inputs, Subject
 
 STRANGE_INPUT = (
@@ -34,14 +34,14 @@ IN_A_MODULE = "call a function of tensors in the forward of a torch.nn.Module"
 
 def draw_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
     """`parsed` (`bench.records.input_descriptions`) with tensors, from torch's global generator."""
-    return input_descriptions.map_descriptions(lambda each: _drawn(each, sizes), parsed)
+    return input_descriptions.map_descriptions(lambda each: _draw(each, sizes), parsed)
 
 
 def extreme_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
     """As `draw_inputs`, with the largest and the least whole number that may be drawn, in turns."""
 
     def extreme(described: TensorDescription) -> torch.Tensor:
-        drawn = _drawn(described, sizes)
+        drawn = _draw(described, sizes)
         if drawn.dtype is torch.bool or drawn.is_floating_point():
             return drawn
         assert described.high is not None
@@ -52,7 +52,7 @@ def extreme_inputs(parsed: Any, sizes: Mapping[str, int]) -> Any:
     return input_descriptions.map_descriptions(extreme, parsed)
 
 
-def _drawn(described: TensorDescription, sizes: Mapping[str, int]) -> torch.Tensor:
+def _draw(described: TensorDescription, sizes: Mapping[str, int]) -> torch.Tensor:
     size = [sizes[each] if isinstance(each, str) else each for each in described.size]
     dtype: torch.dtype = getattr(torch, described.dtype)
     low, high = described.low or 0, described.high
@@ -114,57 +114,59 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     anything but (module, inputs); with `model.inputs`, anything but a module that takes these.
     Settings of torch that it changes are put back.
     """
-    with torch_settings.kept() as changed:
-        subject = _built(model, shape)
+    with torch_settings.keep() as changed:
+        subject = _build_or_refuse(model, shape)
     return replace(subject, put_back=tuple(changed))
 
 
-def _built(model: Model, shape: dict[str, int]) -> Subject:
+def _build_or_refuse(model: Model, shape: dict[str, int]) -> Subject:
     if model.inputs_json is not None:
-        return _with_described_inputs(model, shape)
-    built = _called(model, shape, {}, refused=(ValueError,))
+        return _build_described(model, shape)
+    built = _call_target(model, shape, {}, refused=(ValueError,))
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (None, None)
-    inputs = as_inputs(example)
+    inputs = parse_inputs(example)
     if inputs is None or not isinstance(module, torch.nn.Module):
         raise UsageError(_wrong(model, built))
     for place, leaf in trees.leaves(example):
         if not isinstance(leaf, (torch.Tensor, *trees.PLAIN)):
             raise UsageError(STRANGE_INPUT.format(model.origin, place, type(leaf).__name__))
-    return Subject(_in_eval(module), inputs)
+    return Subject(_switch_to_eval(module), inputs)
 
 
-def _in_eval(module: torch.nn.Module) -> torch.nn.Module:
+def _switch_to_eval(module: torch.nn.Module) -> torch.nn.Module:
     """As it is where torch cannot switch it: an exported program was traced in one of the modes."""
     with suppress(NotImplementedError):
         module.eval()
     return module
 
 
-def with_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -> Subject:
+def add_extreme_inputs(subject: Subject, model: Model, shape: dict[str, int]) -> Subject:
     """With the largest and least whole numbers of `model.inputs`, which a draw need not contain."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
-    inputs = as_inputs(extreme_inputs(described, shape))
+    inputs = parse_inputs(extreme_inputs(described, shape))
     assert inputs is not None
     return replace(subject, inputs=inputs)
 
 
-def _with_described_inputs(model: Model, shape: dict[str, int]) -> Subject:
+def _build_described(model: Model, shape: dict[str, int]) -> Subject:
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))
-    module = _called(model, shape, input_descriptions.size_names(described), refused=(Exception,))
+    module = _call_target(
+        model, shape, input_descriptions.size_names(described), refused=(Exception,)
+    )
     if not isinstance(module, torch.nn.Module):
         raise UsageError(
-            f"{model.origin} returned {_returned(module)}; with model.inputs it must return a "
+            f"{model.origin} returned {_describe(module)}; with model.inputs it must return a "
             "torch.nn.Module alone"
         )
-    inputs = as_inputs(draw_inputs(described, shape))
+    inputs = parse_inputs(draw_inputs(described, shape))
     assert inputs is not None
     _check_names(module, inputs.args, inputs.kwargs)
-    return Subject(_in_eval(module), inputs)
+    return Subject(_switch_to_eval(module), inputs)
 
 
-def _called(
+def _call_target(
     model: Model,
     shape: dict[str, int],
     described: Collection[str],
@@ -175,7 +177,7 @@ def _called(
     Sizes that are `described` in inputs reach it only where it has an argument of that name.
     """
     kwargs = json.loads(model.args_json)
-    function = loaded(model) if model.pickled else find(model.target)
+    function = load(model) if model.pickled else find(model.target)
     if model.architecture is not None:
         kwargs["name"] = model.architecture
     try:
@@ -260,7 +262,7 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
 
 
-def as_inputs(example: object) -> Inputs | None:
+def parse_inputs(example: object) -> Inputs | None:
     """Arguments of forward, their tensors detached; None without a tensor, or for a strange key."""
     if isinstance(example, torch.Tensor):
         example = (example,)
@@ -277,20 +279,20 @@ def _wrong(model: Model, built: object) -> str:
         return f"{model.origin} returned a module without inputs; give compare its inputs as well"
     if isinstance(built, torch.nn.Module):
         return (
-            f"{model.origin} returned {_returned(built)} without inputs; describe them, as in "
+            f"{model.origin} returned {_describe(built)} without inputs; describe them, as in "
             f"{_example_setting(built)}, or return (torch.nn.Module, example inputs)"
         )
     first = built[0] if isinstance(built, tuple) and built else None
     is_function = callable(first) and not isinstance(first, torch.nn.Module)
     way_out = f"; {IN_A_MODULE}" if is_function else ""
     return (
-        f"{model.origin} returned {_returned(built)}; it must return (torch.nn.Module, example "
+        f"{model.origin} returned {_describe(built)}; it must return (torch.nn.Module, example "
         "inputs), the inputs as a tuple (by position) or dict (by name), with at least one tensor"
         f"{way_out}"
     )
 
 
-def _returned(built: object) -> str:
+def _describe(built: object) -> str:
     if isinstance(built, tuple):
         return f"({', '.join(_kind(part) for part in built)})"
     return type(built).__name__

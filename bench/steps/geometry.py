@@ -30,7 +30,7 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     PAGE. A tensor without strides, such as a sparse one, is converted as it is.
     """
     shown: dict[Memory, tuple[int, int]] = {}
-    for tensor in filter(_strided, tensors):
+    for tensor in filter(_has_strides, tensors):
         begin = int(tensor.storage_offset())
         end = begin + _extent(tensor)
         known = shown.get(_memory(tensor), (begin, end))
@@ -38,7 +38,7 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     converted: dict[Memory, torch.Tensor] = {}
 
     def copy(tensor: torch.Tensor) -> torch.Tensor:
-        if not _strided(tensor):
+        if not _has_strides(tensor):
             return convert(tensor)
         memory = _memory(tensor)
         begin, end = shown[memory]
@@ -52,7 +52,7 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     return copy
 
 
-def copied(tensor: torch.Tensor) -> torch.Tensor:
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """A copy of one tensor."""
     return copier([tensor], torch.clone)(tensor)
 
@@ -72,7 +72,7 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
         return tensor._values()
     if tensor.layout in COMPRESSED:
         return tensor.values()
-    if not _strided(tensor) or tensor.numel() == 0:
+    if not _has_strides(tensor) or tensor.numel() == 0:
         return tensor
     size = [n if step else 1 for n, step in zip(tensor.size(), tensor.stride(), strict=True)]
     once = tensor.as_strided(size, tensor.stride())
@@ -80,7 +80,7 @@ def distinct(tensor: torch.Tensor) -> torch.Tensor:
     return once if once.numel() <= extent else tensor.as_strided((extent,), (1,))
 
 
-def _strided(tensor: torch.Tensor) -> bool:
+def _has_strides(tensor: torch.Tensor) -> bool:
     """Whether strides say all of where elements lie; a subclass may wrap other tensors."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)

@@ -62,14 +62,14 @@ def build(
     those of `phase` and start from `start`, or else from the present weights. The caller restores
     what the steps of a capture changed.
     """
-    target = backends.of(variant.mode).build(subject.module, variant.mode, fullgraph)
+    target = backends.find(variant.mode).build(subject.module, variant.mode, fullgraph)
     graphed = phase.graphs_parts(variant.mode)
     if graphed:
         _check_graphable(subject.inputs)
         target = device.graphed(_Around(target, variant, device.type), subject.given.args)
     call = arguments.call_of(subject, target)
     called = phase.forward(alone(call), subject.inputs)
-    forward = prepared_as(_in_contexts(called, variant, device.type), call)
+    forward = prepared_as(_enter_contexts(called, variant, device.type), call)
     live, step, state = phase.steps(subject.module, forward, variant, device, start)
     return Built(subject, target, live, step, state, graphed)
 
@@ -96,10 +96,10 @@ class _Around(torch.nn.Module):
 
     def forward(self, *args: torch.Tensor) -> Any:
         """The model's output."""
-        return _in_contexts(lambda: self.model(*args), self.variant, self.device_type)()
+        return _enter_contexts(lambda: self.model(*args), self.variant, self.device_type)()
 
 
-def _in_contexts(step: Step, variant: Variant, device_type: str) -> Step:
+def _enter_contexts(step: Step, variant: Variant, device_type: str) -> Step:
     """`step` as a user writes it: every call enters the contexts."""
     if variant.mode.autocast:
         step = _under(partial(torch.autocast, device_type, DTYPES[variant.dtype]), step)

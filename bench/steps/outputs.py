@@ -30,7 +30,7 @@ UNFINISHED: dict[str, type | tuple[type, ...]] = {
 """What a function returns before it has done its work, or while others do it; first match."""
 
 MOST_NAMED = 8
-"""Places that `unchecked` names; a cache of a large model may have hundreds."""
+"""Places that `describe_unchecked` names; a cache of a large model may have hundreds."""
 
 
 def comparable(outputs: object) -> Outputs:
@@ -38,15 +38,15 @@ def comparable(outputs: object) -> Outputs:
 
     Otherwise an argmax between equal candidates could differ although no mode is wrong.
     """
-    return {place: double(tensor) for place, tensor in _compared(outputs).items()}
+    return {place: double(tensor) for place, tensor in _comparable_leaves(outputs).items()}
 
 
-def unchecked(outputs: object) -> str | None:
+def describe_unchecked(outputs: object) -> str | None:
     """The places that `comparable` leaves out, each with what it holds; None if there are none.
 
     None, numbers and texts are named only where nothing at all can be compared.
     """
-    compared = _compared(outputs)
+    compared = _comparable_leaves(outputs)
     left = [(place, leaf) for place, leaf in trees.leaves(outputs) if place not in compared]
     others = [(place, leaf) for place, leaf in left if not isinstance(leaf, trees.PLAIN)]
     named = others if others or compared else left
@@ -55,7 +55,7 @@ def unchecked(outputs: object) -> str | None:
     return ", ".join(texts) or None
 
 
-def unfinished(outputs: object) -> str | None:
+def find_unfinished(outputs: object) -> str | None:
     """The kind of `UNFINISHED` that a call returned, alone or in containers; None if there is none.
 
     With its class if that has another name: `an iterator (map)`.
@@ -68,22 +68,22 @@ def unfinished(outputs: object) -> str | None:
     return None
 
 
-def nothing_to_compare(outputs: object) -> str | None:
+def why_incomparable(outputs: object) -> str | None:
     """Why no result of forward can be compared; None where one can."""
-    if kind := unfinished(outputs):
+    if kind := find_unfinished(outputs):
         return (
             f"forward returned {kind}, which has not done its work when forward returns; return "
             "its results, as in list(...)"
         )
-    if _compared(outputs):
+    if _comparable_leaves(outputs):
         return None
     return (
-        f"forward returned no tensor, but {unchecked(outputs) or 'nothing'}; return the tensors "
-        "that it computes, so that they can be checked"
+        f"forward returned no tensor, but {describe_unchecked(outputs) or 'nothing'}; return the "
+        "tensors that it computes, so that they can be checked"
     )
 
 
-def floating(outputs: object) -> list[torch.Tensor]:
+def floating_tensors(outputs: object) -> list[torch.Tensor]:
     """The floating tensors, in the order of their places."""
     return [tensor for tensor in trees.tensors(outputs) if tensor.is_floating_point()]
 
@@ -107,7 +107,7 @@ def finite(reference: torch.Tensor) -> torch.Tensor:
     return reference.nan_to_num(0, 0, 0)
 
 
-def _compared(outputs: object) -> Outputs:
+def _comparable_leaves(outputs: object) -> Outputs:
     leaves = trees.leaves(outputs)
     tensors = {place: leaf for place, leaf in leaves if isinstance(leaf, torch.Tensor)}
     real = {p: t for p, t in tensors.items() if t.is_floating_point() or t.is_complex()}

@@ -77,7 +77,7 @@ class Limit:
         """Whether what the other generally accepts is accepted here too."""
         return other.error <= self.error and other.scale <= self.scale
 
-    def widened(self, other: Limit) -> Limit:
+    def widen(self, other: Limit) -> Limit:
         """What either of two limits accepts, error by error."""
         scale = max(self.scale, other.scale)
         return Limit(max(self.error, other.error), scale, {**other.larger, **self.larger})

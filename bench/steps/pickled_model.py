@@ -25,7 +25,7 @@ from modescope.bench.steps import trees
 HALF = (torch.float16, torch.bfloat16)
 
 
-def loaded(model: Model) -> Callable[..., Any]:
+def load(model: Model) -> Callable[..., Any]:
     """The saved function, or one that returns the saved module; with the inputs, if they are saved.
 
     Raises UsageError where the file cannot be read or names a module that is not found.
@@ -38,7 +38,7 @@ def loaded(model: Model) -> Callable[..., Any]:
 
     @functools.wraps(origin)
     def build(**arguments: Any) -> Any:
-        built = _called(origin, model.name, arguments)
+        built = _call(origin, model.name, arguments)
         if inputs is None:
             module, example = (
                 built if isinstance(built, tuple) and len(built) == 2 else (built, None)
@@ -67,7 +67,7 @@ def _read(file: str, name: str) -> dict[str, Any]:
         sys.path.append(str(Path.cwd()))
     try:
         saved: dict[str, Any] = torch.load(
-            file, map_location=_placed, weights_only=False, pickle_module=pickle
+            file, map_location=_place, weights_only=False, pickle_module=pickle
         )
     except ImportError as error:
         raise UsageError(
@@ -84,13 +84,13 @@ def _read(file: str, name: str) -> dict[str, Any]:
     return saved
 
 
-def _placed(storage: Any, location: str) -> Any:
+def _place(storage: Any, location: str) -> Any:
     """What was on a GPU, on the one that this process uses; all else on the CPU."""
     gpu = gpu_in_use()
     return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)
 
 
-def _called(function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> Any:
+def _call(function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> Any:
     try:
         return function(**arguments)
     except Exception as error:
@@ -105,7 +105,7 @@ def _plain_module(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _plain_inputs(inputs: Any) -> Any:
-    return trees.mapped(_plain, inputs)
+    return trees.map_tensors(_plain, inputs)
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,7 @@ from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.building import build
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.phase_interface import FLOAT64, Seen
-from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, redraw, state_kept
+from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, keep_state, redraw
 
 T = TypeVar("T")
 
@@ -197,19 +197,19 @@ def _rebuilt(subject: Subject, seed: int) -> Inputs:
     made = subject.rebuild(seed) if subject.rebuild else subject.inputs
     if _form(made) != _form(subject.inputs):
         raise ValueError("the builder's inputs have other shapes")
-    return _with_targets(made, subject, seed)
+    return _add_targets(made, subject, seed)
 
 
-def _nudged(subject: Subject, seed: int) -> Inputs:
+def _scale_input(subject: Subject, seed: int) -> Inputs:
     """The example with one floating argument scaled."""
-    nudged = subject.inputs.copied()
+    nudged = subject.inputs.copy()
     arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
     if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
         scaled.mul_(NUDGE)
-    return _with_targets(nudged, subject, seed)
+    return _add_targets(nudged, subject, seed)
 
 
-def _with_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
+def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
     """With redrawn targets, which are none of the user's."""
     return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
 
@@ -218,11 +218,11 @@ DRAWS: tuple[tuple[str, str | None, Callable[[Subject, int], Inputs]], ...] = (
     ("fresh", None, lambda subject, seed: redraw(subject.inputs, seed)),
     ("floats", None, lambda subject, seed: redraw(subject.inputs, seed, is_plain_float)),
     ("rebuilt", None, _rebuilt),
-    ("example", None, _nudged),
+    ("example", None, _scale_input),
     (
         "example",
         STALE_PASSES,
-        lambda subject, seed: _with_targets(subject.inputs, subject, seed),
+        lambda subject, seed: _add_targets(subject.inputs, subject, seed),
     ),
 )
 """Ways to draw inputs for a check, in the order in which they are tried: the column, a note, and
@@ -294,7 +294,7 @@ def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def built(case: Case, device: Hardware) -> Subject:
+def build_drawn(case: Case, device: Hardware) -> Subject:
     """The model of `case` on `device`, with the weights that its first call draws.
 
     Only those of torch's lazy modules; `examine` refuses others.
@@ -312,7 +312,7 @@ def built(case: Case, device: Hardware) -> Subject:
     return replace(subject.to(device.torch_device), rebuild=rebuild)
 
 
-def without_gradients(call: Callable[[], T]) -> T:
+def call_without_gradients(call: Callable[[], T]) -> T:
     """What `call` returns, with gradients only if it fails without.
 
     A ScriptModule that was called with gradients fails in inference mode from then on.
@@ -329,11 +329,11 @@ def without_gradients(call: Callable[[], T]) -> T:
 
 def outputs(subject: Subject) -> Any:
     """What the model returns."""
-    return without_gradients(lambda: _call(subject, nullcontext()))
+    return call_without_gradients(lambda: _call(subject, nullcontext()))
 
 
 def _call(subject: Subject, grad: AbstractContextManager[Any]) -> Any:
-    with grad, state_kept(subject.module):
+    with grad, keep_state(subject.module):
         return subject.call()
 
 

@@ -32,7 +32,7 @@ def take(check: Check, built: Built, calls: int, seed: int) -> Draws:
     gradient. Results whose size changes from call to call are left out.
     """
     torch.manual_seed(seed)
-    seen = [_sampled(check.results(built)) for _ in range(calls)]
+    seen = [_sample(check.results(built)) for _ in range(calls)]
     zeros = {place: torch.zeros_like(tensor) for each in seen for place, tensor in each.items()}
     rows = {place: [each.get(place, zero) for each in seen] for place, zero in zeros.items()}
     return {
@@ -80,7 +80,7 @@ def compare(mode: Draws, eager: Draws, dtype: str, permutations: int) -> Compari
     return Comparison(float(spread), float(shift), min(1.0, 2 * min(by_spread, by_shift)))
 
 
-def _sampled(results: Outputs) -> Outputs:
+def _sample(results: Outputs) -> Outputs:
     """At most KEPT elements of each, evenly spaced."""
 
     def sampled(tensor: torch.Tensor) -> torch.Tensor:

@@ -39,9 +39,9 @@ class Inputs:
 
     def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Inputs:
         """The same arguments, in new containers, with `function` applied to each tensor."""
-        return Inputs(*trees.mapped(function, (self.args, self.kwargs, self.targets)))
+        return Inputs(*trees.map_tensors(function, (self.args, self.kwargs, self.targets)))
 
-    def copied(self, convert: geometry.Convert = torch.clone) -> Inputs:
+    def copy(self, convert: geometry.Convert = torch.clone) -> Inputs:
         """Copies that lie in memory like the originals; `convert` makes their storage."""
         return self.map(geometry.copier(self.tensors(), convert))
 
@@ -88,13 +88,13 @@ class Subject:
         def converted(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(dtype) if dtype and tensor.is_floating_point() else tensor
 
-        module = module_copied(self.module, converted)._apply(converted)
-        inputs = self.inputs.copied(lambda storage: converted(storage.clone()))
+        module = copy_module(self.module, converted)._apply(converted)
+        inputs = self.inputs.copy(lambda storage: converted(storage.clone()))
         return replace(self, module=module, inputs=inputs)
 
     def call(self) -> Any:
         """Calls the module once, on copies of the inputs; returns what it returns."""
-        own = self.inputs.copied()
+        own = self.inputs.copy()
         return self.module(*own.args, **own.kwargs)
 
     def tensors(self) -> list[torch.Tensor]:
@@ -103,11 +103,11 @@ class Subject:
 
     def to(self, device: torch.device) -> Subject:
         """Moved to `device`; the module itself is moved, not copied."""
-        inputs = self.inputs.copied(lambda storage: storage.to(device))
+        inputs = self.inputs.copy(lambda storage: storage.to(device))
         return replace(self, module=self.module.to(device), inputs=inputs)
 
 
-def module_copied(
+def copy_module(
     module: torch.nn.Module,
     convert: geometry.Convert = torch.Tensor.detach,
     shared: Iterable[torch.Tensor] = (),
@@ -127,7 +127,7 @@ def module_copied(
 
 
 @contextmanager
-def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
+def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
     """Restores the module's buffers afterwards, whether calls changed or replaced them.
 
     Yields copies of the buffers, by their names as in `named_buffers`.
@@ -138,7 +138,7 @@ def state_kept(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
             f"{prefix}.{name}".lstrip("."),
             name,
             buffer,
-            None if buffer is None or is_lazy(buffer) else geometry.copied(buffer),
+            None if buffer is None or is_lazy(buffer) else geometry.copy_tensor(buffer),
         )
         for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
@@ -180,7 +180,7 @@ def redraw(
         noise = torch.randn(tensor.shape, generator=generator).to(tensor)
         return torch.where(tensor.isfinite(), _like(tensor, noise), tensor)
 
-    drawn = inputs.copied()
+    drawn = inputs.copy()
     for tensor in map(geometry.distinct, drawn.tensors()):
         tensor.copy_(fresh(tensor))
     return drawn
@@ -252,9 +252,9 @@ class Built:
     graphed: bool = False  # forward and backward are one CUDA graph each
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def keep_state(self) -> Iterator[None]:
         """Undoes what steps change: buffers and state."""
-        with state_kept(self.subject.module):
+        with keep_state(self.subject.module):
             try:
                 yield
             finally:
@@ -262,7 +262,7 @@ class Built:
 
     def settle(self) -> None:
         """Adjusts what steps start from (`State.settle`), and restores it."""
-        with self.kept():
+        with self.keep_state():
             self.state.settle(self.step)
 
     def tensors(self) -> list[torch.Tensor]:

@@ -33,7 +33,7 @@ def _set_default_device(name: str) -> None:
     torch.set_default_device(None if name == "cpu" else name)
 
 
-def _of_backend(backend: Any, name: str) -> Setting:
+def _backend_setting(backend: Any, name: str) -> Setting:
     return Setting(partial(getattr, backend, name), partial(setattr, backend, name))
 
 
@@ -61,11 +61,11 @@ SETTINGS: dict[str, Setting] = {
     "matmul precision": Setting(
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     ),
-    "cudnn.allow_tf32": _of_backend(torch.backends.cudnn, "allow_tf32"),
-    "cudnn.benchmark": _of_backend(torch.backends.cudnn, "benchmark"),
-    "cudnn.deterministic": _of_backend(torch.backends.cudnn, "deterministic"),
-    "cudnn.enabled": _of_backend(torch.backends.cudnn, "enabled"),
-    "mkldnn.enabled": _of_backend(torch.backends.mkldnn, "enabled"),
+    "cudnn.allow_tf32": _backend_setting(torch.backends.cudnn, "allow_tf32"),
+    "cudnn.benchmark": _backend_setting(torch.backends.cudnn, "benchmark"),
+    "cudnn.deterministic": _backend_setting(torch.backends.cudnn, "deterministic"),
+    "cudnn.enabled": _backend_setting(torch.backends.cudnn, "enabled"),
+    "mkldnn.enabled": _backend_setting(torch.backends.mkldnn, "enabled"),
 }
 
 
@@ -83,7 +83,7 @@ def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def kept() -> Iterator[list[str]]:
+def keep() -> Iterator[list[str]]:
     """Puts all settings back afterwards, and adds to the list what was changed."""
     before, changed = read(), list[str]()
     try:

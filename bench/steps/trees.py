@@ -42,7 +42,7 @@ def tensors(tree: object) -> list[torch.Tensor]:
     return [leaf for _, leaf in leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def mapped(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
+def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
     """New containers in which `function` was applied to each tensor; other leaves stay.
 
     A tensor in two places is still one tensor in both.
@@ -65,12 +65,12 @@ def _parts(tree: object) -> _Parts | None:
     if isinstance(tree, torch.Tensor):
         return None
     if registered := pytree.SUPPORTED_NODES.get(type(tree)):
-        return _of_registered(tree, registered)
-    named = _by_name(tree)
+        return _registered_parts(tree, registered)
+    named = _named_content(tree)
     return None if named is None else _Parts([*named], [*named.values()], _rebuilder(tree))
 
 
-def _of_registered(tree: Any, registered: pytree.NodeDef) -> _Parts:
+def _registered_parts(tree: Any, registered: pytree.NodeDef) -> _Parts:
     """Keys are torch's own; or those of the mapping or dataclass, if torch has none; or numbers."""
     if registered.flatten_with_keys_fn is not None:
         pairs, context = registered.flatten_with_keys_fn(tree)
@@ -78,13 +78,13 @@ def _of_registered(tree: Any, registered: pytree.NodeDef) -> _Parts:
         keys = [pytree.keystr((key,)) for key, _ in pairs]
     else:
         values, context = registered.flatten_fn(tree)
-        named = _by_name(tree) or {}
+        named = _named_content(tree) or {}
         same = [*map(id, named.values())] == [*map(id, values)]
-        keys = [*named] if same else [*_numbered(values)]
+        keys = [*named] if same else [*_number(values)]
     return _Parts(keys, values, lambda new: registered.unflatten_fn(new, context))
 
 
-def _by_name(tree: Any) -> dict[str, Any] | None:
+def _named_content(tree: Any) -> dict[str, Any] | None:
     """The content of a container that torch does not know, by key; None for a leaf."""
     if isinstance(tree, Mapping):
         return {f"[{key!r}]": value for key, value in tree.items()}
@@ -92,26 +92,26 @@ def _by_name(tree: Any) -> dict[str, Any] | None:
         return {f".{each.name}": getattr(tree, each.name) for each in dataclasses.fields(tree)}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return {f".{name}": value for name, value in zip(tree._fields, tree, strict=True)}
-    return _numbered(tree) if isinstance(tree, (tuple, list)) else None
+    return _number(tree) if isinstance(tree, (tuple, list)) else None
 
 
-def _numbered(values: Sequence[Any]) -> dict[str, Any]:
+def _number(values: Sequence[Any]) -> dict[str, Any]:
     return {f"[{number}]": value for number, value in enumerate(values)}
 
 
 def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
     """Makes a container like `tree`, which torch does not know, around other values."""
     if isinstance(tree, MutableMapping):
-        return lambda values: _changed(tree, dict(zip(tree, values, strict=True)))
+        return lambda values: _replace_content(tree, dict(zip(tree, values, strict=True)))
     kind: Callable[..., Any] = type(tree)
     if isinstance(tree, Mapping):
         return lambda values: kind(dict(zip(tree, values, strict=True)))
     if dataclasses.is_dataclass(tree):
-        return lambda values: _replaced(tree, values)
+        return lambda values: _replace_values(tree, values)
     return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
 
 
-def _changed(tree: MutableMapping[Any, Any], content: dict[Any, Any]) -> Any:
+def _replace_content(tree: MutableMapping[Any, Any], content: dict[Any, Any]) -> Any:
     """A copy with other content: a subclass may have other arguments than dict."""
     copied = copy.copy(tree)
     for key, value in content.items():
@@ -119,7 +119,7 @@ def _changed(tree: MutableMapping[Any, Any], content: dict[Any, Any]) -> Any:
     return copied
 
 
-def _replaced(tree: Any, values: list[Any]) -> Any:
+def _replace_values(tree: Any, values: list[Any]) -> Any:
     """Unlike `dataclasses.replace`, which refuses fields that __init__ does not take."""
     copied = copy.copy(tree)
     for each, value in zip(dataclasses.fields(tree), values, strict=True):

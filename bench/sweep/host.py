@@ -27,7 +27,7 @@ from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
-from modescope.bench.steps.building import build, with_extreme_inputs
+from modescope.bench.steps.building import add_extreme_inputs, build
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.plain_call import try_described_inputs, try_sizes
 from modescope.bench.sweep.fingerprint import source_id
@@ -101,7 +101,7 @@ def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware:
     phase = phase_of(options)
     phase.check_model(subject.module)
     if model.inputs_json is not None:
-        try_described_inputs(with_extreme_inputs(subject, model, shape), hardware)
+        try_described_inputs(add_extreme_inputs(subject, model, shape), hardware)
     elif model.architecture is not None:
         subject.module.train(phase.trains)
         try_sizes(subject, hardware, model, shape)

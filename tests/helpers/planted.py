@@ -199,11 +199,11 @@ def verdict(
         own, case.variant, case.model.fullgraph, device, phase, phase.start(own.module)
     )
     try:
-        with built.kept():
+        with built.keep_state():
             built.step()
         findings = judge.judge(built, judge.columns(Findings()))
         if judge.last_check:
-            findings = judge.last_check(runner.first_called, case, plan, device, findings)
+            findings = judge.last_check(runner.call_first, case, plan, device, findings)
     except Ended as ended:
         return ended.result
     return Result("ok", None, findings)

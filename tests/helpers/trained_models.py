@@ -101,7 +101,7 @@ def built(of: Subject, asked: Variant = EAGER, device: Cpu | None = None, **opti
     own = of.cast(modes.weight_dtype(asked))
     own = Subject(RECOMPUTING[training.checkpoint](own.module, False), own.inputs)
     made = modes.build(own, asked, True, device or Cpu(), TrainingPhase(training))
-    with made.kept():
+    with made.keep_state():
         made.step()
     made.settle()
     return made

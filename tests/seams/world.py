@@ -172,7 +172,7 @@ def running(machine: Machine) -> Iterator[None]:
         patch.setattr(contention, "read", machine.counters)
         patch.setattr(pace, "work", machine.fixed_work)
         patch.setattr(pace.clock, "__defaults__", ("pace", machine.fixed_work))
-        patch.setattr(capture, "_exported", machine.recording)
+        patch.setattr(capture, "_export", machine.recording)
         patch.setattr(ceilings, "measure", metered(ceilings.measure))
         patch.setattr(attempt, "monotonic", lambda: machine.now_s)
         patch.setattr(os, "getloadavg", lambda: (0.75, 0.5, 0.25))

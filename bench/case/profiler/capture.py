@@ -15,7 +15,7 @@ from torch._library.custom_ops import OPDEFS
 
 from modescope.bench.case.profiler import facts, profiled_calls, traces
 from modescope.bench.case.profiler.facts import WORKING_OPERATORS, TraceFacts
-from modescope.bench.case.profiler.operators import working
+from modescope.bench.case.profiler.operators import find_working
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.profiled_calls import ProfiledCalls
 from modescope.bench.devices.devices import Hardware, Step
@@ -73,7 +73,7 @@ def capture(
     `max_bytes`. May raise OSError.
     """
     profiling = torch.profiler.profile(activities=list(device.activities))
-    without = _without_importing_inductor()
+    without = _hide_inductor()
     with through_the_dispatcher() as rerouted, without, profiling as profiler:
         if device.queues:
             for _ in range(LOST_KERNELS):
@@ -82,11 +82,11 @@ def capture(
             step()
             device.synchronize()
         taken = profiled_calls.take(step, device, expected_s)
-    trace = _exported(profiler)
+    trace = _export(profiler)
     intervals, _ = traces.intervals(trace)
     names = {each.name for each in intervals if each.category in traces.OPERATIONS}
     if not device.queues:
-        trace[WORKING_OPERATORS] = working(names)
+        trace[WORKING_OPERATORS] = find_working(names)
     read = facts.read(trace)
     place = typical(read.steps, taken)
     saved_steps = None
@@ -98,7 +98,7 @@ def capture(
     return Profile(read, taken, place, _overhead(taken, expected_s), saved_steps, tuple(notes))
 
 
-def _without_importing_inductor() -> AbstractContextManager[object]:
+def _hide_inductor() -> AbstractContextManager[object]:
     """Hides the lazy module `torch._inductor`, whose settings the profiler asks for if it exists.
 
     Where nothing has imported the compiler, that would import it, which takes seconds.
@@ -116,7 +116,7 @@ def _overhead(taken: ProfiledCalls, expected_s: float) -> float | None:
     return median(taken.latencies_s) / expected_s if expected_s > 0 else None
 
 
-def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
+def record_kernels(build: Callable[[], Step], calls: int = 3) -> Step:
     """The step of `build`, compiled once more so that a CPU's fused kernels show in a profile.
 
     Inductor's C++ kernels are invisible unless each opens a profiler record, which changes the code
@@ -133,7 +133,7 @@ def with_kernel_events(build: Callable[[], Step], calls: int = 3) -> Step:
     return step
 
 
-def _exported(profiler: torch.profiler.profile) -> traces.Trace:
+def _export(profiler: torch.profiler.profile) -> traces.Trace:
     with temporary_folder() as folder:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))

@@ -69,10 +69,10 @@ def steps(
         [e for e in events if e.category in traces.OPERATIONS], working or ()
     )
     left_out["overlapping"] += len(misplaced)
-    of_host = _by_step(placed, lambda operation: operation.event, ranges, left_out)
+    of_host = _group_by_step(placed, lambda operation: operation.event, ranges, left_out)
     launching = [each for each in events if each.category in traces.LAUNCHES]
     launches: list[Launches] = [{} for _ in ranges]
-    for step, group in enumerate(_by_step(launching, lambda event: event, ranges, left_out)):
+    for step, group in enumerate(_group_by_step(launching, lambda event: event, ranges, left_out)):
         for event in group:
             launches[step].setdefault(event.correlation or object(), event)
     if working is None:
@@ -89,7 +89,7 @@ def steps(
     return result
 
 
-def _by_step(
+def _group_by_step(
     items: Iterable[T], event: Callable[[T], Event], ranges: list[Event], left_out: Counter[str]
 ) -> list[list[T]]:
     """The items that start within each range, in its process; the rest is `elsewhere`."""

@@ -62,7 +62,7 @@ def operations(
     misplaced: list[Event] = []
     for thread in threads.values():
         nested, parents, lost = _nest(thread)
-        placed += _described(nested, parents, lambda name: name in works or bool(IS_FUSED(name)))
+        placed += _describe(nested, parents, lambda name: name in works or bool(IS_FUSED(name)))
         misplaced += lost
     return placed, misplaced
 
@@ -85,18 +85,18 @@ def _nest(thread: list[Event]) -> tuple[list[Event], list[int], list[Event]]:
     return nested, parents, misfits
 
 
-def _described(
+def _describe(
     nested: list[Event], parents: list[int], works: Callable[[str], bool]
 ) -> list[Operation]:
     count = len(nested)
     dispatched = [bool(IS_OPERATOR(event.name)) for event in nested]
-    working = [works(event.name) for event in nested]
+    find_working = [works(event.name) for event in nested]
     below_operator, inside_work = [False] * count, [False] * count
     above_operator, self_ns = [False] * count, [event.length_ns for event in nested]
     for i, parent in enumerate(parents):
         if parent >= 0:
             below_operator[i] = dispatched[parent] or below_operator[parent]
-            inside_work[i] = working[parent] or inside_work[parent]
+            inside_work[i] = find_working[parent] or inside_work[parent]
             self_ns[parent] -= nested[i].length_ns
     for i in reversed(range(count)):
         if parents[i] >= 0 and (dispatched[i] or above_operator[i]):
@@ -107,14 +107,14 @@ def _described(
             dispatched[i],
             top=dispatched[i] and not below_operator[i],
             leaf=dispatched[i] and not above_operator[i],
-            kernel=working[i] and not inside_work[i],
+            kernel=find_working[i] and not inside_work[i],
             self_ns=self_ns[i],
         )
         for i, event in enumerate(nested)
     ]
 
 
-def working(names: Iterable[str]) -> list[str]:
+def find_working(names: Iterable[str]) -> list[str]:
     """Those of `names` (such as aten::mul) that do work of their own, sorted.
 
     An operator works if one of its overloads, except `out=` ones, makes a new tensor or writes one

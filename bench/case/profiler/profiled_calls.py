@@ -50,7 +50,7 @@ def take(step: Step, device: Device, expected_s: float) -> ProfiledCalls:
     latencies_s = []
     between = [_beside(step, device)]
     for _ in range(count(device, expected_s)):
-        latencies_s.append(_ranged(step, device))
+        latencies_s.append(_time_in_range(step, device))
         between.append(_beside(step, device))
     alone = [each.unrecorded_s for each in between if each.unrecorded_s is not None]
     return ProfiledCalls(
@@ -70,7 +70,7 @@ def _beside(step: Step, device: Device) -> _Beside:
     pace_s = median(pace.time_of(pace.work, device, pace.CALLS).samples_s)
     if device.queues:
         return _Beside(pace_s, None)
-    with _unrecorded():
+    with _pause_recording():
         step()
         call = ready(step)
         start = device.clock()
@@ -79,7 +79,7 @@ def _beside(step: Step, device: Device) -> _Beside:
 
 
 @contextmanager
-def _unrecorded() -> Iterator[None]:
+def _pause_recording() -> Iterator[None]:
     """Within it, a running profiler records nothing of this thread and costs nothing."""
     _enable_record_function(False)
     try:
@@ -88,7 +88,7 @@ def _unrecorded() -> Iterator[None]:
         _enable_record_function(True)
 
 
-def _ranged(step: Step, device: Device) -> float:
+def _time_in_range(step: Step, device: Device) -> float:
     call = ready(step)
     device.synchronize()
     start = device.clock()

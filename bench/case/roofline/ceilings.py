@@ -145,13 +145,13 @@ def ceilings(device: Hardware, dtype: str, file: Path) -> Measured:
     key, known = _key(device, dtype), _load(file)
     if key in known:
         return known[key]
-    measured = _measured(device, dtype)
+    measured = _measure(device, dtype)
     if not measured.contended:
         _store(file, _load(file) | {key: measured})  # others may have extended it meanwhile
     return measured
 
 
-def _measured(device: Hardware, dtype: str) -> Measured:
+def _measure(device: Hardware, dtype: str) -> Measured:
     device.allocator.release_unused()
     users, before = [device.other_processes()], contention.read()
     rates = measure(device, dtype)

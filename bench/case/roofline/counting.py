@@ -104,7 +104,7 @@ class Traffic(OperatorMode):
     ) -> Any:
         result = func(*args, **(kwargs or {}))
         if _works(func.overloadpacket._qualified_op_name):
-            read, written = _moved(func, args, kwargs or {}, result)
+            read, written = _moved_bytes(func, args, kwargs or {}, result)
             self.total_bytes += sum(size for _, size in read + written)
             self._note(read)
         return result
@@ -136,10 +136,10 @@ def tensors(tree: object) -> list[torch.Tensor]:
 
 @lru_cache
 def _works(name: str) -> bool:
-    return bool(operators.working([name]))
+    return bool(operators.find_working([name]))
 
 
-def _moved(
+def _moved_bytes(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: object
 ) -> tuple[Amounts, Amounts]:
     """The bytes that one operator read and wrote; its schema marks what it changes in place."""
@@ -197,13 +197,13 @@ def count(built: Built) -> WorkCounts:
     """
     counter = FlopCounterMode(display=False, custom_mapping=MISSING_FORMULAS)
     try:
-        with built.kept():
+        with built.keep_state():
             changed = built.state.written(built.live)
         traffic = Traffic([*built.subject.tensors(), *changed])
         unknown = _UnknownWork(set(counter.flop_registry))
         call, subnormal = ready(built.live), _Subnormal(built)
         # The counter is innermost: it decomposes compositions, which inference mode does not.
-        with built.kept(), _counting_without_compiler(), subnormal, traffic, unknown, counter:
+        with built.keep_state(), _hide_compiler(), subnormal, traffic, unknown, counter:
             output = call()
         least_bytes = traffic.read_bytes() + traffic.written_bytes(trees.tensors(output))
         least_bytes += storage_bytes(changed)
@@ -219,7 +219,7 @@ def count(built: Built) -> WorkCounts:
     )
 
 
-def _counting_without_compiler() -> AbstractContextManager[object]:
+def _hide_compiler() -> AbstractContextManager[object]:
     """Undoes the decorator by which torch's counter would import the compiler (OperatorMode)."""
     mode = getattr(flop_counter, "_FlopCounterMode", None)
     plain = getattr(getattr(mode, "__torch_dispatch__", None), "__wrapped__", None)

@@ -58,7 +58,7 @@ def watch() -> Iterator[CodeWatch]:
     watched = CodeWatch()
     bytes_before = metrics.num_bytes_accessed
     saving = mock.patch.object(GraphLowering, "save_output_code", watched.code.append)
-    with saving, _bytes_counted():
+    with saving, _log_bytes():
         yield watched
     text = "\n".join(watched.code)
     columns = GeneratedCode(
@@ -74,7 +74,7 @@ def watch() -> Iterator[CodeWatch]:
 
 
 @contextmanager
-def _bytes_counted() -> Iterator[None]:
+def _log_bytes() -> Iterator[None]:
     """Turns the log on, without propagating it to handlers.
 
     With it on, torch also estimates each node's run time and for that reads a GPU's clock with

@@ -67,7 +67,7 @@ CANNOT_TRACE = (
 CANNOT_BREAK = "torch.compile cannot trace the model, and cannot break its graph there: {}"
 
 
-def _without_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
+def _drop_dynamo(stack: Sequence[FrameSummary]) -> list[FrameSummary]:
     """Without Dynamo's own Python frames, such as its replacements of builtins."""
     return [frame for frame in stack if not frame.filename.startswith(DYNAMO)]
 
@@ -116,7 +116,7 @@ def _columns_of(error: Exception) -> dict[SourceLine, Columns]:
 
 def site(error: Exception) -> Site:
     """The place where Dynamo stopped, and why, from the exception that it raised."""
-    stack = _without_dynamo(_stack(error) or ())
+    stack = _drop_dynamo(_stack(error) or ())
     line = _line_of((_models_own(stack) or stack)[-1]) if stack else None
     return Site(_place(line), _reason(str(error)))
 
@@ -138,11 +138,11 @@ class GraphBreakWatch:
         self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
 
-    def stopped(
+    def note_stop(
         self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[SourceLine, Columns] = {}
     ) -> None:
         """Dynamo stopped at the innermost frame of `stack`; `columns`: for frames without them."""
-        stack, spot = _without_dynamo(stack), None
+        stack, spot = _drop_dynamo(stack), None
         if stack:
             spot = innermost = _spot_of(stack[-1], columns)
             if own := _models_own(stack):
@@ -162,32 +162,32 @@ class GraphBreakWatch:
         of_line = [known[1] for known in self._sites if known and known[0] == line]
         return bool(of_line) and (columns is None or columns in of_line or None in of_line)
 
-    def raised(self, error: Exception) -> None:
+    def note_error(self, error: Exception) -> None:
         """Dynamo stopped with `error`; no place if it refused a function before its first line.
 
         Such a function is one of those left to Python.
         """
         stack = _stack(error)
         if stack is None or stack:
-            self.stopped(str(error), stack or (), _columns_of(error))
+            self.note_stop(str(error), stack or (), _columns_of(error))
 
     def split(self, reason: GraphCompileReason) -> None:
         """Dynamo ended a graph; a new site only where no break of the function is known."""
         functions = {_function(frame) for frame in reason.user_stack}
         if not functions & self._broken:
-            self.stopped(reason.reason, reason.user_stack)
+            self.note_stop(reason.reason, reason.user_stack)
 
-    def reported(self, translator: object, *args: Any, **kwargs: Any) -> None:
+    def note_report(self, translator: object, *args: Any, **kwargs: Any) -> None:
         """Dynamo reports a break, after which it continues or gives up the function."""
         for each in (*args, *kwargs.values()):
             if isinstance(each, Exception):
-                self.raised(each)
+                self.note_error(each)
 
     def left_from(self, translator: Any, *args: Any, **kwargs: Any) -> None:
         """Dynamo compiles a function up to a line and leaves the rest to Python."""
-        self.left(translator.f_code)
+        self.note_function(translator.f_code)
 
-    def left(self, code: CodeType) -> None:
+    def note_function(self, code: CodeType) -> None:
         """Dynamo leaves a function to Python; those of libraries are ignored."""
         if not _is_library(code.co_filename):
             self._in_eager.setdefault(_RESUMED.sub(r"\1", code.co_qualname))
@@ -206,9 +206,9 @@ def watch() -> Iterator[GraphBreakWatch]:
     """
     watched = GraphBreakWatch()
     hooks = (
-        (InstructionTranslatorBase, "log_graph_break", partial(_observed, watched.reported)),
-        (InstructionTranslatorBase, "step_graph_break", partial(_observed, watched.left_from)),
-        (convert_frame, "_compile", partial(_giving_up, watched)),
+        (InstructionTranslatorBase, "log_graph_break", partial(_hook, watched.note_report)),
+        (InstructionTranslatorBase, "step_graph_break", partial(_hook, watched.left_from)),
+        (convert_frame, "_compile", partial(_hook_frames, watched)),
     )
     if not all(hasattr(owner, name) for owner, name, _ in hooks):
         yield watched
@@ -224,7 +224,7 @@ def watch() -> Iterator[GraphBreakWatch]:
     watched.close()
 
 
-def _observed(observe: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
+def _hook(observe: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
     def observed(*args: Any, **kwargs: Any) -> Any:
         observe(*args, **kwargs)
         return function(*args, **kwargs)
@@ -232,15 +232,15 @@ def _observed(observe: Callable[..., None], function: Callable[..., Any]) -> Cal
     return observed
 
 
-def _giving_up(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
+def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) -> Callable[..., Any]:
     """Notes functions that Dynamo leaves to Python as a whole."""
 
     def compiling(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         try:
             return compile_frame(code, *args, **kwargs)
         except STOPS as error:
-            watched.left(code)
-            watched.raised(error)
+            watched.note_function(code)
+            watched.note_error(error)
             raise
 
     return compiling

@@ -93,7 +93,7 @@ class Observed:
     weight_dtype: str  # of the first floating weight; "none" without weights
 
 
-def compiled_so_far() -> Compiled:
+def read_compiled() -> Compiled:
     """Reads the compiler's counters, without importing it."""
     if not compiler.is_imported():
         return Compiled(0, 0, 0, 0)
@@ -108,8 +108,8 @@ def compiled_so_far() -> Compiled:
 
 def count_compilations() -> Callable[[], int]:
     """Starts to count; the result returns the number of compilations since then."""
-    before = compiled_so_far()
-    return lambda: compiled_so_far().since(before).compilations
+    before = read_compiled()
+    return lambda: read_compiled().since(before).compilations
 
 
 def recompile_reasons() -> Callable[[], list[str]]:
@@ -137,7 +137,7 @@ def observe(built: Built, device: Hardware) -> Observed:
         return call(module, *args, **kwargs)
 
     # not a hook, which a ScriptModule refuses
-    with mock.patch.object(kind, "__call__", watched), built.kept():
+    with mock.patch.object(kind, "__call__", watched), built.keep_state():
         built.live()
     return observed[0]
 
@@ -206,7 +206,7 @@ class ModeEffect:
 
 def effect(facts: Facts) -> ModeEffect:
     """Decides whether a mode took effect."""
-    lines = (*DOUBTS, *backends.of(facts.mode).doubts)
+    lines = (*DOUBTS, *backends.find(facts.mode).doubts)
     doubts = [text.format(f=facts) for applies, text in lines if applies(facts)]
     return ModeEffect(not doubts, "; ".join(doubts) or _remark(facts), facts.graph_launches)
 
@@ -214,13 +214,13 @@ def effect(facts: Facts) -> ModeEffect:
 def _remark(facts: Facts) -> str | None:
     """What to know about a mode that did take effect."""
     if facts.breaks and (facts.breaks.sites or facts.breaks.in_eager):
-        return _in_pieces(facts.breaks)
+        return _describe_pieces(facts.breaks)
     if backends.autotunes(facts.mode) and facts.compiled.autotuned == 0:
         return "nothing was tuned in this run: it was tuned before, or there is nothing to choose"
     return None
 
 
-def _in_pieces(breaks: GraphBreaks) -> str:
+def _describe_pieces(breaks: GraphBreaks) -> str:
     """`compiled in pieces around Data-dependent branching at net.py:12`; and eager functions."""
     around = f" around {breaks_summary(breaks.sites)}" if breaks.sites else ""
     in_eager = f"; not compiled: {', '.join(breaks.in_eager)}" if breaks.in_eager else ""

@@ -14,15 +14,15 @@ from modescope.bench.steps import geometry, plain_call
 from modescope.bench.steps.outputs import (
     Outputs,
     comparable,
+    describe_unchecked,
     difference,
     double,
     finite,
-    nothing_to_compare,
-    unchecked,
+    why_incomparable,
 )
 from modescope.bench.steps.phase_interface import Check, Deviation, Seen, worst
 from modescope.bench.steps.plain_call import Calls
-from modescope.bench.steps.subject import Built, Inputs, Subject, state_kept
+from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
 FRESH_INPUTS = 2
 """Two, because a replayed graph that ignores its inputs is right for one of them."""
@@ -136,7 +136,7 @@ class OutputCheck(Check):
 
     def results(self, built: Built) -> Outputs:
         """The outputs."""
-        with state_kept(built.subject.module):
+        with keep_state(built.subject.module):
             return comparable(built.step())
 
 
@@ -169,7 +169,7 @@ class Forward:
 def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
     """Finds inputs of the model and a reference, with gradients only if forward needs them."""
     recipe = Forward(subject)
-    found = plain_call.without_gradients(
+    found = plain_call.call_without_gradients(
         lambda: plain_call.examine(recipe, device, seed, FRESH_INPUTS)
     )
     first = found.references[0]
@@ -183,7 +183,7 @@ def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
 
     Buffers and inputs are restored on return.
     """
-    own = subject.inputs.copied()
+    own = subject.inputs.copy()
     runs = _runs(subject, step, check.inputs, check.seed)
     subject.inputs.assign(own)
     return _worst(runs, check.references)
@@ -220,9 +220,9 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
     for each in inputs:
         subject.inputs.assign(each)
         torch.manual_seed(seed)
-        with state_kept(subject.module) as before:
+        with keep_state(subject.module) as before:
             output = step()
             writes = written(subject.module, before)
-            unfit = nothing_to_compare(output)
-            runs.append(Results(comparable(output), writes, unchecked(output), unfit))
+            unfit = why_incomparable(output)
+            runs.append(Results(comparable(output), writes, describe_unchecked(output), unfit))
     return runs

@@ -15,7 +15,7 @@ from modescope.bench.records.cases import LOSSES
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import plain_call
 from modescope.bench.steps.building import find
-from modescope.bench.steps.outputs import floating
+from modescope.bench.steps.outputs import floating_tensors
 from modescope.bench.steps.subject import Inputs, Subject
 
 LossFunction = Callable[[Any, Inputs], torch.Tensor]
@@ -30,7 +30,7 @@ NO_SCALAR = (
 
 def mse(output: Any, inputs: Inputs) -> torch.Tensor:
     """Mean squared error, summed over the tensors that forward returns."""
-    pairs = zip(floating(output), inputs.targets, strict=True)
+    pairs = zip(floating_tensors(output), inputs.targets, strict=True)
     return reduce(add, (mse_loss(part, target) for part, target in pairs))
 
 
@@ -83,7 +83,7 @@ def trainable(subject: Subject, loss: str, seed: int) -> Subject:
     check(module, loss)
     if loss not in LOSSES or not LOSSES[loss].compares:
         return subject
-    outputs = floating(plain_call.outputs(subject.cast(None)))
+    outputs = floating_tensors(plain_call.outputs(subject.cast(None)))
     if not outputs:
         raise UsageError(NO_OUTPUT.format(loss))
     generator = torch.Generator().manual_seed(seed)

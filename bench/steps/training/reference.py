@@ -23,7 +23,7 @@ from modescope.bench.steps import modes
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.outputs import Outputs, difference, finite
 from modescope.bench.steps.phase_interface import Deviation, worst
-from modescope.bench.steps.training.trainer import trained
+from modescope.bench.steps.training.trainer import trained_parameters
 
 aten = torch.ops.aten
 
@@ -81,7 +81,7 @@ class Rounded(OperatorMode):
             with self:
                 return DECOMPOSED[func](*args, **kwargs)
         results = func(*args, **kwargs)
-        read = list(_floating((args, kwargs)))
+        read = list(_floating_tensors((args, kwargs)))
         if func.is_view or func._schema.is_mutable or not read:
             return results
         known = {tensor.untyped_storage()._cdata for tensor in read}
@@ -106,7 +106,7 @@ class Rounded(OperatorMode):
         return 2 * made - 1
 
 
-def _floating(tree: Any) -> Iterable[torch.Tensor]:
+def _floating_tensors(tree: Any) -> Iterable[torch.Tensor]:
     """Not sparse tensors, which have no storage: their values are perturbed where they arise."""
     return (
         leaf
@@ -181,7 +181,9 @@ def references(
         kind: math.sqrt(fmean(_those(kind, squares).values() or [0.0]))
         for kind in ("gradient", "update")
     }
-    weights = {f"update of {name}": _norm(weight) for name, weight in trained(module).items()}
+    weights = {
+        f"update of {name}": _norm(weight) for name, weight in trained_parameters(module).items()
+    }
     expected = {
         place: Reference(
             value,
@@ -191,7 +193,7 @@ def references(
         )
         for place, value in outcome.items()
     }
-    return expected if follows_size else _with_gradients(expected, squares, device)
+    return expected if follows_size else _add_gradients(expected, squares, device)
 
 
 def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Deviation:
@@ -212,7 +214,7 @@ def deviation(outcome: Outputs, expected: References, scale: ErrorScale) -> Devi
     return replace(worst(errors.items()), scales=scales)
 
 
-def _with_gradients(
+def _add_gradients(
     expected: References, squares: Mapping[str, float], device: torch.device
 ) -> References:
     gradients = {place: each.value for place, each in _those("gradient", expected).items()}

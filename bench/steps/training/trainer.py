@@ -47,7 +47,7 @@ def _children(module: Module, random: bool) -> Module:
     return module
 
 
-def trained(module: Module) -> dict[str, Parameter]:
+def trained_parameters(module: Module) -> dict[str, Parameter]:
     """The parameters that require a gradient, by their names without checkpoint wrappers."""
     named = {name.replace(_CHECKPOINT_PREFIX, ""): p for name, p in module.named_parameters()}
     return {name: parameter for name, parameter in named.items() if parameter.requires_grad}

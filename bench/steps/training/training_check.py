@@ -28,7 +28,7 @@ from modescope.bench.steps.phase_interface import (
     parameter,
 )
 from modescope.bench.steps.plain_call import Calls, default_dtype
-from modescope.bench.steps.subject import Built, Inputs, Subject, state_kept
+from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 from modescope.bench.steps.training.reference import (
     EXACT,
     References,
@@ -37,7 +37,7 @@ from modescope.bench.steps.training.reference import (
     error_scale,
     references,
 )
-from modescope.bench.steps.training.trainer import Trainer, trained, trainer_of
+from modescope.bench.steps.training.trainer import Trainer, trained_parameters, trainer_of
 
 MISSED = (
     "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one: "
@@ -81,18 +81,18 @@ def plant_overflow(built: Built) -> Overflow:
     """
     trainer = trainer_of(built)
     assert trainer.scaler is not None
-    own = built.subject.inputs.copied()
-    with built.kept():
+    own = built.subject.inputs.copy()
+    with built.keep_state():
         trainer.restore()
-        before, scale = _trained(trainer), trainer.scaler.get_scale()
+        before, scale = _parameters(trainer), trainer.scaler.get_scale()
         _step(built, own)
-        usual = _trained(trainer)
+        usual = _parameters(trainer)
         trainer.restore()
-        _step(built, _overflowing(own))
+        _step(built, _overflow_inputs(own))
         overflowed = not all(bool(each.isfinite().all()) for each in trainer.gradients())
-        skipped, lowered = _trained(trainer), trainer.scaler.get_scale()
+        skipped, lowered = _parameters(trainer), trainer.scaler.get_scale()
         _step(built, own)
-        after = _trained(trainer)
+        after = _parameters(trainer)
     if not (overflowed and _differ(before, usual)):
         return Overflow(None, None)
     moved, went_on = _differ(before, skipped), _differ(skipped, after)
@@ -102,8 +102,8 @@ def plant_overflow(built: Built) -> Overflow:
     return Overflow(False, MISSED.format(scale=scale, lowered=lowered, **words))
 
 
-def _overflowing(inputs: Inputs) -> Inputs:
-    batch = inputs.copied()
+def _overflow_inputs(inputs: Inputs) -> Inputs:
+    batch = inputs.copy()
     floating = [each for each in batch.tensors() if each.is_floating_point() and each.numel()]
     for tensor in floating[-1:]:
         tensor[(0,) * tensor.dim()] = torch.inf
@@ -115,7 +115,7 @@ def _step(built: Built, batch: Inputs) -> None:
     built.step()
 
 
-def _trained(trainer: Trainer) -> list[torch.Tensor]:
+def _parameters(trainer: Trainer) -> list[torch.Tensor]:
     return [each.detach().clone() for each in (*trainer.trained, *trainer.tensors())]
 
 
@@ -137,13 +137,13 @@ class Recipe:
         """A copy with floats of `dtype`, or its own if None."""
         return self.subject.cast(dtype).to(self.device.torch_device)
 
-    def built(self, dtype: torch.dtype | None) -> Built:
+    def build(self, dtype: torch.dtype | None) -> Built:
         """Steps of such a copy."""
         return modes.build(self.on_device(dtype), REFERENCE, True, self.device, self.phase)
 
     def copy(self, dtype: torch.dtype | None) -> Calls[Outputs]:
         """As `Recipe.copy` of plain calls, for steps of training."""
-        built = self.built(dtype)
+        built = self.build(dtype)
         return Calls(built.subject.module, lambda inputs, seed: _outcome(built, inputs, seed))
 
     def error(self, results: Outputs, references: Outputs) -> float:
@@ -164,8 +164,8 @@ class Recipe:
 
     def check(self, seed: int) -> TrainingCheck:
         """Trains copies of the model on batches drawn from `seed`."""
-        built = self.built(None)
-        with state_kept(built.subject.module):
+        built = self.build(None)
+        with keep_state(built.subject.module):
             records = trainer_of(built).forward().requires_grad
         found = plain_call.examine(self, self.device, seed, STEPS) if records else None
         if found and any(place.startswith("gradient") for place in found.references):
@@ -193,7 +193,7 @@ class TrainingCheck(Check):
     def results(self, built: Built) -> Outputs:
         """The loss and the gradients of the first step."""
         trainer = trainer_of(built)
-        with built.kept():
+        with built.keep_state():
             trainer.restore()
             loss = _on_host(built.step())
             return {"loss": loss, **_gradients(built)}
@@ -205,7 +205,7 @@ class TrainingCheck(Check):
         subject, least = self.recipe.on_device(None), None
         for number in range(BATCH_SETS):
             check = self.recipe.check(self.seed + number * STEPS) if number else self
-            limit = check.perturbed(variant)
+            limit = check.perturb(variant)
             if least is None or limit.scale < least.limit.scale:
                 least = RoundingCheck(check, limit, subject)
             if limit.scale <= CALM:
@@ -213,10 +213,10 @@ class TrainingCheck(Check):
         assert least is not None
         return least
 
-    def perturbed(self, variant: Variant) -> Limit:
+    def perturb(self, variant: Variant) -> Limit:
         """What a correct step may be off by, from perturbed float64 runs."""
         with default_dtype(torch.float64):
-            built = self.recipe.built(torch.float64)
+            built = self.recipe.build(torch.float64)
             outcomes = [
                 _outcome(
                     built,
@@ -266,11 +266,11 @@ def _outcome(
 ) -> Outputs:
     """Losses, gradients and updates by name, as float64 copies; steps are made `within`."""
     trainer = trainer_of(built)
-    own = built.subject.inputs.copied()
+    own = built.subject.inputs.copy()
     outcome: Outputs = {}
-    with built.kept():
+    with built.keep_state():
         trainer.restore()
-        named = trained(built.subject.module)
+        named = trained_parameters(built.subject.module)
         before = {name: _on_host(parameter) for name, parameter in named.items()}
         for number, fresh in enumerate(inputs, 1):
             built.subject.inputs.assign(fresh)
@@ -289,7 +289,7 @@ def _outcome(
 def _gradients(built: Built) -> Outputs:
     return {
         f"gradient of {name}": _on_host(parameter.grad.to_dense())
-        for name, parameter in trained(built.subject.module).items()
+        for name, parameter in trained_parameters(built.subject.module).items()
         if parameter.grad is not None
     }
 

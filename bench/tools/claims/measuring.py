@@ -124,7 +124,7 @@ class CompilerWork:
 
 def compiler_work(call: Step) -> CompilerWork:
     """What a call makes the compiler do, with its caches of graphs off."""
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     with (
         generated_code.watch() as code,
         graph_break_watch.watch() as broken,
@@ -134,7 +134,7 @@ def compiler_work(call: Step) -> CompilerWork:
         call()
     assert code.generated is not None
     return CompilerWork(
-        graphs=mode_effect.compiled_so_far().since(before).graphs,
+        graphs=mode_effect.read_compiled().since(before).graphs,
         breaks=graph_break_watch.count(broken),
         kernels=code.generated.columns.generated_kernels or 0,
         externs=code.generated.columns.extern_calls or 0,

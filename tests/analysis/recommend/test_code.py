@@ -34,13 +34,13 @@ ON_CPU = [  # in the fast lane what does not compile
 
 @pytest.fixture(autouse=True)
 def _as_before(restored_settings: None) -> Iterator[None]:
-    with torch_settings.kept():
+    with torch_settings.keep():
         yield
     torch.compiler.reset()
 
 
 def check(program: str, asked: Variant, training: bool) -> None:
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     ran = run(program, Tells())
     y, told = ran.outputs[0] if training else ran.output
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[asked.dtype]
@@ -49,7 +49,7 @@ def check(program: str, asked: Variant, training: bool) -> None:
     assert inside(told) == Inside(grad == "enabled", asked.mode.autocast, stored, stored, dtype)
     assert (y.requires_grad, y.is_inference()) == (grad == "enabled", grad == "inference_mode")
     assert ran.given.training == training
-    assert (mode_effect.compiled_so_far().since(before).graphs > 0) == asked.mode.compiles
+    assert (mode_effect.read_compiled().since(before).graphs > 0) == asked.mode.compiles
 
 
 @pytest.mark.parametrize("words", ON_CPU)
@@ -81,9 +81,9 @@ def test_settings_of_the_process_are_those_of_the_row() -> None:
 def test_compile_options_are_passed_on(dynamic: bool, graphs: int) -> None:
     asked = variant(compile="default", options=CompileOptions(dynamic))
     ran = run(lines(asked))
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     ran.model(torch.randn(3, WIDTH))
-    assert mode_effect.compiled_so_far().since(before).graphs == graphs
+    assert mode_effect.read_compiled().since(before).graphs == graphs
 
 
 @pytest.mark.parametrize("name", ["reduce-overhead", "max-autotune"])

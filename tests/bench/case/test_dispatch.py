@@ -78,7 +78,7 @@ GRADS = ("enabled", "no_grad", "inference_mode")
 )
 def test_an_empty_batch_dispatches_every_operator(name: str, shape: Any, grad: str) -> None:
     subject = build(Model(name, f"modescope.models.{name}:build"), shape)
-    full, none = watched(subject, grad), watched(empty._emptied(subject, 0), grad)
+    full, none = watched(subject, grad), watched(empty._empty(subject, 0), grad)
     assert none.names == full.names
     assert len(full.names) >= 5
     assert full.working
@@ -91,7 +91,7 @@ def test_a_transformer_has_dispatch_with_the_known_error(grad: str) -> None:
     shape = {"batch": 2, "seq": 4, "width": 16, "heads": 2}
     of = Model("transformer", "modescope.models.transformer:build")
     subject = build(of, shape)
-    full, none = watched(subject, grad), watched(empty._emptied(subject, 0), grad)
+    full, none = watched(subject, grad), watched(empty._empty(subject, 0), grad)
     lost = Counter(full.names) - Counter(none.names)
     assert all("attention" in name or name == "aten.detach" for name in lost)
     timing = timed(subject, variant(grad=grad), of)
@@ -407,7 +407,7 @@ def test_measuring_dispatch_restores_state_and_inputs(asked: Variant, module: An
 
 def test_the_empty_batch_shares_parameters_and_has_buffers_of_its_own() -> None:
     module = nn.Sequential(nn.Linear(WIDTH, WIDTH), Normalises())
-    emptied = empty._emptied(Subject(module, Inputs((torch.randn(8, WIDTH),), {})), 0).module
+    emptied = empty._empty(Subject(module, Inputs((torch.randn(8, WIDTH),), {})), 0).module
     pairs = list(zip(module.parameters(), emptied.parameters(), strict=True))
     assert pairs
     assert all(one is other for one, other in pairs)
@@ -434,13 +434,13 @@ def test_a_compiled_mode_compiles_once_more_and_keeps_its_code() -> None:
     subject = Subject(module, Inputs((torch.randn(3, WIDTH),), {}))
     candidate = modes.build(subject, COMPILE, True, Cpu(), ONE_CALL)
     first = torch.as_tensor(candidate.step())
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     timing = timed(subject, COMPILE, MODEL)
     assert len(timing.samples_s) == 5
-    once_more = mode_effect.compiled_so_far().since(before)
+    once_more = mode_effect.read_compiled().since(before)
     assert once_more.graphs == once_more.compilations == 1
     assert torch.equal(torch.as_tensor(candidate.step()), first)
-    assert mode_effect.compiled_so_far().since(before) == once_more
+    assert mode_effect.read_compiled().since(before) == once_more
 
 
 @pytest.mark.full

@@ -600,7 +600,7 @@ class Watched(Cpu):
 
     def read(self) -> float:
         now = time.perf_counter() + self.skipped_s
-        self.readings.append((now, mode_effect.compiled_so_far().graphs))
+        self.readings.append((now, mode_effect.read_compiled().graphs))
         return now
 
     def capture(self, step: Step) -> Step:

@@ -158,7 +158,7 @@ def test_every_block_begins_with_the_first_step(
         def draw() -> object:
             held = place()
             made = watch.candidate
-            with made.kept():
+            with made.keep_state():
                 losses.append(torch.as_tensor(made.step()).item())
             first.append(equal(parameters(made), list(trainer_of(made).start.values)))
             return held

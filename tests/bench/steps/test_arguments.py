@@ -36,7 +36,7 @@ def subject(function: Callable[..., Any], *args: Any) -> Subject:
 
 
 def changes(function: Callable[..., Any], *args: Any) -> tuple[str, ...]:
-    return arguments.changed_by_a_call(subject(function, *args))
+    return arguments.find_changes(subject(function, *args))
 
 
 def write(x: Tensor) -> None:
@@ -116,7 +116,7 @@ def test_what_cannot_be_put_back_is_refused_by_name(
 
 def step_of(function: Callable[..., Any], *args: Any, **axes: Any) -> Any:
     made = subject(function, *args)
-    made = replace(made, changes=arguments.changed_by_a_call(made))
+    made = replace(made, changes=arguments.find_changes(made))
     device = emulated(axes.pop("patch")) if axes.get("graph") else Cpu()
     return modes.build(made, variant(**axes), True, device, ONE_CALL)
 
@@ -177,7 +177,7 @@ def test_writing_an_equal_value_is_a_change() -> None:
 def test_arguments_that_share_memory_share_it_in_every_call() -> None:
     memory = torch.ones(2, 2)
     both = subject(lambda x, y: x.mul_(2), memory, memory.t())
-    both = replace(both, changes=arguments.changed_by_a_call(both))
+    both = replace(both, changes=arguments.find_changes(both))
     x, y = both.given.args
     assert x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
     assert x.data_ptr() != both.inputs.args[0].data_ptr()

@@ -41,9 +41,9 @@ def test_each_compile_mode_belongs_to_one_backend() -> None:
 
 def test_compile_options_are_refused_without_compiling() -> None:
     eager = Mode("eager", "enabled", options=DYNAMIC)
-    assert backends.options_refused(eager) == ["dynamic"]
-    assert backends.options_refused(replace(eager, options=CompileOptions(dynamic=None))) == []
-    assert backends.options_refused(replace(COMPILE, options=DYNAMIC)) == []
+    assert backends.refused_options(eager) == ["dynamic"]
+    assert backends.refused_options(replace(eager, options=CompileOptions(dynamic=None))) == []
+    assert backends.refused_options(replace(COMPILE, options=DYNAMIC)) == []
 
 
 def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from modescope.bench.steps import geometry
-from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
+from modescope.bench.steps.subject import Inputs, Subject, keep_state, redraw
 
 Copying = Callable[[Inputs], Inputs]
 
 COPIES: dict[str, Copying] = {
-    "copied": Inputs.copied,
+    "copied": Inputs.copy,
     "redrawn": lambda inputs: redraw(inputs, 1),
     "cast": lambda inputs: Subject(nn.Identity(), inputs).cast(torch.float64).inputs,
     "moved": lambda inputs: Subject(nn.Identity(), inputs).to(torch.device("meta")).inputs,
@@ -53,8 +53,8 @@ def test_copies_have_the_strides_and_the_offset_of_the_example(
 
 @pytest.mark.parametrize("example", TENSORS.values(), ids=TENSORS)
 def test_inputs_that_lie_alike_are_assigned_and_put_back(example: Tensor) -> None:
-    inputs = Inputs((example,), {}).copied()
-    before, fresh = inputs.copied(), redraw(inputs, 2)
+    inputs = Inputs((example,), {}).copy()
+    before, fresh = inputs.copy(), redraw(inputs, 2)
     inputs.assign(fresh)
     assert torch.equal(inputs.args[0], fresh.args[0])
     inputs.assign(before)
@@ -77,7 +77,7 @@ def test_two_parts_of_one_storage_stay_parts_of_one(copy: Copying) -> None:
 def test_only_the_part_of_a_storage_that_is_shown_is_copied() -> None:
     rows = torch.randn(2, 3 * geometry.PAGE)
     parts = rows[1, 7:12], rows[1, 12:20]
-    made = Inputs(parts, {}).copied().tensors()
+    made = Inputs(parts, {}).copy().tensors()
     assert all(map(torch.equal, made, parts))
     assert {each.untyped_storage().nbytes() for each in made} == {4 * 20}
 
@@ -88,7 +88,7 @@ def test_sparse_inputs_keep_their_places_and_get_other_values(
     sparse: Callable[[Tensor], Tensor],
 ) -> None:
     example = sparse(torch.randn(5, 5).triu())
-    inputs = Inputs((example,), {}).copied()
+    inputs = Inputs((example,), {}).copy()
     fresh = redraw(inputs, 1)
     inputs.assign(fresh)
     changed = inputs.args[0].to_dense() != example.to_dense()
@@ -100,7 +100,7 @@ def test_a_buffer_that_is_expanded_is_put_back() -> None:
     module = nn.Module()
     module.register_buffer("mask", torch.ones(1, 3).expand(2, 3))
     mask = module.get_buffer("mask")
-    with state_kept(module):
+    with keep_state(module):
         mask[0] = 5  # of both rows
     assert mask.tolist() == [[1, 1, 1], [1, 1, 1]]
     assert mask.stride() == (0, 1)

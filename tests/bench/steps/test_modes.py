@@ -74,7 +74,7 @@ def expected(asked: Variant) -> Inside:
 
 
 def check(asked: Variant) -> None:
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     step = built(asked).step
     for _ in range(2):
         y, code = output(step)
@@ -84,7 +84,7 @@ def check(asked: Variant) -> None:
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
         assert not torch.is_autocast_enabled("cpu")
-    graphs = mode_effect.compiled_so_far().since(before).graphs
+    graphs = mode_effect.read_compiled().since(before).graphs
     assert graphs == (asked.mode.compile != "none")
 
 
@@ -219,9 +219,9 @@ def test_a_container_of_torch_nn_is_compiled() -> None:
     """`nn.Sequential.compile()` silently compiles nothing; torch.compile(module) must."""
     module = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)).eval()
     subject = Subject(module, Inputs((torch.randn(2, WIDTH),), {}))
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     modes.build(subject, variant(compile="default"), True, Cpu(), ONE_CALL).step()
-    assert mode_effect.compiled_so_far().since(before).graphs == 1
+    assert mode_effect.read_compiled().since(before).graphs == 1
 
 
 @pytest.mark.parametrize("compile_mode", ["none", "default"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from modescope.bench.steps.subject import Inputs, Subject, redraw, state_kept
+from modescope.bench.steps.subject import Inputs, Subject, keep_state, redraw
 from tests.helpers.probe_models import counts
 
 SEEDED = torch.Generator().manual_seed(0)
@@ -92,7 +92,7 @@ def test_assign_refuses_another_number_of_tensors() -> None:
 def test_state_is_restored_after_a_block(in_place: bool, grad: Any) -> None:
     module, (x,) = counts(in_place)
     before = module.get_buffer("calls")
-    with state_kept(module):
+    with keep_state(module):
         for _ in range(2):
             with grad():
                 module(x)
@@ -109,7 +109,7 @@ def test_state_replaced_under_inference_mode_is_restored() -> None:
         module(x)
     before = module.get_buffer("calls")
     assert before.is_inference()
-    with state_kept(module), torch.inference_mode():
+    with keep_state(module), torch.inference_mode():
         module(x)
         before.zero_()
     assert module.get_buffer("calls") is before
@@ -124,7 +124,7 @@ def test_state_is_restored_after_a_new_buffer_or_a_failed_call() -> None:
         module.get_buffer("mean").zero_()
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), state_kept(module):
+    with pytest.raises(ZeroDivisionError), keep_state(module):
         call()
     assert module.missing is None
     assert module.get_buffer("mean").any()

@@ -26,7 +26,7 @@ OTHER: dict[str, Any] = {
 def test_a_setting_that_is_changed_is_put_back_and_named(name: str) -> None:
     setting, before = torch_settings.SETTINGS[name], torch_settings.read()
     other = OTHER.get(name, not before[name])
-    with torch_settings.kept() as changed:
+    with torch_settings.keep() as changed:
         setting.write(other)
         assert setting.read() == other
     assert torch_settings.read() == before
@@ -40,6 +40,6 @@ def test_settings_are_put_back_after_an_exception() -> None:
         torch.set_num_threads(threads + 1)
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), torch_settings.kept():
+    with pytest.raises(ZeroDivisionError), torch_settings.keep():
         fail()
     assert torch.get_num_threads() == threads

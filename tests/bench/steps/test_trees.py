@@ -99,7 +99,7 @@ def test_every_leaf_has_its_place(tree: Any, places: list[str]) -> None:
 @pytest.mark.parametrize("tree", [tree for tree, _ in TREES.values()], ids=list(TREES))
 def test_containers_are_rebuilt_around_new_tensors(tree: Any) -> None:
     before = [leaf for _, leaf in trees.leaves(tree)]
-    made = trees.mapped(lambda tensor: tensor + 10, tree)
+    made = trees.map_tensors(lambda tensor: tensor + 10, tree)
     assert type(made) is type(tree)
     assert [place for place, _ in trees.leaves(made)] == [place for place, _ in trees.leaves(tree)]
     for old, (_, new), (_, kept) in zip(
@@ -110,10 +110,10 @@ def test_containers_are_rebuilt_around_new_tensors(tree: Any) -> None:
 
 
 def test_a_default_dict_keeps_its_factory() -> None:
-    assert trees.mapped(torch.clone, defaultdict(list, x=X))["new"] == []
+    assert trees.map_tensors(torch.clone, defaultdict(list, x=X))["new"] == []
 
 
 def test_one_tensor_in_two_places_stays_one() -> None:
-    first, second = trees.mapped(torch.clone, (X, {"again": X}))
+    first, second = trees.map_tensors(torch.clone, (X, {"again": X}))
     assert first is second["again"]
     assert first is not X

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from modescope.bench.devices.devices import Cpu
-from modescope.bench.steps.evidence.mode_effect import compiled_so_far
+from modescope.bench.steps.evidence.mode_effect import read_compiled
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.memory_layout import LARGEST_MOVED_BYTES, MOST_MOVED_BYTES
 from tests.helpers.simulated import SimulatedDevice
@@ -158,10 +158,10 @@ def test_moved_tensors_cause_no_recompilation() -> None:
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
     x = torch.rand(2, 4)
     expected = compiled(x)
-    before = compiled_so_far()
+    before = read_compiled()
     redraw = memory_layout.anew([*module.parameters(), x], Cpu(), 0)
     for _ in range(3):
         held = redraw()
         assert torch.equal(compiled(x), expected)
         del held
-    assert compiled_so_far().since(before).compilations == 0
+    assert read_compiled().since(before).compilations == 0

@@ -22,8 +22,8 @@ from modescope.bench.case.profiler.capture import (
     KEPT_STEPS,
     MAX_BYTES,
     capture,
+    record_kernels,
     through_the_dispatcher,
-    with_kernel_events,
 )
 from modescope.bench.case.profiler.profile import Profile, columns, flags
 from modescope.bench.case.profiler.profiled_calls import MOST_TURNS, ProfiledCalls
@@ -65,7 +65,7 @@ def chain(ops: int, asked: Variant = EAGER) -> Step:
 @lru_cache
 def compiled(ops: int) -> tuple[Profile, Generated]:
     with generated_code.watch() as watch:
-        step = with_kernel_events(lambda: chain(ops, COMPILE))
+        step = record_kernels(lambda: chain(ops, COMPILE))
     assert watch.generated
     return profile(step), watch.generated
 
@@ -119,7 +119,7 @@ def test_operators_that_the_compiler_leaves_to_torch_are_named_once() -> None:
 def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     _, first = compiled(16)
     with compilation_log.watch() as log, generated_code.watch() as watch:
-        with_kernel_events(lambda: chain(16, COMPILE))
+        record_kernels(lambda: chain(16, COMPILE))
     found = log.columns
     assert (found.compiler_cache_hits, found.compiler_cache_misses) == (1, 0)
     assert watch.generated.columns == first.columns
@@ -180,7 +180,7 @@ def test_in_a_compiled_mlp_only_the_gelu_is_a_generated_kernel() -> None:
     bias itself, and the GELU between them is a kernel of its own. On a GPU the bias joins the GELU.
     """
     with generated_code.watch() as watch:
-        step = with_kernel_events(lambda: built("mlp", COMPILE, **MLP))
+        step = record_kernels(lambda: built("mlp", COMPILE, **MLP))
     seen = profile(step)
     columns = watch.generated.columns
     assert (columns.generated_kernels, columns.extern_calls) == (1, 2)

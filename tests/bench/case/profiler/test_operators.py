@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modescope.bench.case.profiler.operators import working
+from modescope.bench.case.profiler.operators import find_working
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,9 @@ from modescope.bench.case.profiler.operators import working
     ids=["compute", "from others", "write"],
 )
 def test_operators_that_make_or_write_a_tensor_work(names: list[str]) -> None:
-    assert working(f"aten::{name}" for name in names) == sorted(f"aten::{name}" for name in names)
+    assert find_working(f"aten::{name}" for name in names) == sorted(
+        f"aten::{name}" for name in names
+    )
 
 
 @pytest.mark.parametrize(
@@ -33,13 +35,13 @@ def test_operators_that_make_or_write_a_tensor_work(names: list[str]) -> None:
     ids=["views", "more views", "composites", "more composites", "memory", "no tensor"],
 )
 def test_operators_that_only_make_views_do_not_work(names: list[str]) -> None:
-    assert working(f"aten::{name}" for name in names) == []
+    assert find_working(f"aten::{name}" for name in names) == []
 
 
 def test_operators_of_other_libraries_are_known() -> None:
-    assert working(["mkldnn::_linear_pointwise"]) == ["mkldnn::_linear_pointwise"]
+    assert find_working(["mkldnn::_linear_pointwise"]) == ["mkldnn::_linear_pointwise"]
 
 
 def test_names_that_are_not_operators_do_not_work() -> None:
     names = ["MulBackward0", "torch::autograd::AccumulateGrad", "graph_0_cpp_fused_0", "no::such"]
-    assert working(names) == []
+    assert find_working(names) == []

@@ -69,7 +69,7 @@ def watched(name: str) -> GraphBreaks:
 @pytest.mark.parametrize(("name", "by_hand"), BY_HAND.items(), ids=BY_HAND)
 def test_graph_breaks_equal_the_count_by_hand(name: str, by_hand: Counted) -> None:
     found = watched(name)
-    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.eager_mode)
+    assert (len(found.sites), found.in_eager) == (by_hand.sites, by_hand.in_eager)
     lines = FILE.read_text(encoding="utf-8").splitlines()
     for site in found.sites:
         if name == "DisabledForward":
@@ -196,7 +196,7 @@ def stack(*lines: tuple[str, int], columns: tuple[int, int] | None = None) -> li
 def sites(*stacks: Sequence[FrameSummary]) -> list[Site]:
     watch = GraphBreakWatch()
     for each in stacks:
-        watch.stopped("why", each)
+        watch.note_stop("why", each)
     watch.close()
     return list(watch.breaks.sites)
 
@@ -218,7 +218,7 @@ def test_expressions_of_one_line_are_different_sites() -> None:
     first, inner, second = (stack(OURS, columns=each) for each in ((0, 5), (0, 9), (6, 9)))
     watch = GraphBreakWatch()
     for number, each in enumerate((first, second, inner, second, first)):
-        watch.stopped(f"reason {number}", each)
+        watch.note_stop(f"reason {number}", each)
     watch.close()
     assert watch.breaks.sites == tuple(Site("net.py:12", f"reason {n}") for n in (0, 1, 2))
 
@@ -250,15 +250,15 @@ def test_a_function_refused_before_its_first_line_is_not_a_site() -> None:
     watch = GraphBreakWatch()
     refused = Unsupported("Attempt to trace generator", "")
     assert not refused.real_stack
-    watch.raised(refused)
-    watch.raised(ValueError("another kind"))
+    watch.note_error(refused)
+    watch.note_error(ValueError("another kind"))
     watch.close()
     assert watch.breaks.sites == (Site(None, "another kind"),)
 
 
 def test_the_end_of_a_graph_is_a_site_only_in_functions_without_one() -> None:
     watch = GraphBreakWatch()
-    watch.stopped("why", stack(OURS))
+    watch.note_stop("why", stack(OURS))
     watch.split(GraphCompileReason("elsewhere", stack(("/home/me/net.py", 10))))
     watch.split(GraphCompileReason("unreported", stack(("/home/me/layers.py", 3))))
     watch.close()

@@ -263,36 +263,36 @@ def test_a_module_without_weights_has_no_weight_dtype() -> None:
 def test_observing_leaves_no_hook_and_causes_no_recompilation(compile_mode: str) -> None:
     made = built(variant(compile=compile_mode), of=counts)
     made.step()
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     mode_effect.observe(made, Cpu())
     assert made.subject.module.get_buffer("calls") == 2
     assert not made.target._forward_pre_hooks
     made.step()
-    assert mode_effect.compiled_so_far().since(before) == NOTHING
+    assert mode_effect.read_compiled().since(before) == NOTHING
 
 
 @COMPILES
 @pytest.mark.parametrize("fullgraph", [True, False])
 def test_a_compilation_and_a_recompilation_are_counted(fullgraph: bool) -> None:
     """Torch counts frames only without fullgraph; with it, only graphs tell."""
-    start = mode_effect.compiled_so_far()
+    start = mode_effect.read_compiled()
     made = built(variant(compile="default"), of=remembers, fullgraph=fullgraph)
-    assert mode_effect.compiled_so_far().since(start).compilations == 0
+    assert mode_effect.read_compiled().since(start).compilations == 0
     made.step()
-    first = mode_effect.compiled_so_far()
+    first = mode_effect.read_compiled()
     assert (first.since(start).compilations, first.since(start).graphs) == (1, 1)
     made.step()
-    assert mode_effect.compiled_so_far().since(first).compilations == 0
+    assert mode_effect.read_compiled().since(first).compilations == 0
     assert isinstance(made.subject.module, Remembers)
     made.subject.module.number = 1
     made.step()
-    assert mode_effect.compiled_so_far().since(first).compilations == 1
+    assert mode_effect.read_compiled().since(first).compilations == 1
 
 
 def test_eager_compiles_nothing() -> None:
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     built(variant(), of=scaled).step()
-    assert mode_effect.compiled_so_far().since(before) == NOTHING
+    assert mode_effect.read_compiled().since(before) == NOTHING
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from modescope.bench.steps.phases.output_check import (
     prepare_check,
     written,
 )
-from modescope.bench.steps.subject import Inputs, Subject, state_kept
+from modescope.bench.steps.subject import Inputs, Subject, keep_state
 from tests.helpers.probe_models import Built, counts, normalises, random, scaled, wordless
 
 INF, NAN = math.inf, math.nan
@@ -431,7 +431,7 @@ class Store(nn.Module):
 
 def writes(start: list[float], *changes: tuple[int, float]) -> Writes:
     module = Store(torch.tensor(start), 0)
-    with state_kept(module) as before:
+    with keep_state(module) as before:
         for entry, value in changes:
             module.cache[entry] = value
         return written(module, before)
@@ -468,7 +468,7 @@ def test_what_the_reference_left_alone_counts_by_what_was_there() -> None:
 
 def test_a_buffer_of_another_shape_is_infinitely_wrong() -> None:
     module = Store(torch.zeros(2), 0)
-    with state_kept(module) as before:
+    with keep_state(module) as before:
         module.cache = torch.ones(3)
         grown = written(module, before)
     assert buffer_errors(grown, grown) == {"buffer cache": 0.0}

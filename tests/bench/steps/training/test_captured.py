@@ -120,7 +120,7 @@ def test_gradients_are_those_of_replays_again_after_a_live_step(device: Emulated
     made = built(in_graphs(variant()), training("sgd"), device)
     loss = step(made, seed=1)
     found = [gradient.clone() for gradient in trainer_of(made).gradients()]
-    with made.kept():
+    with made.keep_state():
         made.live()
         assert not any(map(torch.equal, trainer_of(made).gradients(), found))
     assert torch.equal(step(made, seed=1), loss)

@@ -80,10 +80,10 @@ def test_compiled_steps_pass_the_training_check(
     eager = replace(asked, mode=replace(asked.mode, compile="none"))
     of_eager = examined(LEARNERS[name], eager, optimizer=optimizer)
     check = check_of(subject(LEARNERS[name]), optimizer=optimizer)
-    before = mode_effect.compiled_so_far()
+    before = mode_effect.read_compiled()
     found = check.examine(made, asked)
     assert check.limit(of_eager, asked).accepts(found)
-    assert mode_effect.compiled_so_far().since(before).compilations == 0
+    assert mode_effect.read_compiled().since(before).compilations == 0
 
 
 def test_a_compiled_step_skips_an_overflow() -> None:

@@ -27,7 +27,7 @@ from modescope.bench.steps.training.trainer import (
     Trainer,
     optimizer,
     start_of,
-    trained,
+    trained_parameters,
     trainer_of,
     unscales,
 )
@@ -127,7 +127,7 @@ def test_restored_training_is_the_same_again(
     def course() -> list[float]:
         return [torch.as_tensor(made.step()).item() for _ in range(4)]
 
-    with made.kept():
+    with made.keep_state():
         first = course()
         after = everything(made)
         made.state.restore()
@@ -181,9 +181,9 @@ def test_a_start_is_a_copy_and_may_move_to_the_host() -> None:
 def test_buffers_and_training_are_restored_by_nested_blocks() -> None:
     made = built(subject(trained_models.normalised))
     before = everything(made)
-    with made.kept():
+    with made.keep_state():
         made.step()
-        with made.kept():
+        with made.keep_state():
             made.step()
         made.step()
         assert not equal(everything(made), before)
@@ -195,7 +195,7 @@ def test_state_is_restored_after_an_exception() -> None:
     before = everything(made)
 
     def fails() -> None:
-        with made.kept():
+        with made.keep_state():
             made.step()
             raise ZeroDivisionError
 
@@ -330,7 +330,7 @@ def test_inputs_by_name_can_be_trained_on() -> None:
 def test_recomputed_activations_change_memory_only(name: str, checkpoint: str) -> None:
     of = subject(LEARNERS[name])
     made = built(of, checkpoint=checkpoint)
-    assert list(trained(made.subject.module)) == list(trained(of.module))
+    assert list(trained_parameters(made.subject.module)) == list(trained_parameters(of.module))
     usual = trained_models.check_of(of).examine(built(of), EAGER)
     assert trained_models.check_of(of).examine(made, EAGER) == usual
 
