@@ -130,7 +130,7 @@ def main(words: Sequence[str]) -> int:
     lines = [[each.op, each.mode, *(f"{n:,.0f}" for n in astuple(each)[2:])] for each in rows]
     section = tables.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
     page = tables.page("Instructions per call", publish.heading(context), [section])
-    print(tables.for_terminal(section))
+    print(tables.plain_section(section))
     print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, {CallRow: rows})))
     return 0
 

@@ -23,7 +23,7 @@ from modescope.analysis.compare.rules.gate import (
 )
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import WIDTH, beneath, paragraph
-from modescope.bench.text.markup import escaped
+from modescope.bench.text.markup import escape
 
 MOST_LINES = 40  # of one kind in a terminal; files hold all
 MOST_ITEMS = 15  # differences, and works with eager's change, in Markdown
@@ -119,12 +119,12 @@ def _undecided(rows: Sequence[Compared]) -> Iterator[str]:
 def markdown(comparison: Comparison, limit_bytes: int = COMMENT_BYTES) -> str:
     """The whole comparison; rows that exceed the limit are left out, which the text says."""
     changed, rest = words.parted(comparison)
-    titles = [escaped(title) for title in ("work", "row", *words.TITLES)]
+    titles = [escape(title) for title in ("work", "row", *words.TITLES)]
     table = f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n"
     folded = f"{len(rest)} rows without a change that was shown: {words.counts(rest)}"
     blocks = (
-        (changed, "\n", f"\n{escaped(words.LEGEND)}\n"),
-        (rest, f"\n<details><summary>{escaped(folded)}</summary>\n\n", "\n</details>\n"),
+        (changed, "\n", f"\n{escape(words.LEGEND)}\n"),
+        (rest, f"\n<details><summary>{escape(folded)}</summary>\n\n", "\n</details>\n"),
     )
     parts, shown = [_head(comparison)], 0
     room = limit_bytes - _size(parts[0]) - ENDING_BYTES
@@ -147,7 +147,7 @@ def _head(comparison: Comparison) -> str:
             lines += [_short(note), ""]
         lines += ["What differs:", *_items(map(_short, words.differing(comparison)))]
         if comparison.eager:
-            eager = (f"{_short(one.work)}: {escaped(words.eager(one))}" for one in comparison.eager)
+            eager = (f"{_short(one.work)}: {escape(words.eager(one))}" for one in comparison.eager)
             lines += ["", "Eager itself:", *_items(eager)]
         lines += [""]
     return "\n".join(lines)
@@ -177,7 +177,7 @@ def _size(text: str) -> int:
 
 
 def _short(text: str) -> str:
-    return escaped(text if len(text) <= CELL else f"{text[: CELL - 1]}…")
+    return escape(text if len(text) <= CELL else f"{text[: CELL - 1]}…")
 
 
 def document(comparison: Comparison) -> str:

@@ -149,11 +149,11 @@ def compare(
             submission = _submit(
                 "model=custom", f"model.pickle={pickle}",
                 f"experiment={'training' if phase == 'train' else 'modes'}" if modes is None
-                else f"mode={_joined(modes)}",
+                else f"mode={_join(modes)}",
                 f"phase={phase}", f"budget={budget}",
-                *([] if dtype == "auto" else [f"dtype={_joined(dtype)}"]),
+                *([] if dtype == "auto" else [f"dtype={_join(dtype)}"]),
                 f"device={device}", f"threads={threads}",
-                f"results_dir={_quoted(str(folder.parent))}", f"study={_quoted(folder.name)}",
+                f"results_dir={_quote(str(folder.parent))}", f"study={_quote(folder.name)}",
                 *([overrides] if isinstance(overrides, str) else overrides),
             )  # fmt: skip
         except BaseException:
@@ -217,10 +217,10 @@ def _folder(study: str | Path) -> Path:
     return (Path("results") / path if path.name == str(study) else path).resolve()
 
 
-def _joined(values: str | Sequence[str]) -> str:
+def _join(values: str | Sequence[str]) -> str:
     return values if isinstance(values, str) else ",".join(values)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A text as Hydra reads it unchanged, whatever letters it has."""
     return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()

@@ -23,7 +23,7 @@ from modescope.bench.steps import backends, modes
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Subject, copy_module, keep_state
 from modescope.bench.timing import memory_layout
-from modescope.bench.timing.rounds import Clock, Side, settling
+from modescope.bench.timing.rounds import Clock, Side, settling_calls
 from modescope.bench.timing.timers import calls_for, host, reading_cost
 
 WARM_UP_CALLS = 3
@@ -99,7 +99,7 @@ def clock(steps: Sequence[Step], device: Hardware, budget: Budget) -> Clock:
     for step in steps:
         per_call_s = median(host(step, device, WARM_UP_CALLS).samples_s)
         calls = calls_for(budget.block_s, per_call_s, cost_s)
-        sides.append(Side(step, host, calls, settling(per_call_s)))
+        sides.append(Side(step, host, calls, settling_calls(per_call_s)))
     return Clock("dispatch", tuple(sides), partial(memory_layout.heap, random.Random(0)))
 
 

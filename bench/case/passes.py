@@ -36,7 +36,7 @@ from modescope.bench.timing.rounds import (
     orders,
     play,
     quiet_gc,
-    settling,
+    settling_calls,
 )
 from modescope.bench.timing.timers import Timing, calls_for, latency, reading_cost
 
@@ -111,7 +111,7 @@ def read_step_parts(
     with built.keep_state(), quiet_gc():
         redraw = memory_layout.anew(built.tensors(), device, seed, built.state.restore)
         clocks = [
-            Clock(name, (Side(built.step, timer, calls, settling(latency_s)),), redraw)
+            Clock(name, (Side(built.step, timer, calls, settling_calls(latency_s)),), redraw)
             for name, timer in (("whole", latency), ("in_parts", in_parts))
         ]
         planned = orders(clocks, budget.clock_rounds, random.Random(seed))
@@ -233,7 +233,7 @@ def _profile(scene: Scene, findings: Findings) -> Findings:
     assert findings.latency_rounds_s
     expected_s = median(findings.latency_rounds_s)
     with scene.candidate.built.keep_state():
-        kept, calls = path if room else None, settling(expected_s)
+        kept, calls = path if room else None, settling_calls(expected_s)
         step = _visible(scene)
         captured = capture.capture(step, scene.device, kept, expected_s, room, calls)
     name = path.name if path else None

@@ -20,7 +20,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.files import remove_abandoned
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.attempt import Place, attempt, describe_end
 from modescope.bench.sweep.prepare import Job, prepare_each
 from modescope.bench.sweep.resume import find_earlier
 
@@ -107,7 +107,7 @@ def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
         if row["status"] == "crashed":
             time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
         _append(chunk.log, f"{number} {row['run_id']}")
-        print(f"{row['run_id']}  {case.label}: {in_short(row)}", flush=True)
+        print(f"{row['run_id']}  {case.label}: {describe_end(row)}", flush=True)
 
 
 def _jobs(chunk: Chunk, numbers: Sequence[int], node: str | None) -> dict[int, Job]:

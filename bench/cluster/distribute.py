@@ -67,7 +67,7 @@ def distribute(
 
     The same command waits for the jobs of an earlier one while one of them lives.
     """
-    kept, alike, plan = _checked(requests)
+    kept, alike, plan = _group(requests)
     settings, total = kept[0].settings, len(tasks(kept))
     count = min(workers or WORKERS, len(alike))
     cases = "1 case" if total == 1 else f"{total} cases"
@@ -79,7 +79,7 @@ def distribute(
         return None
     logs = plan.study_folder.absolute() / "logs"
     same = short_hash({"engine": engine.name, "requests": [_content(each) for each in kept]})
-    folder, jobs = _living(logs, same, engine, total)
+    folder, jobs = _find_living(logs, same, engine, total)
     if not jobs:
         folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{engine.name}-{same}"
         if settings.order == "random":  # else a mode would be measured by one node alone
@@ -102,7 +102,7 @@ def distribute(
         with atomic_write(folder / JOBS) as file:
             file.write_text(json.dumps(jobs))
     print(f"files of the jobs → {folder}", flush=True)
-    finished = _finished(kept, engine, folder, jobs)
+    finished = _wait(kept, engine, folder, jobs)
     return Submission(plan.study_folder, total, finished, engine.detaches)
 
 
@@ -116,13 +116,13 @@ def on_gpus(requests: Sequence[Request]) -> list[Request]:
     ]
 
 
-def needed(requests: Sequence[Request]) -> tuple[int, float]:
+def needs(requests: Sequence[Request]) -> tuple[int, float]:
     """The largest number of threads, and the longest time in seconds, of a case."""
     every = [request.settings for request in requests]
     return max(each.threads for each in every), max(each.timeout_s for each in every)
 
 
-def _checked(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:
+def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]], Plan]:
     """The requests, of equal ones the first; the numbers of equal cases together; a plan.
 
     Equal cases, as of several seeds, belong into one chunk, since each row stands for one of them.
@@ -149,7 +149,7 @@ def _content(request: Request) -> dict[str, Any]:
     return asdict(replace(request, settings=replace(request.settings, cluster={})))
 
 
-def _living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
+def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
     """The newest submission of the same sweep and its jobs; none if it is finished or has ended."""
     for file in sorted(logs.glob(f"*-{engine.name}-{same}/{JOBS}"), reverse=True)[:1]:
         jobs: list[str] = json.loads(file.read_text())
@@ -166,7 +166,7 @@ def _entries(folder: Path) -> dict[int, Entry]:
     return {n: entry for log in logs for n, entry in log.items() if not entry.begun}
 
 
-def _finished(
+def _wait(
     requests: Sequence[Request], engine: Engine, folder: Path, jobs: Sequence[str]
 ) -> Iterator[str]:
     """Run ids, each once its row is on disk; raises Incomplete where cases have none."""
@@ -193,13 +193,13 @@ def _finished(
         print(f"reusing {reused} of {total} cases; resume=false measures them again")
     join_rows(folder.parents[1] / "rows")
     mistakes = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
-    missing = [_missing(requests, engine, jobs, seen)] if len(seen) < total else []
+    missing = [_describe_missing(requests, engine, jobs, seen)] if len(seen) < total else []
     if mistakes or missing:
         refused = not any(entry.run_id for entry in seen.values()) and not missing
         raise Incomplete("; ".join([*mistakes, *missing]), refused)
 
 
-def _missing(
+def _describe_missing(
     requests: Sequence[Request], engine: Engine, jobs: Sequence[str], seen: Mapping[int, Entry]
 ) -> str:
     """Which cases have no row, and how the jobs ended."""

@@ -20,7 +20,7 @@ from modescope.bench.cluster.distribute import LINK, States, distribute, on_gpus
 from modescope.bench.records.cpu import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
-from modescope.bench.sweep.isolation import how_it_ended
+from modescope.bench.sweep.isolation import describe_exit
 from modescope.bench.sweep.main import terminate
 from modescope.bench.sweep.sweep import Submission
 
@@ -64,7 +64,7 @@ class Gpus:
     def states(self, jobs: Sequence[str]) -> States:
         """See `Engine`."""
         codes = {job: self._processes[job].poll() for job in jobs}
-        return {job: None if code is None else how_it_ended(code) for job, code in codes.items()}
+        return {job: None if code is None else describe_exit(code) for job, code in codes.items()}
 
     def interrupt(self, jobs: Sequence[str]) -> None:
         """See `Engine`."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, needed, on_gpus
+from modescope.bench.cluster.distribute import LINK, States, distribute, needs, on_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.main import terminate
@@ -160,7 +160,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         )
     workers = options["workers"] or options["array_parallelism"]
     asked = on_gpus(requests) if asks_for_gpus(options) else requests
-    return distribute(asked, Slurm(options, *needed(requests)), workers)
+    return distribute(asked, Slurm(options, *needs(requests)), workers)
 
 
 def asks_for_gpus(options: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from modescope.bench.devices.devices import (
     Mark,
     Step,
     pause_gc,
-    prepared_as,
+    prepare_like,
     ready,
 )
 from modescope.bench.records.environment import DeviceFacts
@@ -148,9 +148,11 @@ class Cuda:
             graph.replay()
             return output
 
-        return prepared_as(replay, step)
+        return prepare_like(replay, step)
 
-    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+    def make_graph(
+        self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    ) -> torch.nn.Module:
         """See `torch.cuda.make_graphed_callables`, which warms up by itself."""
         with pause_gc():  # see `capture`
             made = torch.cuda.make_graphed_callables(module, inputs, allow_unused_input=True)
@@ -224,7 +226,7 @@ COUNT_GPUS = "_cuda_getDeviceCount"
 MOST_GPUS = 255  # that an exit status can tell
 
 
-def gpus_counted_apart() -> AbstractContextManager[object]:
+def count_gpus_in_fork() -> AbstractContextManager[object]:
     """Within the block torch counts GPUs in a process that is forked for it.
 
     Counting them starts CUDA, which no process can use that is forked afterwards ("Cannot

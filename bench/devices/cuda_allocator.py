@@ -126,7 +126,7 @@ class CudaAllocator:
             torch._C._accelerator_setAllocatorSettings(again)
 
     @contextmanager
-    def reserving_at_most(self, more_bytes: int) -> Iterator[None]:
+    def limit_reserved(self, more_bytes: int) -> Iterator[None]:
         """Within it, the driver gives at most `more_bytes`; requests beyond are out of memory.
 
         Unused segments may be returned and reserved again, as on a full device.

@@ -48,7 +48,7 @@ def ready(step: Step) -> Step:
     return alone(step)
 
 
-def prepared_as(step: Step, like: Step) -> Step:
+def prepare_like(step: Step, like: Step) -> Step:
     """`step` with the preparation of `like`, if that has one."""
     return Prepared(like.prepare, step) if isinstance(like, Prepared) else step
 
@@ -111,7 +111,9 @@ class Hardware(Device, Observable, Protocol):
     def capture(self, step: Step) -> Step:
         """`step` captured in a CUDA graph; the result replays it and returns its output."""
 
-    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+    def make_graph(
+        self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    ) -> torch.nn.Module:
         """`module` whose forward replays a CUDA graph, and whose backward another one."""
 
 
@@ -148,7 +150,9 @@ class Cpu:
         """Never called: modes that capture are refused first."""
         raise AssertionError("a CPU captures no graphs")
 
-    def graphed(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> torch.nn.Module:
+    def make_graph(
+        self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    ) -> torch.nn.Module:
         """Never called: modes that capture are refused first."""
         raise AssertionError("a CPU captures no graphs")
 

@@ -54,10 +54,10 @@ def other_processes(nvidia_id: str) -> int | None:
         lambda nvml, gpu: {int(p.pid) for p in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)},
     )
     own = os.getpid()
-    return len(pids.difference(_with_ancestors(own))) if pids and own in pids else None
+    return len(pids.difference(_ancestry(own))) if pids and own in pids else None
 
 
-def _with_ancestors(pid: int) -> Iterator[int]:
+def _ancestry(pid: int) -> Iterator[int]:
     """A process, its parent, and so on (proc(5), /proc/PID/stat)."""
     while pid:
         yield pid

@@ -63,7 +63,7 @@ def drift(values: Samples) -> Effect | None:
     Correlation Methods, 4th ed., chapters 3 and 4; as a test of trend: Mann, Econometrica 13,
     1945). Size: the change from the median of the first third to that of the last.
     """
-    logs = _varied(values)
+    logs = _varying(values)
     if logs is None:
         return None
     n, third = len(logs), len(logs) // 3
@@ -90,7 +90,7 @@ def autocorrelation(values: Samples) -> Effect | None:
     sqrt((1 + r) / (1 - r)) - 1, for a mean where the correlation fades as r, r**2, ... (Wilks,
     Statistical Methods in the Atmospheric Sciences, 3rd ed., section 5.2.4); less for a median.
     """
-    logs = _varied(values)
+    logs = _varying(values)
     if logs is None:
         return None
     n = len(logs)
@@ -114,7 +114,7 @@ def bimodality(values: Samples) -> Groups | None:
     D * (1 - SEPARATION_ERROR / sqrt(n)) only in 0.2 % (simulated, n = 12 to 240). A clock that
     steps by more than MODE_DISTANCE gives modes as well.
     """
-    logs = _varied(values)
+    logs = _varying(values)
     if logs is None:
         return None
     n = len(logs)
@@ -138,7 +138,7 @@ def order_effect(differences: Samples, case_first: Order) -> Effect | None:
     first minus that with the case second. None also where the order is unknown, and below
     `orders.MIN_ROUNDS_PER_ORDER` rounds of either order.
     """
-    logs = _varied(differences)
+    logs = _varying(differences)
     effect = None if logs is None else orders.order_effect(logs, case_first)
     return None if effect is None else Effect(effect.z, effect.p, math.expm1(effect.difference))
 
@@ -191,7 +191,7 @@ def flags(case_s: Samples, baseline_s: Samples, case_first: Order) -> tuple[str,
     rounds = LogRounds(case, case, DURATION_DRIFT, None)
     if baseline is not None:
         ratios = baseline - case
-        result = orders.without_order_effect(ratios, case_first)
+        result = orders.remove_order_effect(ratios, case_first)
         rounds = LogRounds(result, ratios, RATIO_DRIFT, case_first)
     return tuple(name for name, is_up in DIAGNOSTICS.items() if is_up(rounds))
 
@@ -200,7 +200,7 @@ def _is_up(effect: Effect | None, p: float, size: float) -> bool:
     return effect is not None and effect.p < p and abs(effect.size) > size
 
 
-def _varied(values: Samples) -> Logs | None:
+def _varying(values: Samples) -> Logs | None:
     """MIN_ROUNDS or more finite values that are not all equal."""
     numbers = finite(values)
     if numbers is None or len(numbers) < MIN_ROUNDS or np.ptp(numbers) == 0:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from modescope.bench.stats.orders import Order, without_order_effect
+from modescope.bench.stats.orders import Order, remove_order_effect
 
 ALPHA = 0.05
 MIN_ROUNDS = 12  # the fewest at which the interval leaves out two rounds per side: [x(3), x(10)]
@@ -97,7 +97,7 @@ def speedup(
     log_ratios = _log_ratios(case_s, baseline_s)
     if log_ratios is None:
         return None
-    log_ratio = median_interval(without_order_effect(log_ratios, case_first), alpha)
+    log_ratio = median_interval(remove_order_effect(log_ratios, case_first), alpha)
     if log_ratio is None:
         return None
     if log_ratio.low is None or log_ratio.high is None:

@@ -74,7 +74,7 @@ def order_effect(log_ratios: Logs, case_first: Order) -> OrderEffect | None:
     return OrderEffect(z, math.erfc(abs(z) / math.sqrt(2)), difference)
 
 
-def without_order_effect(log_ratios: Logs, case_first: Order) -> Logs:
+def remove_order_effect(log_ratios: Logs, case_first: Order) -> Logs:
     """`log_ratios` with both orders moved to the middle between their medians.
 
     Only where the effect is significant at ORDER_P: other ratios come back as they are, as taking

@@ -23,9 +23,9 @@ def import_without_cuda() -> None:
 
     While imported, Inductor of torch 2.11 asks for a GPU (torch/_inductor/runtime/benchmarking.py).
     """
-    from modescope.bench.devices.cuda import gpus_counted_apart
+    from modescope.bench.devices.cuda import count_gpus_in_fork
 
-    with gpus_counted_apart():
+    with count_gpus_in_fork():
         import_it()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
+from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
@@ -66,10 +66,10 @@ def build(
     graphed = phase.graphs_parts(variant.mode)
     if graphed:
         _check_graphable(subject.inputs)
-        target = device.graphed(_Around(target, variant, device.type), subject.given.args)
+        target = device.make_graph(_Around(target, variant, device.type), subject.given.args)
     call = arguments.call_of(subject, target)
     called = phase.forward(alone(call), subject.inputs)
-    forward = prepared_as(_enter_contexts(called, variant, device.type), call)
+    forward = prepare_like(_enter_contexts(called, variant, device.type), call)
     live, step, state = phase.steps(subject.module, forward, variant, device, start)
     return Built(subject, target, live, step, state, graphed)
 

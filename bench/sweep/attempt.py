@@ -74,7 +74,7 @@ def attempt(
     return {**row, **numbers}
 
 
-def in_short(row: Row) -> str:
+def describe_end(row: Row) -> str:
     """How an attempt ended and how long it took: `faster, 12 s`."""
     return f"{row['verdict'] or row['status']}, {row['duration_s']:.0f} s"
 
@@ -122,7 +122,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
         return Result("skipped", job.refusal, Findings())
     log = job.plan.study_folder / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    if job.plan.untuned and job.case.device == "cpu" and _nothing_to_tune(job, log, on_phase):
+    if job.plan.untuned and job.case.device == "cpu" and _tunes_nothing(job, log, on_phase):
         return Result("skipped", backends.UNTUNED.format(other=job.plan.untuned), Findings())
     outcome = _outcome(job, run_id, log, on_phase)
     result: Result | None = outcome.value
@@ -135,7 +135,7 @@ def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:
     return replace(result, findings=results.add_note(result.findings, result.lost, outcome.reason))
 
 
-def _nothing_to_tune(job: Job, log: Path, on_phase: OnPhase) -> bool:
+def _tunes_nothing(job: Job, log: Path, on_phase: OnPhase) -> bool:
     """Whether a trial finds nothing to tune; False where it fails, as then the case is measured."""
     with isolation.compiler_caches("cold") as variables:
         outcome = isolation.call(

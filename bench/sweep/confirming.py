@@ -16,7 +16,7 @@ from modescope.bench.records import files
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.rows import CONFIRMATIONS
 from modescope.bench.settings import preset
-from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.attempt import Place, attempt, describe_end
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
 
@@ -34,7 +34,7 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
             label = f"{job.label} once more"
             place = Place(confirms=run_id)
             row = attempt(_again(job), describe(bar, label), place, folder=CONFIRMATIONS)
-            advance(bar, number, f"{label}: {in_short(row)}")
+            advance(bar, number, f"{label}: {describe_end(row)}")
 
 
 def _again(job: Job) -> Job:

@@ -79,7 +79,7 @@ def changes_torch(name: str) -> bool:
     return name.startswith(VARIABLES) and name not in HARMLESS
 
 
-def untested(torch_version: str | None) -> str | None:
+def untested_warning(torch_version: str | None) -> str | None:
     """A warning if `torch_version`, as torch writes it, is outside the tested range; else None.
 
     Pre-releases and local builds of a tested release count as tested.

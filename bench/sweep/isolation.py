@@ -260,11 +260,11 @@ def _cause_of_death(
         reason = f"the kernel's out-of-memory killer ended the process{last.where}"
         return Outcome("oom", last.kept, reason)
     where = f"; its output is in {log}" if log else ""
-    how = how_it_ended(code)
+    how = describe_exit(code)
     return Outcome("crashed", last.kept, f"the process ended {how}{last.where}{where}")
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """An exit code of Python's in words: `by SIGKILL`, `with exit status 1`."""
     if code >= 0:
         return f"with exit status {code}"

@@ -79,7 +79,7 @@ def prepare_each(
             prepared.append(part)
             continue
         case, plan = part
-        source = sources.get(_built(case))
+        source = sources.get(_model_key(case))
         if isinstance(source, UsageError):
             prepared.append(source)
             continue
@@ -147,7 +147,7 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan] | UsageError:
     return case, plan
 
 
-def _built(case: Case) -> tuple[object, ...]:
+def _model_key(case: Case) -> tuple[object, ...]:
     """What tells models apart that have to be built, each in its shape and phase."""
     return case.model, case.device, case.shape_json, case.options.model_options()
 
@@ -160,7 +160,7 @@ def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:
     """
     tried: dict[tuple[object, ...], dict[tuple[object, ...], None]] = {}
     for case, _ in cases:
-        built = _built(case)
+        built = _model_key(case)
         tried.setdefault(built[:2], {})[built[2:]] = None
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
     sources: Sources = {}

@@ -19,7 +19,7 @@ _wanted: ContextVar[bool | None] = ContextVar("wanted", default=None)
 def progress_bar(total: int, unit: str) -> tqdm[NoReturn]:
     """A bar on stderr that is removed at its end; disabled where stderr is no terminal."""
     wanted = _wanted.get()
-    make = _in_terminal_or_notebook() if wanted else partial(tqdm, disable=wanted is False or None)
+    make = _bar_class() if wanted else partial(tqdm, disable=wanted is False or None)
     bar: tqdm[NoReturn] = make(total=total, unit=unit, leave=False)
     return bar
 
@@ -49,14 +49,14 @@ def show(wanted: bool) -> Iterator[None]:
         _wanted.reset(token)
 
 
-def _in_terminal_or_notebook() -> Any:
+def _bar_class() -> Any:
     """A notebook's stderr is no terminal, which the bar of a terminal would ask for."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tqdm, where ipywidgets are missing
         from tqdm import autonotebook
-    return partial(autonotebook.tqdm, disable=False if _in_notebook() else None)
+    return partial(autonotebook.tqdm, disable=False if _is_notebook() else None)
 
 
-def _in_notebook() -> bool:
+def _is_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")

@@ -22,9 +22,9 @@ from modescope.bench.records.paths import ROOT
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
 from modescope.bench.settings import usage_error
-from modescope.bench.sweep.attempt import ALONE, Place, attempt, in_short
+from modescope.bench.sweep.attempt import ALONE, Place, attempt, describe_end
 from modescope.bench.sweep.confirming import confirm
-from modescope.bench.sweep.fingerprint import untested
+from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
 from modescope.bench.sweep.resume import Reuse, find_earlier
@@ -92,7 +92,7 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
     first = jobs[0]
     if not requests[0].sweep and first.refusal:
         raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
-    if warning := untested(first.environment.torch_version):
+    if warning := untested_warning(first.environment.torch_version):
         print(warning)  # to stdout, so that a saved table includes it
     print(_heading(jobs))
     if requests[0].settings.dry_run:
@@ -146,7 +146,7 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
             row = attempt(job, describe(bar, job.label), place)
             by_run[row["run_id"]] = job
             yield row["run_id"]
-            advance(bar, number, f"{job.label}: {in_short(row)}")
+            advance(bar, number, f"{job.label}: {describe_end(row)}")
             if number % JOINED_EVERY == 0:
                 join_rows(folder)
     if request.sweep and missing:

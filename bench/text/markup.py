@@ -17,16 +17,16 @@ _SPACES = re.compile(r"\s+")
 _CODE = re.compile(r"(`[^`]*`)")
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text that Markdown shows unchanged, on one line."""
-    return _marks_escaped(_line(text))
+    return _escape_marks(_line(text))
 
 
 def prose(text: str) -> str:
     """The same, but text in backticks is code, in which only `|` is escaped, for tables."""
     parts = _CODE.split(_line(text))
     return "".join(
-        part.replace("|", r"\|") if i % 2 else _marks_escaped(part) for i, part in enumerate(parts)
+        part.replace("|", r"\|") if i % 2 else _escape_marks(part) for i, part in enumerate(parts)
     )
 
 
@@ -35,8 +35,8 @@ def html_engine(*packages: str) -> jinja2.Environment:
     return _engine(packages, autoescape=True)
 
 
-def markdown_engine(package: str, write: Any = escaped) -> jinja2.Environment:
-    """The engine for Markdown templates; `write` (`escaped` or `prose`) escapes all but Markup."""
+def markdown_engine(package: str, write: Any = escape) -> jinja2.Environment:
+    """The engine for Markdown templates; `write` (`escape` or `prose`) escapes all but Markup."""
     return _engine(
         [package],
         autoescape=False,
@@ -52,7 +52,7 @@ def _engine(packages: Sequence[str], **options: Any) -> jinja2.Environment:
     )  # fmt: skip
 
 
-def _marks_escaped(text: str) -> str:
+def _escape_marks(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", html.escape(text, quote=False))
 
 

@@ -32,7 +32,7 @@ def page(title: str, head: Sequence[str], sections: Sequence[Section]) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def for_terminal(section: Section) -> str:
+def plain_section(section: Section) -> str:
     """A section in plain text."""
     lead = "\n".join(filter(None, (section.title, section.note)))
     return f"{lead}\n\n{plain(section.headers, section.rows)}"

@@ -28,7 +28,7 @@ from modescope.bench.timing.rounds import (
     orders,
     play,
     quiet_gc,
-    settling,
+    settling_calls,
 )
 
 EVENT_BLOCK_S = 500e-6
@@ -76,7 +76,7 @@ def read(
     pilot has may overrun it, as in the paired rounds, because intervals need them.
     """
     with quiet_gc():
-        clocks = [*_of_case(steps[0], device, budget, per_call_s[0], redraw), *others]
+        clocks = [*_case_clocks(steps[0], device, budget, per_call_s[0], redraw), *others]
         blocks = [
             _calls_that_fit(step, device, expected_s)
             for step, expected_s in zip(steps, per_call_s, strict=True)
@@ -101,7 +101,7 @@ def read(
     )
 
 
-def _of_case(
+def _case_clocks(
     step: Step, device: Device, budget: Budget, expected_s: float, redraw: Redraw
 ) -> Iterator[Clock]:
     yield latency_clock("clocks_latency", [step], device, budget, [expected_s], redraw)
@@ -111,14 +111,14 @@ def _of_case(
         ("pipelined", timers.pipelined, SLOPE_BLOCKS if device.queues else 1),
     ):
         calls = timers.calls_for(blocks * budget.block_s, expected_s, cost_s)
-        yield Clock(name, (Side(step, timer, calls, settling(expected_s)),), redraw)
+        yield Clock(name, (Side(step, timer, calls, settling_calls(expected_s)),), redraw)
 
 
 def _device_clock(
     steps: Sequence[Step], blocks: Sequence[_Block], per_call_s: Sequence[float], redraw: Redraw
 ) -> Clock:
     sides = tuple(
-        Side(step, timers.device_time, block.calls, settling(expected_s))
+        Side(step, timers.device_time, block.calls, settling_calls(expected_s))
         for step, block, expected_s in zip(steps, blocks, per_call_s, strict=True)
         if block.calls is not None
     )

@@ -13,7 +13,7 @@ from modescope.bench.records.columns import Contention, DeviceState, Rounds
 from modescope.bench.stats import diagnostics, estimates
 from modescope.bench.timing import contention, pace
 from modescope.bench.timing.memory_layout import Redraw
-from modescope.bench.timing.paired import paired
+from modescope.bench.timing.paired import play_pairs
 from modescope.bench.timing.timers import calls_for, latency, reading_cost
 
 FIRST_CALLS = 3  # graph modes of torch.compile: one warms up, one records, one replays
@@ -108,7 +108,7 @@ def compare(
     on_phase("timing")
     compilations = count_compilations()
     expected_s = warmth.per_call_s
-    rounds = paired(case, baseline, device, budget, seed, expected_s, redraw, pace.clock())
+    rounds = play_pairs(case, baseline, device, budget, seed, expected_s, redraw, pace.clock())
     return Comparison(replace(rounds, warmup_s=warmth.seconds), warmth.steady, compilations())
 
 

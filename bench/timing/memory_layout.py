@@ -46,7 +46,7 @@ def anew(
     random. On a GPU only the host's heap changes, because captured graphs contain the addresses of
     tensors. `restore` is called first, to undo what steps change: all blocks make the same calls.
     """
-    own = [] if device.queues else _with_memory_of_their_own(tensors)
+    own = [] if device.queues else _own_memory(tensors)
     draw = random.Random(seed)
 
     def redraw() -> object:
@@ -67,7 +67,7 @@ def anew(
     return redraw
 
 
-def _with_memory_of_their_own(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _own_memory(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     distinct = list({id(tensor): tensor for tensor in tensors}.values())
     plain = [t for t in distinct if type(t) in (torch.Tensor, torch.nn.Parameter)]
     dense = [t for t in plain if t.layout == torch.strided and not t.is_inference()]

@@ -64,7 +64,7 @@ def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
     if paces_s is None or ends_s is None or len(paces_s) < MIN_ROUNDS:
         return None
     machine = short_hash({**asdict(processor.read()), "python": platform.python_version()})
-    known = _known(file)
+    known = _read_file(file)
     best = min(ends_s[0], known.get(machine, ends_s[0]))
     if known.get(machine) != best:
         with suppress(OSError), files.atomic_write(file) as partial:
@@ -72,7 +72,7 @@ def best_s(paces_s: Sequence[float] | None, file: Path) -> float | None:
     return best
 
 
-def _known(file: Path) -> dict[str, float]:
+def _read_file(file: Path) -> dict[str, float]:
     """The file's entries; none where it is unreadable."""
     try:
         entries: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))

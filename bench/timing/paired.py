@@ -19,7 +19,7 @@ from modescope.bench.timing.rounds import (
     orders,
     play,
     quiet_gc,
-    settling,
+    settling_calls,
     thin,
 )
 from modescope.bench.timing.timers import calls_for, latency, reading_cost
@@ -30,7 +30,7 @@ SLOW = 0.8
 PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
 
 
-def paired(
+def play_pairs(
     case: Step,
     baseline: Step | None,
     device: Device,
@@ -89,7 +89,9 @@ def latency_clock(
     """Times blocks of `budget.block_s` of calls that are waited for."""
     cost_s = reading_cost(device.clock)
     sides = (
-        Side(step, latency, calls_for(budget.block_s, expected_s, cost_s), settling(expected_s))
+        Side(
+            step, latency, calls_for(budget.block_s, expected_s, cost_s), settling_calls(expected_s)
+        )
         for step, expected_s in zip(steps, per_call_s, strict=True)
     )
     return Clock(name, tuple(sides), redraw)

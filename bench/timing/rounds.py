@@ -73,7 +73,7 @@ def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list
     So of any two blocks each comes first in half of the rounds, at the same distances. This
     cancels what favours one position, such as a load in every other block, and a steady drift.
     """
-    drawn = [_drawn(clocks, shuffle) for _ in range((rounds + 1) // 2)]
+    drawn = [_draw_order(clocks, shuffle) for _ in range((rounds + 1) // 2)]
     both = [order for each in drawn for order in (each, each[::-1])]
     if len(both) > rounds:
         del both[-1 - (shuffle.random() < 0.5)]
@@ -81,7 +81,7 @@ def orders(clocks: Sequence[Clock], rounds: int, shuffle: random.Random) -> list
     return both
 
 
-def _drawn(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
+def _draw_order(clocks: Sequence[Clock], shuffle: random.Random) -> Order:
     places = shuffle.sample(range(len(clocks)), len(clocks))
     sides = [range(len(clocks[place].sides)) for place in places]
     return tuple(
@@ -145,7 +145,7 @@ def medians(played: Sequence[Round], clock: int, side: int) -> Seconds:
     return tuple(timing.samples_s[0] for timing in timings)
 
 
-def settling(expected_s: float) -> int:
+def settling_calls(expected_s: float) -> int:
     """The number of untimed calls before a step of this duration is timed again."""
     return max(1, min(SETTLING_CALLS, int(SETTLING_S / expected_s))) if expected_s > 0 else 1
 

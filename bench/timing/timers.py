@@ -50,8 +50,8 @@ class Timing:
 def latency(step: Step, device: Device, calls: int) -> Timing:
     """The time that a caller waits for the result of a call. One sample per call."""
     device.synchronize()  # once: every call leaves the queue empty for the next
-    prepare = _awaited(step.prepare, device) if isinstance(step, Prepared) else None
-    return Timing(_each(_awaited(alone(step), device), device.clock, calls, prepare))
+    prepare = _add_wait(step.prepare, device) if isinstance(step, Prepared) else None
+    return Timing(_each(_add_wait(alone(step), device), device.clock, calls, prepare))
 
 
 def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> tuple[float, ...]:
@@ -66,7 +66,7 @@ def _each(call: Step, clock: Clock, calls: int, prepare: Step | None = None) -> 
     return tuple(samples)
 
 
-def _awaited(step: Step, device: Device) -> Step:
+def _add_wait(step: Step, device: Device) -> Step:
     """`step` followed by a wait for its work; only `step` where the device has no queue."""
     if not device.queues:
         return step

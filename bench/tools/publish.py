@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from modescope.bench.records import files, parquet
 from modescope.bench.records.environment import Processor, place
 from modescope.bench.sweep import host
-from modescope.bench.sweep.fingerprint import untested
+from modescope.bench.sweep.fingerprint import untested_warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def heading(context: RunContext, *own: str) -> list[str]:
         where += f", power limit {context.power_limit_w:g} W"
     return [
         f"{where}, torch {context.torch_version}, Python {context.python_version}",
-        *filter(None, [untested(context.torch_version)]),
+        *filter(None, [untested_warning(context.torch_version)]),
         f"{context.started_at[:16]}Z, load average of the minute before: {context.load_1min:.2f}",
         *own,
         f"`{context.command}`",

@@ -31,7 +31,7 @@ from modescope.bench.records.paths import program
 from modescope.bench.records.rows import ROWS
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.attempt import Place
-from modescope.bench.sweep.fingerprint import untested
+from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.main import exit_status, terminate
 from modescope.bench.sweep.prepare import Job
 from modescope.bench.sweep.progress_bar import advance, progress_bar
@@ -93,7 +93,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
         states = [state(side, typed[side], stack) for side in SIDES]
         sides = {one.side: stack.enter_context(start(one)) for one in states}
         for name, side in sides.items():  # both at once, as nothing is timed yet
-            side.ask("prepare", side.state, [_of_side(each, name) for each in requests])
+            side.ask("prepare", side.state, [_side_request(each, name) for each in requests])
         (jobs, blocks), (others, other_blocks) = [side.answer() for side in sides.values()]
         if [job.case.case_id for job in jobs] != [job.case.case_id for job in others]:
             raise UsageError("these are other cases on each side; set the device: device=cpu")
@@ -102,7 +102,7 @@ def _measure(typed: Mapping[str, str], requests: Sequence[Request]) -> list[Path
         for one, machine, folder in zip(states, machines, folders, strict=True):
             versions = f"torch {machine.torch_version}, Python {machine.python_version}"
             print(f"{one.side}  {one.name}: {versions} → {folder}")
-        for warning in {untested(machine.torch_version) for machine in machines} - {None}:
+        for warning in {untested_warning(machine.torch_version) for machine in machines} - {None}:
             print(warning)
         done = [one is not None and one == other
                 for one, other in zip(blocks, other_blocks, strict=True)]  # fmt: skip
@@ -143,7 +143,7 @@ def _take(
             advance(bar, count, f"{label}: {side.answer()}")
 
 
-def _of_side(request: Request, side: str) -> Request:
+def _side_request(request: Request, side: str) -> Request:
     """The request for the study of a side; it reuses earlier rows unless resume=false."""
     settings = request.settings
     study, resume = f"{settings.study}-{side}", settings.resume is not False

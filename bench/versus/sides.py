@@ -29,7 +29,7 @@ from modescope.bench.records.paths import is_installed
 from modescope.bench.records.rows import ROWS, read
 from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation
-from modescope.bench.sweep.attempt import Place, attempt, in_short
+from modescope.bench.sweep.attempt import Place, attempt, describe_end
 from modescope.bench.sweep.isolation import ignore_interrupts
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.resume import find_earlier
@@ -56,7 +56,7 @@ class Side:
         try:
             answer = self._pipe.recv()
         except (EOFError, OSError):
-            how = isolation.how_it_ended(self._process.wait())
+            how = isolation.describe_exit(self._process.wait())
             raise UsageError(f"{self.state}: the process of this side ended {how}") from None
         if isinstance(answer, UsageError):
             raise UsageError(f"{self.state}: {answer}")
@@ -124,7 +124,7 @@ class Worker:
 
     def measure(self, number: int, place: Place) -> str:
         """Measures a job by its number; returns how it ended, in a few words."""
-        return in_short(attempt(self._jobs[number], place=place))
+        return describe_end(attempt(self._jobs[number], place=place))
 
 
 def _check_sources(state: State, jobs: Sequence[Job]) -> None:

@@ -111,12 +111,12 @@ def _revision(side: str, typed: str, rest: str, stack: ExitStack) -> State:
             f"{error}; name a branch, tag or commit of the repository in which you are "
             "(in a shallow clone first: git fetch --unshallow)"
         ) from None
-    search = tuple(_moved(each, top, tree) for each in (*_python_path(), os.getcwd()))
+    search = tuple(_move(each, top, tree) for each in (*_python_path(), os.getcwd()))
     name = f"{typed} ({commit[:12]})"
     return State(side, typed, name, sys.executable, search, str(tree), str(top))
 
 
-def _moved(folder: str, top: Path, tree: Path) -> str:
+def _move(folder: str, top: Path, tree: Path) -> str:
     """The same folder in `tree` in place of `top`, where that has it."""
     path = Path(folder).resolve()
     there = tree / path.relative_to(top) if path.is_relative_to(top) else path

@@ -77,7 +77,7 @@ def test_an_allocator_setting_ends_with_its_block() -> None:
 def test_device_memory_can_be_limited() -> None:
     allocator = CudaAllocator(0)
     allocator.release_unused()
-    with allocator.reserving_at_most(64 * MIB):
+    with allocator.limit_reserved(64 * MIB):
         torch.empty(32 * MIB, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(128 * MIB, dtype=torch.uint8, device="cuda")

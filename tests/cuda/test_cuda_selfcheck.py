@@ -11,7 +11,7 @@ from modescope.bench.stats import estimates
 from modescope.bench.tools.selfcheck import exact, races
 from modescope.bench.tools.selfcheck.check import Check, CheckRow, Setting, most, open_device
 from modescope.bench.tools.selfcheck.races import FALSE_ALARMS, FALSE_VERDICTS, adaptive, race
-from modescope.bench.tools.selfcheck.workloads import built
+from modescope.bench.tools.selfcheck.workloads import build
 
 pytestmark = [pytest.mark.cuda, pytest.mark.usefixtures("one_thread")]
 
@@ -42,7 +42,7 @@ def test_planted_host_and_device_work_are_separated(device: Hardware) -> None:
 
 
 def test_device_time_agrees_with_triton(device: Hardware) -> None:
-    if reason := exact.without_triton(device):
+    if reason := exact.why_no_triton(device):
         pytest.skip(reason)
     checks = [outcome.check.rpartition(".")[2] for outcome in decided(exact.triton_bench, device)]
     assert checks == ["do_bench", "do_bench_cudagraph"]
@@ -50,7 +50,7 @@ def test_device_time_agrees_with_triton(device: Hardware) -> None:
 
 def test_equal_steps_show_no_difference(device: Hardware) -> None:
     found = [
-        race(built(races.STEP, device), built(races.STEP, device), device, adaptive(2.0), seed)
+        race(build(races.STEP, device), build(races.STEP, device), device, adaptive(2.0), seed)
         for seed in range(PAIRS)
     ]
     assert sum(trial.sign != 0 for trial in found) <= most(PAIRS, FALSE_ALARMS)

@@ -112,7 +112,7 @@ class Emulated(Cpu):
     queues = True
     CAPTURE_WARM_UPS = Cuda.CAPTURE_WARM_UPS
     capture = Cuda.capture
-    graphed = Cuda.graphed
+    make_graph = Cuda.make_graph
 
     def hold(self, seconds: float) -> None:
         """Nothing is queued, so nothing has device time."""

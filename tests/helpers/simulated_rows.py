@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from modescope.analysis.derive.flags import touched
 from modescope.bench.stats import diagnostics, estimates
-from modescope.bench.timing.paired import paired
+from modescope.bench.timing.paired import play_pairs
 from tests.helpers import made_up_records
 from tests.helpers.simulated import SimulatedDevice, step
 
@@ -178,7 +178,7 @@ def _row(draw: Draw, seed: int) -> SimulatedRow:
         step(device, (call_s, 0.0), scale=scale)
         for call_s, scale in ((CALL_S / SPEEDUP, case), (CALL_S, baseline))
     ]
-    played = paired(steps[0], steps[1], device, BUDGET, seed, (CALL_S, CALL_S))
+    played = play_pairs(steps[0], steps[1], device, BUDGET, seed, (CALL_S, CALL_S))
     rounds = (played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first)
     found = estimates.speedup(*rounds)
     assert found is not None

@@ -136,7 +136,7 @@ class Graphs(Cpu):
         step()
         return lambda: step()
 
-    def graphed(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
+    def make_graph(self, module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> nn.Module:
         self.graphed_modules.append(module)
         self.autocast.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
         forward = module.forward

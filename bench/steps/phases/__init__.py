@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Step, alone, prepared_as
+from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
 from modescope.bench.records.cases import (
     OPTIMIZERS,
     Inference,
@@ -90,12 +90,12 @@ class TrainingPhase(Phase):
     ) -> tuple[Step, Step, Trainer]:
         """Steps of a trainer."""
         trained = trainer(module, alone(forward), self.options, variant, device.type, start)
-        live = prepared_as(trained.step, forward)
+        live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):
             return live, live, trained
         # The loss is detached: its autograd graph would keep nodes of the capture's stream, for
         # which every live step would then wait.
-        replay = device.capture(prepared_as(lambda: trained.step().detach(), forward))
+        replay = device.capture(prepare_like(lambda: trained.step().detach(), forward))
         trained.note_capture()
         return live, replay, trained
 

@@ -268,7 +268,7 @@ def served(device: Hardware, expandable: bool, piece: int, used: slice) -> Serve
         kept = [taken(piece, device) for _ in range(1000 * MIB // piece)][used]
         expands = cache.expandable_bytes() > 0
         free = reserved(device) - sum(tensor.nbytes for tensor in kept)
-        with cache.reserving_at_most(2 * MIB), suppress(torch.OutOfMemoryError):
+        with cache.limit_reserved(2 * MIB), suppress(torch.OutOfMemoryError):
             taken(REQUEST, device)
             is_served = True
         kept.clear()

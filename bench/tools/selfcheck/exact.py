@@ -31,7 +31,7 @@ from modescope.bench.timing.timers import (
 )
 from modescope.bench.tools.selfcheck.check import NEEDS_GPU, CheckRow, Setting, percent
 from modescope.bench.tools.selfcheck.corunners import CONDITIONS
-from modescope.bench.tools.selfcheck.workloads import built, call_s, delay
+from modescope.bench.tools.selfcheck.workloads import build, call_s, delay
 
 Timer = Callable[[Step, Device, int], Timing]
 
@@ -159,7 +159,7 @@ def torch_timer(setting: Setting) -> Iterator[CheckRow]:
     """The same callable timed by torch.utils.benchmark in turns, with equal threads."""
     device, turns = setting.device, setting.count(*TURNS)
     for name in ("pointwise", "matmul", "linear_with_tape"):
-        step = built(name, device)
+        step = build(name, device)
         latency(step, device, WARM_UP_CALLS)
         ratio = ours_over_theirs(
             step, call_s(step, device), device, turns, f"{setting.seed} {name}"
@@ -212,7 +212,7 @@ def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed
     return ratio.value
 
 
-def without_triton(device: Device) -> str | None:
+def why_no_triton(device: Device) -> str | None:
     """Why triton.testing cannot be used here; None if it can."""
     if device.type != "cuda":
         return NEEDS_GPU
@@ -226,7 +226,7 @@ def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     longer a harness keeps it busy without a pause.
     """
     device = setting.device
-    missing = without_triton(device)
+    missing = why_no_triton(device)
     if missing:
         yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing)
         return

@@ -19,9 +19,9 @@ from modescope.bench.tools.selfcheck.corunners import CONDITIONS, CORES, Conditi
 from modescope.bench.tools.selfcheck.workloads import (
     WORKLOADS,
     Workload,
-    built,
-    lengthened,
-    planted,
+    build,
+    lengthen,
+    plant,
 )
 
 FALSE_ALARMS = 0.05  # level of the interval; 3 to 4 % at 20 to 120 rounds, as ranks are integers
@@ -98,7 +98,7 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
     for condition in ("quiet", "one co-runner"):
         with CONDITIONS[condition]():
             trials = [
-                race(built(name, device), built(name, device), device, adaptive(2.0), seed)
+                race(build(name, device), build(name, device), device, adaptive(2.0), seed)
                 for seed in setting.seeds(each, f"equal steps, {condition}")
                 for name in WORKLOADS
             ]
@@ -142,7 +142,7 @@ def planted_changes(setting: Setting) -> Iterator[CheckRow]:
                 trials = []
                 for seed in setting.seeds(n, f"{title}, {condition}"):
                     longer, plain = (
-                        planted(built(STEP, device), share, device) for share in (change.share, 0.0)
+                        plant(build(STEP, device), share, device) for share in (change.share, 0.0)
                     )
                     trials.append(race(longer, plain, device, change.budget, seed))
                 if trials:
@@ -205,7 +205,7 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
 def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
     """Equal steps in FIXED rounds, both slowed down in the same way."""
     device, block = setting.device, -1  # a round has two blocks, with a redraw before each
-    work, other = built(STEP, device), built(STEP, device)
+    work, other = build(STEP, device), build(STEP, device)
     anew = memory_layout.anew([*work.tensors, *other.tensors], device, seed)
 
     def redraw() -> object:
@@ -217,5 +217,5 @@ def disturbed_race(slowdown: Slowdown, setting: Setting, seed: int) -> Trial:
         warm_up = block < 0
         return 0.0 if warm_up else slowdown(block // 2 / FIXED.max_rounds, block % 2 == 1)
 
-    case, baseline = (lengthened(each, share, device) for each in (work, other))
+    case, baseline = (lengthen(each, share, device) for each in (work, other))
     return race(case, baseline, device, FIXED, seed, redraw)

@@ -86,7 +86,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 """Builders by name; two steps of one workload share no memory."""
 
 
-def built(name: str, device: Hardware) -> Workload:
+def build(name: str, device: Hardware) -> Workload:
     """The workload called `name` with its tensors on `device`."""
     with device.torch_device:
         return WORKLOADS[name]()
@@ -99,7 +99,7 @@ def call_s(step: Step, device: Device) -> float:
     return seconds
 
 
-def waiting(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+def add_wait(work: Workload, share: Callable[[], float], device: Device) -> Workload:
     """`work`, then a busy wait of the host: WAIT_S, plus `share()` × (time of the call + WAIT_S).
 
     Each call is timed itself, because the processor's speed changes between calls. The share is
@@ -119,7 +119,7 @@ def waiting(work: Workload, share: Callable[[], float], device: Device) -> Workl
     return Workload(longer, work.tensors)
 
 
-def spinning(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+def add_spin(work: Workload, share: Callable[[], float], device: Device) -> Workload:
     """`work`, then a spin of the device: SPIN_S, plus `share()` × (time of the call + SPIN_S).
 
     A wait of the host would be hidden behind the device, and a kernel that is only sometimes
@@ -136,15 +136,15 @@ def spinning(work: Workload, share: Callable[[], float], device: Device) -> Work
     return Workload(lambda *tensors: spun(share() * plain_s, *tensors), work.tensors)
 
 
-def lengthened(work: Workload, share: Callable[[], float], device: Device) -> Workload:
+def lengthen(work: Workload, share: Callable[[], float], device: Device) -> Workload:
     """`work` with each call longer by `share()` of its latency."""
-    longer = spinning if device.queues else waiting
+    longer = add_spin if device.queues else add_wait
     return longer(work, share, device)
 
 
-def planted(work: Workload, share: float, device: Device) -> Workload:
+def plant(work: Workload, share: float, device: Device) -> Workload:
     """`work` longer by a constant share; a share of 0 still adds the same wrapper."""
-    return lengthened(work, lambda: share, device)
+    return lengthen(work, lambda: share, device)
 
 
 def delay(seconds: float) -> Step:

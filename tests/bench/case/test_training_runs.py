@@ -105,7 +105,7 @@ class Watch:
         def watched_paired(case: Step, baseline: Step | None, *others: Any) -> Rounds:
             self.timed = case, baseline
             self.before_timing()
-            return paired.paired(case, baseline, *others)
+            return paired.play_pairs(case, baseline, *others)
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(training_check.TrainingCheck, "examine", watched_examine)

@@ -181,7 +181,7 @@ def test_memory_is_read_from_the_kernels_counters() -> None:
         ("hold", (1.0,)),
         ("mark", ()),
         ("capture", (lambda: None,)),
-        ("graphed", (torch.nn.Identity(), (torch.ones(1),))),
+        ("make_graph", (torch.nn.Identity(), (torch.ones(1),))),
     ],
 )
 def test_a_cpu_refuses_operations_that_need_a_queue(ask: str, arguments: tuple[Any, ...]) -> None:
@@ -353,13 +353,13 @@ def test_a_cpu_reports_thermal_throttling_where_counted(monkeypatch: pytest.Monk
 def test_no_garbage_is_collected_while_a_module_is_captured(
     gpu: Gpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def graphed(module: torch.nn.Module, inputs: object, **options: bool) -> torch.nn.Module:
+    def make_graph(module: torch.nn.Module, inputs: object, **options: bool) -> torch.nn.Module:
         assert not gc.isenabled()
         return module
 
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", graphed)
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", make_graph)
     module = torch.nn.Identity()
-    assert Cuda(0).graphed(module, ()) is module
+    assert Cuda(0).make_graph(module, ()) is module
     assert gc.isenabled()
 
 

@@ -24,7 +24,7 @@ from modescope.bench.stats.diagnostics import (
     contended,
     throttled,
 )
-from modescope.bench.timing.paired import paired
+from modescope.bench.timing.paired import play_pairs
 from tests.helpers import made_up_records
 from tests.helpers.simulated import SimulatedDevice, normal_noise, step
 
@@ -266,11 +266,11 @@ NOISES: dict[str, Callable[[np.random.Generator, int], Numbers]] = {
 def test_noise_alone_seldom_raises_a_flag(name: str, n: int) -> None:
     source = np.random.default_rng(n)
     draw = NOISES[name]
-    paired = [
+    play_pairs = [
         diagnostics.flags(draw(source, n), draw(source, n), orders(source, n)) for _ in range(800)
     ]
     alone = [diagnostics.flags(draw(source, n), None, None) for _ in range(400)]
-    assert np.mean([flags != () for flags in paired]) <= 0.04
+    assert np.mean([flags != () for flags in play_pairs]) <= 0.04
     assert np.mean([flags != () for flags in alone]) <= 0.04
 
 
@@ -422,7 +422,7 @@ def test_a_ramp_is_flagged_where_it_changes_the_ratio(seed: int, case_alone: boo
         return noises[0]() * (_ramp(device.now_s) if case_alone else 1.0)
 
     steps = [step(device, (1e-5, 4e-5), scale=scale) for scale in (of_case, noises[1])]
-    played = paired(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
+    played = play_pairs(steps[0], steps[1], device, BUDGET, seed, (5e-5, 5e-5))
     flags = diagnostics.flags(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )
@@ -449,7 +449,7 @@ def test_rounds_with_load_in_every_second_block_are_flagged(seed: int) -> None:
         return noise() * (1.03 if next(calls) % 10 >= 5 else 1.0)
 
     steps = [step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2)]
-    played = paired(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
+    played = play_pairs(steps[0], steps[1], device, BUDGET, seed, (1e-3, 1e-3))
     flags = diagnostics.flags(
         played.latency_rounds_s, played.baseline_latency_rounds_s, played.case_ran_first
     )

@@ -11,7 +11,12 @@ import pytest
 
 from modescope.bench.records.environment import Environment
 from modescope.bench.sweep import fingerprint
-from modescope.bench.sweep.fingerprint import changes_torch, environment_id, source_id, untested
+from modescope.bench.sweep.fingerprint import (
+    changes_torch,
+    environment_id,
+    source_id,
+    untested_warning,
+)
 from tests.helpers.made_up_records import part
 from tests.helpers.paths import ROOT
 
@@ -84,7 +89,7 @@ def test_the_assembler_counts_unless_torch_has_chosen_its_own(
     ],
 )
 def test_an_untested_torch_has_a_warning_of_one_line(version: str | None, warned: bool) -> None:
-    line = untested(version)
+    line = untested_warning(version)
     assert (line is not None) == warned
     assert "\n" not in (line or "")
 
@@ -96,4 +101,4 @@ def test_the_tested_releases_are_those_of_the_project() -> None:
     assert f"{oldest} to {newest} are tested" in (ROOT / "README.md").read_text(encoding="utf-8")
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     (pin,) = [line.removeprefix("torch==") for line in lines if line.startswith("torch==")]
-    assert untested(pin) is None
+    assert untested_warning(pin) is None

@@ -19,7 +19,7 @@ def test_numbers_are_right_aligned_and_bars_are_escaped() -> None:
         "| apple\\|pear | 1,200 |",
         "| fig | 9.5 |",
     ]
-    assert tables.for_terminal(SECTION) == (
+    assert tables.plain_section(SECTION) == (
         "Fruit\nBy weight.\n\nname            g\napple|pear  1,200\nfig           9.5"
     )
 
@@ -57,7 +57,7 @@ def test_a_page_has_a_title_a_heading_and_sections() -> None:
         "## Bare",
         table + "\n",
     ]
-    assert tables.for_terminal(bare).startswith("Bare\n\nname")
+    assert tables.plain_section(bare).startswith("Bare\n\nname")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
 from modescope.bench.timing import pace, rounds
-from modescope.bench.timing.paired import paired
+from modescope.bench.timing.paired import play_pairs
 from tests.helpers.made_up_records import BUDGET
 from tests.helpers.simulated import (
     Scale,
@@ -42,7 +42,7 @@ def race(
     noise = [normal_noise(2 * seed + i, sigma) for i in range(2)]
     case = step(device, (1e-5 / ratio, 4e-5 / ratio), scale=noise[0])
     baseline = step(device, (1e-5, 4e-5), scale=noise[1])
-    return paired(case, baseline, device, budget, seed, (CALL_S, CALL_S))
+    return play_pairs(case, baseline, device, budget, seed, (CALL_S, CALL_S))
 
 
 def speedup(result: Rounds) -> float:
@@ -54,7 +54,7 @@ def speedup(result: Rounds) -> float:
 def test_every_round_has_a_duration_of_each() -> None:
     device = SimulatedDevice(queues=False)
     case, baseline = step(device, (5e-6, 2e-5)), step(device, (1e-5, 4e-5))
-    result = paired(case, baseline, device, BUDGET, 0, (2.5e-5, 5e-5))
+    result = play_pairs(case, baseline, device, BUDGET, 0, (2.5e-5, 5e-5))
     assert result.latency_rounds_s == pytest.approx([2.5e-5] * 20)
     assert result.baseline_latency_rounds_s == pytest.approx([5e-5] * 20)
     assert result.calls_per_round == 40
@@ -77,7 +77,7 @@ def test_both_orders_occur_equally_often_and_irregularly() -> None:
 def test_the_recorded_order_is_the_measured_order() -> None:
     device, log = SimulatedDevice(), list[str]()
     steps = [recording(device, log, name) for name in "CB"]
-    result = paired(steps[0], steps[1], device, BUDGET, 5, (1e-3, 1e-3))
+    result = play_pairs(steps[0], steps[1], device, BUDGET, 5, (1e-3, 1e-3))
     assert result.calls_per_round == 1
     played = ["".join(log[i : i + 10]) for i in range(0, len(log), 10)]
     assert result.case_ran_first is not None
@@ -90,7 +90,7 @@ def test_memory_is_placed_anew_for_every_block_only() -> None:
     placements, work = Placements(log), recording(device, log, "s")
     looking = placements.needed_by(work)
 
-    result = paired(looking, looking, device, SMOKE, 0, (1e-3, 1e-3), placements.redraw)
+    result = play_pairs(looking, looking, device, SMOKE, 0, (1e-3, 1e-3), placements.redraw)
     assert len(placements.drawn) == 2 * len(result.latency_rounds_s) == 6
     assert "".join(log) == "|sssss" * 6
     assert not placements.held
@@ -103,7 +103,7 @@ def test_seed_decides_the_order() -> None:
 
 def test_without_a_baseline_only_the_case_is_timed() -> None:
     device = SimulatedDevice()
-    result = paired(step(device, (1e-5, 4e-5)), None, device, BUDGET, 0, (CALL_S,))
+    result = play_pairs(step(device, (1e-5, 4e-5)), None, device, BUDGET, 0, (CALL_S,))
     assert result.latency_rounds_s == pytest.approx([CALL_S] * 20)
     assert result.baseline_latency_rounds_s is None
     assert result.case_ran_first is None
@@ -120,7 +120,7 @@ def test_durations_are_paired_by_round() -> None:
     case = step(device, (1.0, 0.0), scale=cycle(7, 11))
     baseline = step(device, (1.0, 0.0), scale=cycle(5, 13))
     budget = replace(BUDGET, max_rounds=20, timed_max_s=1e6)
-    result = paired(case, baseline, device, budget, 0, (6.0, 7.0))
+    result = play_pairs(case, baseline, device, budget, 0, (6.0, 7.0))
     assert result.case_ran_first is not None
     # Three calls of each per round; the third is timed, or the second where it comes first.
     of_case = [3 * i + 2 - first for i, first in enumerate(result.case_ran_first)]
@@ -178,7 +178,7 @@ def test_load_in_every_second_block_favours_neither_side() -> None:
         return 1.02 if next(calls) % 10 >= 5 else 1.0
 
     case, baseline = (step(device, (1e-3, 0.0), scale=slower_in_second_block) for _ in range(2))
-    result = paired(case, baseline, device, BUDGET, 0, (1e-3, 1e-3))
+    result = play_pairs(case, baseline, device, BUDGET, 0, (1e-3, 1e-3))
     assert result.latency_rounds_s != result.baseline_latency_rounds_s
     assert speedup(result) == pytest.approx(1.0, rel=1e-9)
 
@@ -196,7 +196,7 @@ def test_first_call_after_a_switch_is_not_timed() -> None:
         return scale
 
     case, baseline = (step(device, (0.1, 0.0), scale=finding_cold_caches(i)) for i in range(2))
-    result = paired(case, baseline, device, BUDGET, 0, (0.1, 0.1))
+    result = play_pairs(case, baseline, device, BUDGET, 0, (0.1, 0.1))
     assert result.latency_rounds_s == pytest.approx([0.1] * 20)
     assert result.baseline_latency_rounds_s == pytest.approx([0.1] * 20)
 
@@ -204,7 +204,7 @@ def test_first_call_after_a_switch_is_not_timed() -> None:
 def test_a_round_is_the_median_of_its_calls() -> None:
     device = SimulatedDevice()
     case = step(device, (1e-5, 4e-5), scale=spikes(0, share=0.1, factor=100))
-    result = paired(case, None, device, BUDGET, 0, (CALL_S,))
+    result = play_pairs(case, None, device, BUDGET, 0, (CALL_S,))
     assert max(result.latency_calls_s) == pytest.approx(100 * CALL_S)
     assert result.latency_rounds_s == pytest.approx([CALL_S] * len(result.latency_rounds_s))
 
@@ -303,7 +303,7 @@ def test_single_calls_are_thinned_evenly() -> None:
         return next(lengths) * 1e-6
 
     budget = replace(BUDGET, min_rounds=60, max_rounds=60)
-    result = paired(step(device, (1.0, 0.0), scale=growing), None, device, budget, 0, (1e-5,))
+    result = play_pairs(step(device, (1.0, 0.0), scale=growing), None, device, budget, 0, (1e-5,))
     assert result.calls_per_round == 100
     assert len(result.latency_calls_s) == rounds.MAX_SINGLE_CALLS == 4000
     gaps = [
@@ -325,7 +325,7 @@ def test_garbage_is_not_collected_while_timing() -> None:
         return 1.0
 
     assert gc.isenabled()
-    paired(step(device, (1.0, 0.0), scale=observed), None, device, SMOKE, 0, (1.0,))
+    play_pairs(step(device, (1.0, 0.0), scale=observed), None, device, SMOKE, 0, (1.0,))
     assert set(seen) == {False}
     assert gc.isenabled()
 
@@ -335,7 +335,7 @@ def test_the_pace_is_read_in_every_round() -> None:
     device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + now_s)
     case, baseline, work = (step(device, (1e-3, 0.0)) for _ in range(3))
     clock = pace.clock(step=work)
-    result = paired(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
+    result = play_pairs(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
     assert result.pace_rounds_s is not None
     assert len(result.pace_rounds_s) == len(result.latency_rounds_s)
     assert max(result.pace_rounds_s) > 1.3 * min(result.pace_rounds_s)
@@ -348,7 +348,7 @@ def test_the_pace_leaves_the_order_of_case_and_baseline_balanced() -> None:
     device = SimulatedDevice(queues=False)
     case, baseline, work = (step(device, (1e-3, 0.0)) for _ in range(3))
     clock = pace.clock(step=work)
-    result = paired(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
+    result = play_pairs(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
     assert result.case_ran_first is not None
     assert sum(result.case_ran_first) == 10
 

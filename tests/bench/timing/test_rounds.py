@@ -164,7 +164,7 @@ def test_samples_are_thinned_evenly() -> None:
     ("expected_s", "calls"), [(50e-6, 3), (3e-3, 3), (4e-3, 2), (9e-3, 1), (0.1, 1), (0.0, 1)]
 )
 def test_a_long_step_settles_with_one_call(expected_s: float, calls: int) -> None:
-    assert rounds.settling(expected_s) == calls
+    assert rounds.settling_calls(expected_s) == calls
 
 
 def test_garbage_is_collected_before_timing() -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from modescope.bench.records.errors import UsageError
-from modescope.bench.sweep.fingerprint import untested
+from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.tools import publish
 from modescope.bench.tools.publish import RunContext
 
@@ -149,4 +149,4 @@ def test_an_unknown_device_has_no_context() -> None:
 def test_pages_of_the_tools_warn_of_an_untested_torch() -> None:
     lines = publish.heading(replace(AROUND, torch_version="2.16.0"))
     assert "torch 2.16.0" in lines[0]
-    assert lines[1] == untested("2.16.0")
+    assert lines[1] == untested_warning("2.16.0")

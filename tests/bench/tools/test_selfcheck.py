@@ -24,7 +24,7 @@ from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import comparison as measuring
 from modescope.bench.timing import timers
-from modescope.bench.timing.paired import paired
+from modescope.bench.timing.paired import play_pairs
 from modescope.bench.timing.timers import Timing, latency
 from modescope.bench.tools.selfcheck import __main__ as program
 from modescope.bench.tools.selfcheck import corunners, exact, races
@@ -36,8 +36,8 @@ from modescope.bench.tools.selfcheck.workloads import (
     WORKLOADS,
     Workload,
     delay,
-    lengthened,
-    planted,
+    lengthen,
+    plant,
 )
 from tests.helpers import simulated
 from tests.helpers.processes import alive, soon
@@ -267,7 +267,7 @@ def test_a_call_is_longer_by_the_planted_share(share: float, asking_s: float) ->
     def seconds(share: float) -> list[float]:
         coming_s = iter(works_s)
         work = Workload(lambda: device.launch(next(coming_s), 0.0))
-        step = lengthened(work, partial(costly, share), device)
+        step = lengthen(work, partial(costly, share), device)
         ends_s = [device.now_s]
         for _ in works_s:
             step()
@@ -283,7 +283,7 @@ def test_a_call_is_longer_by_the_planted_share(share: float, asking_s: float) ->
 def test_a_large_planted_slowdown_is_detected() -> None:
     work, other = WORKLOADS["matmul"](), WORKLOADS["matmul"]()
     device = Cpu()
-    longer, plain = planted(work, 1.0, device), planted(other, 0.0, device)
+    longer, plain = plant(work, 1.0, device), plant(other, 0.0, device)
     trial = race(longer, plain, device, adaptive(2.0), 0)
     assert (trial.sign, estimates.verdict(trial.speedup)) == (-1, "slower")
 
@@ -300,7 +300,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[Rounds]:
     observed: list[Rounds] = []
 
     def kept(*arguments: Any) -> Rounds:
-        observed.append(paired(*arguments))
+        observed.append(play_pairs(*arguments))
         return observed[-1]
 
     monkeypatch.setattr(measuring, "paired", kept)
