@@ -345,7 +345,7 @@ def eager_is_sane(error: float, dtype: str) -> bool:
 PICKLE_FOLDER, PICKLE_SUFFIX = "model", ".pt"
 """Folder of a study, and the suffix of its files; before it a name and a hash: `Net.<hash>`."""
 
-PICKLED_TARGET = "modescope.bench.steps.pickled_model:loaded"
+PICKLED_TARGET = "modescope.bench.steps.pickled_model:load"
 """Target of all such models."""
 
 MODEL, INPUTS = "model", "inputs"

@@ -110,7 +110,7 @@ class Watch:
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(output_check, "deviation", watched)
         monkeypatch.setattr(comparison, "warm_up", watched_warm_up)
-        monkeypatch.setattr(comparison, "paired", watched_paired)
+        monkeypatch.setattr(comparison, "play_pairs", watched_paired)
 
     @property
     def three(self) -> list[Built]:

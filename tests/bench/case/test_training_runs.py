@@ -109,7 +109,7 @@ class Watch:
 
         monkeypatch.setattr(modes, "build", watched_build)
         monkeypatch.setattr(training_check.TrainingCheck, "examine", watched_examine)
-        monkeypatch.setattr(comparison, "paired", watched_paired)
+        monkeypatch.setattr(comparison, "play_pairs", watched_paired)
 
     @property
     def candidate(self) -> Built:

@@ -303,7 +303,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[Rounds]:
         observed.append(play_pairs(*arguments))
         return observed[-1]
 
-    monkeypatch.setattr(measuring, "paired", kept)
+    monkeypatch.setattr(measuring, "play_pairs", kept)
     return observed
 
 

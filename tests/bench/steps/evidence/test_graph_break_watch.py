@@ -158,7 +158,7 @@ def test_a_break_without_a_report_is_found_at_the_end_of_its_graph(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a later torch did not report this kind of break."""
-    monkeypatch.setattr(GraphBreakWatch, "reported", lambda watch, *args, **kwargs: None)
+    monkeypatch.setattr(GraphBreakWatch, "note_report", lambda watch, *args, **kwargs: None)
     assert watched(name).sites
 
 
@@ -166,7 +166,7 @@ def test_a_break_without_a_report_is_found_at_the_end_of_its_graph(
 def test_a_function_skipped_by_dynamo_is_a_site_without_a_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(GraphBreakWatch, "reported", lambda watch, *args, **kwargs: None)
+    monkeypatch.setattr(GraphBreakWatch, "note_report", lambda watch, *args, **kwargs: None)
     found = watched("Loop")
     assert len(found.sites) == 1
     assert found.in_eager == ("Loop.forward",)
