@@ -1,6 +1,6 @@
-"""The rooms of bench/ and analysis/, and who may import whom.
+"""The order of the rooms of bench/ and analysis/, in which they may import each other.
 
-A new file needs no entry here; a new room is one line of `ROOMS`.
+A new file needs no entry here; a new room is a name in `ROOMS`.
 """
 
 from __future__ import annotations
@@ -14,62 +14,24 @@ from pathlib import Path
 
 from tests.helpers.paths import ROOT
 
-# Each room and the rooms that it may import, lowest first. Files of one room import each other
-# freely, as long as no import leads back to the file or the folder it came from. A room may lie in
-# another: the table of metrics is above the causes, which read what the rest of its room derives.
-ROOMS = {
-    "models": "",
-    "bench.records": "",
-    "bench.stats": "records",
-    "bench.summary": "records stats",
-    "bench.text": "",
-    "bench.devices": "records",
-    "bench.allocations": "devices",
-    "bench.timing": "records stats devices",
-    "bench.steps": "records devices",
-    "bench.settings": "records steps",
-    "bench.refusals": "records steps",
-    "bench.resolve": "records settings",
-    "bench.command_line": "records settings resolve",
-    "bench.case": "records stats devices timing steps",
-    "bench.sweep": "records summary devices steps settings refusals resolve command_line",
-    "bench.cluster": "records resolve sweep",
-    "bench.tools": "records stats text devices allocations timing steps case sweep",
-    "bench.api": (
-        "records stats text devices timing steps sweep analysis.derive analysis.load "
-        "analysis.causes analysis.derive.registry analysis.recommend analysis.table analysis.why "
-        "analysis.report"
-    ),
-    "bench.versus": "records resolve command_line sweep analysis.compare",
-    "analysis.format": "bench.records bench.stats",
-    "analysis.where": "bench.records",
-    "analysis.changes": "bench.stats",
-    "analysis.derive": "bench.records bench.stats bench.summary format changes",
-    "analysis.load": "bench.records bench.stats bench.summary derive",
-    "analysis.causes": "bench.records bench.stats format derive",
-    "analysis.derive.registry": "bench.summary derive load causes",
-    "analysis.nodes": "format derive",
-    "analysis.recommend": "bench.records bench.stats format derive",
-    "analysis.figures": "bench.stats bench.summary format derive",
-    "analysis.cli": "bench.records load where",
-    "analysis.compact": "bench.records cli",
-    "analysis.restat": "cli compact load",
-    "analysis.terminal": "format derive",
-    "analysis.table": (
-        "bench.records format derive analysis.derive.registry load causes changes cli where "
-        "nodes recommend terminal"
-    ),
-    "analysis.why": "format causes derive analysis.derive.registry cli where",
-    "analysis.report": (
-        "bench.records bench.stats bench.text format derive load causes "
-        "analysis.derive.registry nodes recommend figures cli where"
-    ),
-    "analysis.trend": "bench.records bench.stats changes compare cli where format load",
-    "analysis.compare": (
-        "bench.records bench.stats bench.text format derive analysis.derive.registry load where "
-        "cli changes"
-    ),
-}
+# Lowest first: a module imports its own room and those before it. Files of a
+# room import each other freely, without a circle. A room may lie in another: the table of
+# metrics comes after the causes, which read what the rest of its room derives.
+ROOMS = (
+    *("bench.records", "bench.stats", "bench.summary", "bench.text"),
+    *("bench.devices", "bench.allocations", "bench.timing", "bench.steps", "bench.case"),
+    *("bench.settings", "bench.refusals", "bench.resolve", "bench.command_line"),
+    *("bench.sweep", "bench.cluster", "bench.tools"),
+    *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
+    *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),
+    *("analysis.figures", "analysis.cli", "analysis.compact", "analysis.restat"),
+    *("analysis.terminal", "analysis.table", "analysis.why", "analysis.report"),
+    *("analysis.compare", "analysis.trend"),
+    *("bench.api", "bench.versus"),
+)
+
+SHARED = {"bench.records", "bench.stats", "bench.summary", "bench.text"}
+"""All that analysis knows of bench."""
 
 LOOSE_FILES_MAX = 7
 
@@ -78,16 +40,6 @@ TOPS = ("bench", "analysis", "models")
 
 Graph = dict[str, set[str]]
 """Modules, and the modules of ours that they import."""
-
-
-def allowed() -> dict[str, set[str]]:
-    """`ROOMS` with full names."""
-    return {
-        room: {
-            name if "." in name else f"{room.partition('.')[0]}.{name}" for name in names.split()
-        }
-        for room, names in ROOMS.items()
-    }
 
 
 def modules() -> dict[str, Path]:
@@ -144,46 +96,21 @@ def room_of(module: str) -> str | None:
 
 
 def forbidden_imports(modules: Graph) -> Iterator[str]:
-    """Imports from room to room that `ROOMS` does not allow. Loose files may import every room."""
-    may: dict[str, set[str | None]] = {room: {*names} for room, names in allowed().items()}
+    """Imports against the order of `ROOMS`, or beyond `SHARED`. Loose files may import every room,
+    and no room imports them."""
     for module, targets in sorted(modules.items()):
         room = room_of(module)
-        for target in sorted(targets):
+        for target in sorted(targets - {"bench", "analysis"}):  # packages of imported modules
             other = room_of(target)
-            if target in ("bench", "analysis"):  # the package of an imported module
+            if room is None or other == room:
                 continue
-            if room and other != room and other not in may[room]:
+            crosses = room.startswith("analysis") and target.startswith("bench")
+            if (
+                other is None
+                or ROOMS.index(other) > ROOMS.index(room)
+                or (crosses and other not in SHARED)
+            ):
                 yield f"{module} imports {target}"
-
-
-def mutual(modules: Graph) -> Iterator[str]:
-    """Folders of one room that import each other; its own files count as a folder."""
-    folders = {module.rpartition(".")[0] for module in modules}
-
-    def folder(module: str) -> str:
-        return module if module in folders else module.rpartition(".")[0]
-
-    for room in ROOMS:
-        below: Graph = {}
-        for module, targets in sorted(modules.items()):
-            if room_of(module) == room:
-                inside = {folder(each) for each in targets - folders if room_of(each) == room}
-                below.setdefault(folder(module), set()).update(inside - {folder(module)})
-        try:
-            TopologicalSorter(below).prepare()
-        except CycleError as error:
-            yield f"folders of {room} import each other: {' -> '.join(error.args[1])}"
-
-
-def unused(modules: Graph) -> Iterator[str]:
-    """Imports between rooms that `ROOMS` allows and no module makes."""
-    used = {(room_of(one), room_of(other)) for one, others in modules.items() for other in others}
-    for room, others in allowed().items():
-        yield from (
-            f"{room} may import {other}, and does not"
-            for other in sorted(others)
-            if (room, other) not in used
-        )
 
 
 def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
@@ -191,8 +118,6 @@ def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
     yield from misnamed(names)
     edges = graph(names)
     yield from forbidden_imports(edges)
-    yield from mutual(edges)
-    yield from unused(edges)
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
