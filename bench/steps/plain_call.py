@@ -1,303 +1,33 @@
-"""Calls the model in plain eager, as its user would, before anything is measured.
-
-That tells facts of the model (it fails, draws random numbers, depends on earlier calls) from what
-modescope does to it: other inputs, and a copy in float64.
-"""
+"""Calls the model in plain eager, as its user would, and says what it raises."""
 
 from __future__ import annotations
 
-import math
-import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import TOLERANCE, Case, Model, eager_is_sane
+from modescope.bench.records.cases import Case, Model
 from modescope.bench.records.errors import UsageError, one_line
 from modescope.bench.records.input_descriptions import KEY
-from modescope.bench.records.results import Ended, Findings
-from modescope.bench.steps import geometry, trees
+from modescope.bench.records.results import Ended
 from modescope.bench.steps.building import build
-from modescope.bench.steps.compiler import OperatorMode
-from modescope.bench.steps.phase_interface import FLOAT64, Seen
-from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, keep_state, redraw
+from modescope.bench.steps.subject import Inputs, Subject, keep_state
 
 T = TypeVar("T")
 
-REFERENCES = {FLOAT64: torch.float64, "fp32": torch.float32, "own": None}
-"""The dtypes in which the reference may be computed, the best first; None: those of the model."""
-
-REPEATABLE = 1e-9
-"""Float64 runs agree to this: another order of sums changes far less, random numbers far more."""
-
-RARE_CALLS = 24
-"""Calls from other seeds, made where calls agree although they drew random numbers. None shows a
-layer that is skipped with a probability of 5 % in 3 of 10 such models; none shows four such layers
-in 1 of 150."""
-
-OTHER_PROGRAM = 0.1
-"""An error of eager against float64 from which on the copy computes something else."""
-
-NUDGE = 1 + 2**-4
-"""The factor of one argument, which bf16 represents; outputs have to move with it."""
-
-STALE_PASSES = "checked on the example alone: a mode that ignores its inputs would pass"
-
-DRAWS_WEIGHTS = (
-    "forward makes parameters in its first call ({}), so each copy of the model would have its own "
-    "weights; call it once in the builder"
-)
-
-HALF = {torch.float16: "fp16", torch.bfloat16: "bf16"}
-
 LONGEST_ERROR = 200  # characters of torch's message
-
-
-@dataclass(frozen=True)
-class Calls(Generic[T]):
-    """Calls of one copy of the model in plain eager."""
-
-    module: torch.nn.Module
-    results: Callable[[Sequence[Inputs], int], T]  # of a call for each input, from this seed
-
-
-class Recipe(Protocol[T]):
-    """How a phase calls copies of a model, and how it compares their results."""
-
-    @property
-    def subject(self) -> Subject:
-        """The model as it was built."""
-
-    @property
-    def jumps(self) -> bool:
-        """Whether rounding alone may change results by far more than the tolerance."""
-
-    def copy(self, dtype: torch.dtype | None) -> Calls[T]:
-        """Of a fresh copy with all floats in `dtype`; None: as it was built."""
-
-    def error(self, results: T, references: T) -> float:
-        """The largest error; infinite where their structures differ."""
-
-    def finite(self, results: T) -> bool:
-        """Whether all results are finite numbers."""
-
-    def differ(self, results: T, usual: T) -> bool:
-        """Whether results of every input differ from those of the example."""
-
-
-@dataclass(frozen=True)
-class Examined(Generic[T]):
-    """The inputs of a check, their reference results, and what else the calls showed."""
-
-    inputs: tuple[Inputs, ...]
-    references: T
-    seen: Seen
-
-
-def examine(recipe: Recipe[T], device: Hardware, seed: int, count: int) -> Examined[T]:
-    """Calls copies of the model on its example, and on `count` other inputs.
-
-    Raises what the model raises on its example, and Ended where that call makes parameters.
-    """
-    example, usual = recipe.subject.inputs, _first_results(recipe, seed)
-    name, note, inputs, plain = _valid(recipe, usual, device, seed, count)
-    against, references, apart = _reference(recipe, inputs, plain, seed)
-    narrowest = "fp32" if against == FLOAT64 else _precision(recipe)
-    repeatable = REPEATABLE if against == FLOAT64 else TOLERANCE[narrowest] / 10
-
-    def differ(results: T, others: T) -> bool:
-        return not recipe.error(results, others) <= repeatable
-
-    with default_dtype(REFERENCES[against]):
-        used = recipe.copy(REFERENCES[against])
-        used.results((example,), seed)
-        before = _generators(device, seed)
-        again = used.results(inputs, seed)
-        drew = before != _generators(device)
-        if depends := differ(again, references):
-            fresh = recipe.copy(REFERENCES[against])
-            repeats = not differ(fresh.results(inputs, seed), references)
-            depends, is_random = repeats or not drew, drew and not repeats
-        elif is_random := drew:
-            one, seeds = used.results(inputs[:1], seed), range(seed + 1, seed + 1 + RARE_CALLS)
-            is_random = any(differ(used.results(inputs[:1], other), one) for other in seeds)
-    seen = Seen(name, note, against, narrowest, apart, is_random, depends)
-    return Examined(inputs, references, seen)
-
-
-def _first_results(recipe: Recipe[T], seed: int) -> T:
-    """The results of the example; raises Ended where the call makes parameters."""
-    first = recipe.copy(None)
-    known = {name for name, _ in first.module.named_parameters()}
-    results = first.results((recipe.subject.inputs,), seed)
-    if made := [name for name, _ in first.module.named_parameters() if name not in known]:
-        raise Ended("failed", DRAWS_WEIGHTS.format(", ".join(made)), Findings())
-    return results
-
-
-def _valid(
-    recipe: Recipe[T], usual: T, device: Hardware, seed: int, count: int
-) -> tuple[str, str | None, tuple[Inputs, ...], T]:
-    """The first of DRAWS that plain eager takes, and its results; `usual`: those of the example.
-
-    Inputs that make finite results infinite are none that the model is made for, and those that
-    make no difference would not show that a mode ignores them.
-    """
-    finite = recipe.finite(usual)
-    for name, note, draw in DRAWS:
-        last = note is not None
-        try:
-            inputs = tuple(draw(recipe.subject, seed + 1 + number) for number in range(count))
-            plain = recipe.copy(None).results(inputs, seed)
-            device.synchronize()  # only then does a GPU tell of an index out of range
-            fits = recipe.differ(plain, usual) and (not finite or recipe.finite(plain))
-        except Exception as error:
-            if last or is_out_of_memory(error):
-                raise
-            continue
-        if last or fits:
-            return name, note, inputs, plain
-    raise AssertionError("the last of DRAWS is returned")
-
-
-def _reference(
-    recipe: Recipe[T], inputs: tuple[Inputs, ...], plain: T, seed: int
-) -> tuple[str, T, float]:
-    """The results of the first of REFERENCES that computes what plain eager does.
-
-    And how far eager is from float64 where that is more than a rounding, but no other program.
-    """
-    apart = 0.0
-    for against, dtype in REFERENCES.items():
-        if dtype is None:
-            break
-        try:
-            with default_dtype(dtype):
-                references = recipe.copy(dtype).results(inputs, seed)
-        except Exception:
-            continue
-        error, own = recipe.error(plain, references), _narrowest(recipe.subject.tensors())
-        if eager_is_sane(error, own) or (
-            recipe.jumps and error < math.inf and own == _precision(recipe)
-        ):
-            return against, references, apart
-        apart = max(apart, error) if error < OTHER_PROGRAM else apart
-    return against, plain, apart
-
-
-def _rebuilt(subject: Subject, seed: int) -> Inputs:
-    """What the user's builder makes from another seed; raises ValueError for other shapes."""
-    made = subject.rebuild(seed) if subject.rebuild else subject.inputs
-    if _form(made) != _form(subject.inputs):
-        raise ValueError("the builder's inputs have other shapes")
-    return _add_targets(made, subject, seed)
-
-
-def _scale_input(subject: Subject, seed: int) -> Inputs:
-    """The example with one floating argument scaled."""
-    nudged = subject.inputs.copy()
-    arguments = map(geometry.distinct, trees.tensors((nudged.args, nudged.kwargs)))
-    if (scaled := next(filter(is_plain_float, arguments), None)) is not None:
-        scaled.mul_(NUDGE)
-    return _add_targets(nudged, subject, seed)
-
-
-def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
-    """With redrawn targets, which are none of the user's."""
-    return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
-
-
-DRAWS: tuple[tuple[str, str | None, Callable[[Subject, int], Inputs]], ...] = (
-    ("fresh", None, lambda subject, seed: redraw(subject.inputs, seed)),
-    ("floats", None, lambda subject, seed: redraw(subject.inputs, seed, is_plain_float)),
-    ("rebuilt", None, _rebuilt),
-    ("example", None, _scale_input),
-    (
-        "example",
-        STALE_PASSES,
-        lambda subject, seed: _add_targets(subject.inputs, subject, seed),
-    ),
-)
-"""Ways to draw inputs for a check, in the order in which they are tried: the column, a note, and
-the function of a seed. Plain eager decides which are inputs of the model."""
-
-
-def _form(inputs: Inputs) -> list[object]:
-    """All that has to stay for tensors to be assigned to the example's."""
-    leaves = trees.leaves((inputs.args, inputs.kwargs))
-    return [
-        (place, leaf.dtype, leaf.shape, geometry.distinct(leaf).stride())
-        if isinstance(leaf, torch.Tensor)
-        else (place, leaf)
-        for place, leaf in leaves
-    ]
-
-
-def _narrowest(tensors: Sequence[torch.Tensor]) -> str:
-    names = {HALF.get(each.dtype, "fp32") for each in tensors}
-    return max(names, key=TOLERANCE.__getitem__, default="fp32")
-
-
-def _precision(recipe: Recipe[Any]) -> str:
-    """The narrowest precision that operators of the model, as it was built, compute in."""
-    watch = _Dtypes()
-    try:
-        with watch:
-            recipe.copy(None).results((recipe.subject.inputs,), 0)
-    except Exception:  # of an operator that cannot be watched
-        return _narrowest(recipe.subject.tensors())
-    return _narrowest(watch.results)
-
-
-class _Dtypes(OperatorMode):
-    """Keeps an empty tensor of each dtype that operators return."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.results: list[torch.Tensor] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        results = func(*args, **(kwargs or {}))
-        known = {each.dtype for each in self.results}
-        self.results += [
-            each.new_empty(0) for each in trees.tensors(results) if each.dtype not in known
-        ]
-        return results
-
-
-def _generators(device: Hardware, seed: int | None = None) -> list[object]:
-    """The states of all default generators of random numbers; torch's are seeded with `seed`."""
-    if seed is not None:
-        torch.manual_seed(seed)
-    numpy = sys.modules.get("numpy")
-    others = [random.getstate(), str(numpy.random.get_state()) if numpy else None]
-    return [*(each.tolist() for each in device.generator_states()), *others]
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype | None) -> Iterator[None]:
-    """Sets torch's default dtype, so that constants made in forward have the reference's too."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype or before)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def build_drawn(case: Case, device: Hardware) -> Subject:
     """The model of `case` on `device`, with the weights that its first call draws.
 
-    Only those of torch's lazy modules; `examine` refuses others.
+    Only those of torch's lazy modules; `examination.examine` refuses others.
     """
     subject = build(case.model, case.shape)
     tensors = (*subject.module.parameters(), *subject.module.buffers())

@@ -54,9 +54,5 @@ def _bar_class() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tqdm, where ipywidgets are missing
         from tqdm import autonotebook
-    return partial(autonotebook.tqdm, disable=False if _is_notebook() else None)
-
-
-def _is_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
+    return partial(autonotebook.tqdm, disable=False if hasattr(shell, "kernel") else None)

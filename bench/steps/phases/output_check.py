@@ -10,7 +10,8 @@ import torch
 
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Variant
-from modescope.bench.steps import geometry, plain_call
+from modescope.bench.steps import examination, geometry, plain_call
+from modescope.bench.steps.examination import Calls
 from modescope.bench.steps.outputs import (
     Outputs,
     comparable,
@@ -21,7 +22,6 @@ from modescope.bench.steps.outputs import (
     why_incomparable,
 )
 from modescope.bench.steps.phase_interface import Check, Deviation, Seen, worst
-from modescope.bench.steps.plain_call import Calls
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
 FRESH_INPUTS = 2
@@ -170,7 +170,7 @@ def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
     """Finds inputs of the model and a reference, with gradients only if forward needs them."""
     recipe = Forward(subject)
     found = plain_call.call_without_gradients(
-        lambda: plain_call.examine(recipe, device, seed, FRESH_INPUTS)
+        lambda: examination.examine(recipe, device, seed, FRESH_INPUTS)
     )
     first = found.references[0]
     return OutputCheck(

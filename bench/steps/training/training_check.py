@@ -14,7 +14,8 @@ import torch
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
-from modescope.bench.steps import modes, plain_call
+from modescope.bench.steps import examination, modes
+from modescope.bench.steps.examination import Calls, default_dtype
 from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.phase_interface import (
     LEAST_SCALE,
@@ -27,7 +28,6 @@ from modescope.bench.steps.phase_interface import (
     StateCheck,
     parameter,
 )
-from modescope.bench.steps.plain_call import Calls, default_dtype
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 from modescope.bench.steps.training.reference import (
     EXACT,
@@ -167,7 +167,7 @@ class Recipe:
         built = self.build(None)
         with keep_state(built.subject.module):
             records = trainer_of(built).forward().requires_grad
-        found = plain_call.examine(self, self.device, seed, STEPS) if records else None
+        found = examination.examine(self, self.device, seed, STEPS) if records else None
         if found and any(place.startswith("gradient") for place in found.references):
             expected = self.references(found.references)
             return TrainingCheck(found.inputs, expected, seed, None, found.seen, self)

@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.results import Ended
-from modescope.bench.steps import plain_call
+from modescope.bench.steps import examination, plain_call
 from modescope.bench.steps.phase_interface import Seen
 from modescope.bench.steps.phases import output_check
 from modescope.bench.steps.phases.output_check import OutputCheck
@@ -127,7 +127,7 @@ def test_inputs_are_the_freest_that_plain_eager_takes(
 def test_inputs_that_the_builder_repeats_are_those_of_the_example() -> None:
     fixed = distribution()
     found = seen(simplex, lambda: (fixed,))
-    assert (found.checked_inputs, found.note) == ("example", plain_call.STALE_PASSES)
+    assert (found.checked_inputs, found.note) == ("example", examination.STALE_PASSES)
 
 
 def test_inputs_that_make_no_difference_to_the_outputs_do_not_count() -> None:
@@ -138,14 +138,14 @@ def test_inputs_that_make_no_difference_to_the_outputs_do_not_count() -> None:
 
     fixed = (lengths(), torch.rand(3))
     found = seen(forward, lambda: fixed)
-    assert (found.checked_inputs, found.note) == ("example", plain_call.STALE_PASSES)
+    assert (found.checked_inputs, found.note) == ("example", examination.STALE_PASSES)
 
 
 def test_one_argument_of_an_example_moves_if_plain_eager_takes_that() -> None:
     fixed = positive_definite()
     check = check_of(lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (fixed,))
     assert (check.seen.checked_inputs, check.seen.note) == ("example", None)
-    assert torch.equal(check.inputs[1].args[0], fixed * plain_call.NUDGE)
+    assert torch.equal(check.inputs[1].args[0], fixed * examination.NUDGE)
 
 
 def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:
