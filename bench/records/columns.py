@@ -98,7 +98,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Compilations:
-    """What torch recorded of the compilations of the first call; null where there was none."""
+    """What torch recorded of the compilations of the first call; null if there was none."""
 
     compiler_cache_hits: int | None = nullable(
         "graphs whose code came from the compiler's cache on disk"
@@ -115,7 +115,7 @@ class Compilations:
 
 @dataclass(frozen=True)
 class ModelsOwn:
-    """What the model itself does to torch, whatever the mode; null where it does nothing."""
+    """What the model itself does to torch, whatever the mode; null if nothing."""
 
     settings_put_back: str | None = nullable(
         "torch's settings that building or first calls changed, put back before timing, JSON"
@@ -185,7 +185,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Costs of measuring itself, not subtracted from any figure."""
+    """Costs of measuring itself, not subtracted from any number."""
 
     synchronize_s: float | None = nullable("synchronise on an idle device")
     empty_step_s: float | None = nullable("latency of a call that does nothing")
@@ -256,7 +256,7 @@ class StepParts:
 
 @dataclass(frozen=True)
 class GeneratedCode:
-    """Code that the compiler generated in the case's first call; null where it compiled nothing."""
+    """Code that the compiler generated in the case's first call; null if it compiled nothing."""
 
     generated_kernels: int | None = nullable("calls of generated kernels in a call of the case")
     extern_calls: int | None = nullable("calls from generated code to operators and libraries")
@@ -338,7 +338,7 @@ class Memory:
         "last gradients"
     )
     step_left_bytes: int | None = nullable(
-        "memory held after a call minus before; else than 0 it grows with every call"
+        "memory held after a call minus before; above 0 it grows with every call"
     )
     allocations_per_call: int | None = nullable("allocations")
     allocated_bytes_per_call: int | None = nullable("bytes of all allocations, however short-lived")

@@ -134,7 +134,7 @@ def _size(case: Case, name: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Findings(
+class Findings(  # the last base class has the first columns
     columns.CeilingRates,
     columns.WorkCounts,
     columns.Snapshot,
@@ -153,7 +153,7 @@ class Findings(
     columns.ModelsOwn,
     columns.Checks,
 ):
-    """All that was measured, as columns of one row; the last base class has the first columns."""
+    """All that was measured, and the flags raised meanwhile."""
 
     flags: tuple[str, ...] = column("diagnostics raised while measuring", default=())
 
