@@ -80,7 +80,7 @@ def most(trials: int, share: float) -> int:
     return int(np.searchsorted(np.cumsum(chances), 1 - CHANCE))
 
 
-def at_most(
+def limit_wrong(
     check: str, condition: str, wrong: int, trials: int, share: float, detail: str = ""
 ) -> CheckRow:
     """A row that holds if not more trials went wrong than chance allows at that `share`."""
@@ -89,7 +89,9 @@ def at_most(
     return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed, value)
 
 
-def at_least(check: str, condition: str, right: int, trials: int, detail: str = "") -> CheckRow:
+def require_right(
+    check: str, condition: str, right: int, trials: int, detail: str = ""
+) -> CheckRow:
     """A row that holds if as many trials were right as chance allows at DETECTED."""
     needed = trials - most(trials, 1 - DETECTED)
     found, value = f"{right} of {trials}{detail}", right / trials

@@ -14,7 +14,13 @@ from modescope.bench.stats import estimates
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.timing import contention, memory_layout
 from modescope.bench.timing.comparison import compare, flags
-from modescope.bench.tools.selfcheck.check import CheckRow, Setting, at_least, at_most, percent
+from modescope.bench.tools.selfcheck.check import (
+    CheckRow,
+    Setting,
+    limit_wrong,
+    percent,
+    require_right,
+)
 from modescope.bench.tools.selfcheck.corunners import CONDITIONS, CORES, Condition, co_runners
 from modescope.bench.tools.selfcheck.workloads import (
     WORKLOADS,
@@ -105,14 +111,15 @@ def equal_steps(setting: Setting) -> Iterator[CheckRow]:
         n = len(trials)
         alarms = sum(trial.sign != 0 for trial in trials)
         verdicts = sum(estimates.verdict(t.speedup) in ("faster", "slower") for t in trials)
-        flags = [set(trial.flags) - CONDITIONAL for trial in trials]
-        by_flag = Counter(flag for up in flags for flag in up).most_common()
+        raised = [set(trial.flags) - CONDITIONAL for trial in trials]
+        by_flag = Counter(flag for up in raised for flag in up).most_common()
         detail = "".join(f", {flag} {times}" for flag, times in by_flag)
-        what = "equal steps: "
-        yield at_most(f"{what}interval excludes 1", condition, alarms, n, FALSE_ALARMS)
-        yield at_most(f"{what}verdict beyond 1 %", condition, verdicts, n, FALSE_VERDICTS)
-        flagged = sum(map(bool, flags))
-        yield at_most(f"{what}any flag of the ratio", condition, flagged, n, FALSE_FLAGS, detail)
+        for what, wrong, share, more in (
+            ("interval excludes 1", alarms, FALSE_ALARMS, ""),
+            ("verdict beyond 1 %", verdicts, FALSE_VERDICTS, ""),
+            ("any flag of the ratio", sum(map(bool, raised)), FALSE_FLAGS, detail),
+        ):
+            yield limit_wrong(f"equal steps: {what}", condition, wrong, n, share, more)
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ def _detection_row(title: str, timed_max_s: float, trials: list[Trial], conditio
     if mdes:
         detail += f", detectable {percent(median(mdes))}"
     check = f"{title} within {timed_max_s:g} s: detected"
-    row = at_least(check, condition, detected, len(trials), detail)
+    row = require_right(check, condition, detected, len(trials), detail)
     return replace(row, accepted=f"{row.accepted}, wrong sign 0", holds=row.holds and not wrong)
 
 
@@ -169,7 +176,7 @@ def _contended_row(what: str, trials: list[Trial], condition: str) -> CheckRow:
     if not any(trial.load_known for trial in trials):
         return CheckRow(check, condition, "this system does not report others' load")
     flagged = sum("contended" in trial.flags for trial in trials)
-    return at_least(check, condition, flagged, len(trials))
+    return require_right(check, condition, flagged, len(trials))
 
 
 Slowdown = Callable[[float, bool], float]
@@ -193,11 +200,8 @@ def disturbances(setting: Setting) -> Iterator[CheckRow]:
             trials = [disturbed_race(slowdown, setting, seed) for seed in setting.seeds(n, name)]
         errors = [abs(trial.speedup.value - 1) for trial in trials]
         right, largest = sum(error <= OFF for error in errors), max(errors)
-        check, detail = (
-            f"{name}: ratio within {percent(OFF)}",
-            f", largest error {percent(largest)}",
-        )
-        yield replace(at_least(check, "injected", right, n, detail), value=largest)
+        check, detail = f"{name}: ratio within 1 %", f", largest error {percent(largest)}"
+        yield replace(require_right(check, "injected", right, n, detail), value=largest)
         if name == BUSY:
             yield _contended_row(name, trials, "injected")
 
