@@ -278,15 +278,15 @@ def _strings(node: ast.AST) -> set[str]:
 
 
 def _stored() -> Iterator[str]:
-    """Flags that bench/ gives to `flags=` or to `flagged`, and those of profiles."""
+    """Flags that bench/ gives to `flags=` or to `add_flag`, and those of profiles."""
     yield from ("profile_empty", *(name for name, _ in CHECKS))
     for path in (ROOT / "bench").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if "flags=" not in text and "flagged(" not in text:
+        if "flags=" not in text and "add_flag(" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
             given = isinstance(node, ast.keyword) and node.arg == "flags"
-            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "flagged"):
+            if given or (isinstance(node, ast.Call) and ast.unparse(node.func) == "add_flag"):
                 yield from _strings(node)
 
 
