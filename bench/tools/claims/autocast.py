@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.case.memory import CASTS
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import Answer, claim, judged, say, undecided
+from modescope.bench.tools.claims.claim import Answer, claim, holds, refuted, say, undecided
 
 
 class Counted(TorchDispatchMode):
@@ -43,28 +43,23 @@ def _casts(weight: Tensor, mode: Callable[[], Any] = nullcontext, cached: bool =
     return casts.count
 
 
-@claim(
-    "a weight used twice in one autocast forward is cast once",
-    "003 §8.2",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.autocast import Counted
-
-        x, w = torch.ones(4, 4), torch.nn.Parameter(torch.ones(4, 4))
-        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            with mode(), torch.autocast("cpu", torch.bfloat16), Counted(w) as casts:
-                torch.mm(torch.mm(x, w), w)
-            print(mode.__name__, casts.count)
-    """,
-)
+@claim("a weight used twice in one autocast forward is cast once", "003 §8.2")
 def autocast_cache(device: Hardware) -> Answer:
     """How often two linear layers of one forward cast the weight that they share, to bfloat16.
 
     Refuted if a parameter with gradients is cast more than once, undecided if never. Another weight
     or mode with more than one cast is a limit.
+
+    import torch
+    from modescope.bench.tools.claims.autocast import Counted
+    x, w = torch.ones(4, 4), torch.nn.Parameter(torch.ones(4, 4))
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode(), torch.autocast("cpu", torch.bfloat16), Counted(w) as casts:
+            torch.mm(torch.mm(x, w), w)
+        print(mode.__name__, casts.count)
     """
     w = Parameter(torch.ones(4, 4))
-    trained = {"casts of a parameter with gradients": _casts(w)}
+    casts = _casts(w)
     others = {
         "casts of a parameter under no_grad": _casts(w, torch.no_grad),
         "casts of a parameter in inference_mode": _casts(w, torch.inference_mode),
@@ -72,37 +67,34 @@ def autocast_cache(device: Hardware) -> Answer:
         "casts of a computed weight (no leaf)": _casts(w * 2),
         "casts of a parameter with cache_enabled=False": _casts(w, cached=False),
     }
-    if not any(trained.values()):
-        return undecided("a parameter with gradients is not cast at all", trained | others)
-    wrong = trained if max(trained.values()) > 1 else {}
-    limits = [say({label: casts}) for label, casts in others.items() if casts > 1]
-    return judged("a parameter with gradients is cast once", trained | others, wrong, limits)
+    numbers = {"casts of a parameter with gradients": casts, **others}
+    if casts == 0:
+        return undecided("a parameter with gradients is not cast at all", numbers)
+    if casts > 1:
+        return refuted("a parameter with gradients is cast more than once", numbers, numbers)
+    limits = [say({label: count}) for label, count in others.items() if count > 1]
+    return holds("a parameter with gradients is cast once", numbers, limits)
 
 
-@claim(
-    "GradScaler skips the step and shrinks the scale on inf/NaN",
-    "003 §8.3",
-    snippet="""
-        import torch
-
-        w = torch.nn.Parameter(torch.ones(2))
-        optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu")
-        for factor in (1.0, float("inf"), float("nan"), 1.0):
-            optimizer.zero_grad()
-            scaler.scale((w * factor).sum()).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            print(factor, w.tolist(), scaler.get_scale())
-    """,
-)
+@claim("GradScaler skips the step and shrinks the scale on inf/NaN", "003 §8.3")
 def scaler_skips(device: Hardware) -> Answer:
     """A step of two optimizers with good gradients, and with inf, -inf or NaN among them.
 
     Refuted unless only good ones change the parameter and keep the scale. A limit if a good step is
     not made after so many bad ones that the scale does not shrink any more.
+
+    import torch
+    w = torch.nn.Parameter(torch.ones(2))
+    optimizer, scaler = torch.optim.SGD([w], lr=0.1), torch.amp.GradScaler("cpu")
+    for factor in (1.0, float("inf"), float("nan"), 1.0):
+        optimizer.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        print(factor, w.tolist(), scaler.get_scale())
     """
-    numbers: dict[str, float | str] = {}
-    wrong, limits = {}, []
+    numbers: dict[str, object] = {}
+    wrong: dict[str, object] = {}
     kinds: tuple[Any, ...] = (torch.optim.SGD, torch.optim.AdamW)
     for kind in kinds:
         for factor in (1.0, math.inf, -math.inf, math.nan):
@@ -120,10 +112,12 @@ def scaler_skips(device: Hardware) -> Answer:
     for _ in range(200):  # halve the scale to nothing
         _step(scaler, optimizer, math.nan)
     _step(scaler, optimizer, 1.0)
-    numbers["a parameter of 1 after 200 bad steps and a good one"] = w.item()
-    if not w.item() < 1:  # it may be NaN
-        limits.append(f"after 200 bad steps a good one makes the parameter {w.item()}")
-    return judged("good steps are made, others skipped", numbers, wrong, limits)
+    label = "a parameter of 1 after 200 bad steps and a good one"
+    numbers[label] = w.item()
+    if wrong:
+        return refuted("a bad step is made, or a good one is not", numbers, wrong)
+    limits = [] if w.item() < 1 else [say({label: w.item()})]  # it may be NaN
+    return holds("good steps are made, others skipped", numbers, limits)
 
 
 def _step(scaler: torch.amp.GradScaler, optimizer: Any, factor: float) -> None:
@@ -136,40 +130,30 @@ def _step(scaler: torch.amp.GradScaler, optimizer: Any, factor: float) -> None:
     scaler.update()
 
 
-HOW = {
-    "float16": (torch.float16, False),
-    "float16 with scaling": (torch.float16, True),
-    "bfloat16": (torch.bfloat16, False),
-}
-
-
-@claim(
-    "fp16 gradients underflow to zero without loss scaling; bf16's do not",
-    "003 §8.3",
-    snippet="""
-        import torch
-
-        for dtype, scaled in ((torch.float16, 0), (torch.float16, 1), (torch.bfloat16, 0)):
-            w = torch.nn.Parameter(torch.ones(1, 1))
-            with torch.autocast("cpu", dtype):
-                y = torch.mm(torch.ones(1, 1), w)
-            scaler = torch.amp.GradScaler("cpu", enabled=bool(scaled))
-            scaler.scale(y.float().sum() * 1e-9).backward()
-            print(dtype, "scaled" if scaled else "", w.grad.item())
-    """,
-)
+@claim("fp16 gradients underflow to zero without loss scaling; bf16's do not", "003 §8.3")
 def scaler_underflow(device: Hardware) -> Answer:
     """The least k for which a gradient of 2^k comes through a linear layer under autocast.
 
     Refuted unless float16 without scaling loses 2^-30, and bfloat16 not even 2^-126, the smallest
     normal number. A limit if float16 loses 2^-30 with scaling, too.
+
+    import torch
+    for dtype, scaled in ((torch.float16, 0), (torch.float16, 1), (torch.bfloat16, 0)):
+        w = torch.nn.Parameter(torch.ones(1, 1))
+        with torch.autocast("cpu", dtype):
+            y = torch.mm(torch.ones(1, 1), w)
+        scaler = torch.amp.GradScaler("cpu", enabled=bool(scaled))
+        scaler.scale(y.float().sum() * 1e-9).backward()
+        print(dtype, "scaled" if scaled else "", w.grad.item())
     """
-    least = {how: _least_exponent(*case) for how, case in HOW.items()}
-    numbers = {f"least k for which 2^k arrives, {how}": k for how, k in least.items()}
-    half, scaled, brain = least.values()
-    wrong = {} if half > -30 and brain <= -126 else numbers
+    half = _least_exponent(torch.float16, scaled=False)
+    scaled = _least_exponent(torch.float16, scaled=True)
+    brain = _least_exponent(torch.bfloat16, scaled=False)
+    numbers = {"float16": half, "float16 with scaling": scaled, "bfloat16": brain}
+    if half <= -30 or brain > -126:
+        return refuted("float16 keeps 2^-30, or bfloat16 loses 2^-126", numbers, numbers)
     limits = ["float16 loses 2^-30 with scaling, too"] if scaled > -30 else []
-    return judged("float16 loses 2^-30, bfloat16 keeps 2^-126", numbers, wrong, limits)
+    return holds("float16 loses 2^-30, bfloat16 keeps 2^-126", numbers, limits)
 
 
 def _least_exponent(dtype: torch.dtype, scaled: bool) -> int:

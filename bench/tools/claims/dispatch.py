@@ -14,99 +14,79 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import Answer, claim, judged, undecided
+from modescope.bench.tools.claims.claim import Answer, claim, holds, refuted, undecided
 from modescope.bench.tools.claims.measuring import calls
-from modescope.bench.tools.claims.probing import probed, visited
+from modescope.bench.tools.claims.probing import visited
 
 AUTOGRAD = "AutogradCPU"
-OPERATORS = {  # each has a kernel for autograd
-    "torch.add(x, w)": "aten::add.Tensor",
-    "torch.mm(x, w)": "aten::mm",
-    "x.relu()": "aten::relu",
-    "x.view(-1)": "aten::view",
-    "x.sum()": "aten::sum",
-}
+OPERATORS = ("aten::add.Tensor", "aten::mm", "aten::relu", "aten::view", "aten::sum")
+"""Each has a kernel for autograd."""
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
-    """The keys whose kernels five calls go through in a grad mode, from torch's tables.
-
-    Tensors are made in `made_in`. Raises RuntimeError if a kernel that was put in autograd's place
-    is entered otherwise than the tables say.
-    """
-    found = {}
-    for code, operator in OPERATORS.items():
-        with made_in():
-            x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
-        with mode():
-            x = x * 1 if made_in is torch.enable_grad else x
-            path = visited(operator, (x, w) if ", w)" in code else (x,))
-            with probed(operator, [AUTOGRAD]) as entered:
-                calls(code, x=x, w=w)[code]()
-        if (AUTOGRAD in path) != bool(entered):
-            raise RuntimeError(f"{code} {words}: {path} by the tables, but entered {entered}")
-        found[f"kernels of {code} {words}"] = " → ".join(path)
-    return found
+    """The keys whose kernels five operators go through in `mode`, on tensors made in `made_in`."""
+    with made_in():
+        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
+    with mode():
+        found = {operator: visited(operator, (x, w)) for operator in OPERATORS}
+    return {f"kernels of {operator} {words}": " → ".join(found[operator]) for operator in found}
 
 
-@claim(
-    "no_grad removes the autograd key from the dispatch path",
-    "002 The dispatcher",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.probing import visited
-
-        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
-        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            with mode():
-                print(mode.__name__, visited("aten::mm", (x, w)))
-    """,
-)
+@claim("no_grad removes the autograd key from the dispatch path", "002 The dispatcher")
 def no_grad_removes_key(device: Hardware) -> Answer:
-    """The path of five calls through the dispatcher, from the active keys and torch's tables.
+    """The path of five operators through the dispatcher, from the active keys and torch's tables.
 
     Refuted if autograd's kernel is in it under no_grad, undecided if it is not with gradients.
-    Kernels in autograd's place must be entered as the tables say.
+
+    import torch
+    from modescope.bench.tools.claims.probing import visited
+    x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode():
+            print(mode.__name__, visited("aten::mm", (x, w)))
     """
     gradients = paths("with gradients", torch.enable_grad)
     no_grad = paths("under no_grad", torch.no_grad)
     if not all(AUTOGRAD in path for path in gradients.values()):
-        return undecided("not all calls enter autograd's kernel with gradients", gradients)
-    wrong = {label: path for label, path in no_grad.items() if AUTOGRAD in path}
-    because = "no call enters autograd's kernel under no_grad"
-    return judged(because, gradients | no_grad, wrong)
+        return undecided("not all enter autograd's kernel with gradients", gradients)
+    entering = {label: path for label, path in no_grad.items() if AUTOGRAD in path}
+    if entering:
+        because = f"{len(entering)} of {len(no_grad)} enter autograd's kernel under no_grad"
+        return refuted(because, gradients | no_grad, entering)
+    return holds("none enters autograd's kernel under no_grad", gradients | no_grad)
 
 
 @claim(
     "under no_grad the autograd kernel is still entered; inference_mode skips it",
     "003 §7.2, §7.3; 003 Exercise 2",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.probing import probed
-
-        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
-        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            with mode(), probed("aten::mm", ["AutogradCPU"]) as entered:
-                torch.mm(x, w)
-            print(mode.__name__, entered)
-    """,
 )
 def no_grad_enters_kernel(device: Hardware) -> Answer:
-    """The paths of the same calls as in no-grad-removes-key.
+    """The paths of the same operators as in no-grad-removes-key.
 
-    Refuted if autograd's kernel is not entered under no_grad, or is in inference_mode. Calls under
-    no_grad on tensors made in inference_mode that do not enter it are a limit.
+    Refuted if autograd's kernel is not entered under no_grad, or is in inference_mode. Tensors made
+    in inference_mode that do not enter it under no_grad are a limit.
+
+    import torch
+    from modescope.bench.tools.claims.probing import probed
+    x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode(), probed("aten::mm", ["AutogradCPU"]) as entered:
+            torch.mm(x, w)
+        print(mode.__name__, entered)
     """
     no_grad = paths("under no_grad", torch.no_grad)
     inference = paths("in inference_mode", torch.inference_mode)
     of_inference = "under no_grad on tensors made in inference_mode"
     made = paths(of_inference, torch.no_grad, made_in=torch.inference_mode)
+    numbers = no_grad | inference | made
     wrong = {label: path for label, path in no_grad.items() if AUTOGRAD not in path}
     wrong |= {label: path for label, path in inference.items() if AUTOGRAD in path}
+    if wrong:
+        return refuted("autograd's kernel is left out, or entered, otherwise", numbers, wrong)
     skipped = any(AUTOGRAD not in path for path in made.values())
     limits = [f"no kernel of autograd is entered {of_inference}"] if skipped else []
-    because = "all calls enter autograd's kernel under no_grad, none does in inference_mode"
-    return judged(because, no_grad | inference | made, wrong, limits)
+    because = "all enter autograd's kernel under no_grad, none does in inference_mode"
+    return holds(because, numbers, limits)
 
 
 class Functions(TorchFunctionMode):
@@ -145,22 +125,20 @@ class Dispatched(TorchDispatchMode):
 @claim(
     "`__torch_dispatch__` sees canonical ops below autograd, `__torch_function__` the API calls",
     "003 §4.7",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.dispatch import Dispatched, Functions
-
-        x, w, b = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True), torch.ones(4)
-        for mode in (torch.enable_grad, torch.inference_mode):
-            with mode(), Functions() as api, Dispatched() as below:
-                torch.nn.functional.linear(x, w, b)
-            print(mode.__name__, api.names, below.names)
-    """,
 )
 def dispatch_mode_sees(device: Hardware) -> Answer:
     """What modes with `__torch_function__` and with `__torch_dispatch__` get of six calls.
 
     Refuted unless the former gets a function of torch, and the latter overloads of aten, the same
     for three spellings of an addition. A limit if it gets others in inference_mode.
+
+    import torch
+    from modescope.bench.tools.claims.dispatch import Dispatched, Functions
+    x, w, b = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True), torch.ones(4)
+    for mode in (torch.enable_grad, torch.inference_mode):
+        with mode(), Functions() as api, Dispatched() as below:
+            torch.nn.functional.linear(x, w, b)
+        print(mode.__name__, api.names, below.names)
     """
     x, w, b = torch.ones(4, 4), torch.nn.Parameter(torch.ones(4, 4)), torch.ones(4)
     spellings = "x + w", "x.add(w)", "torch.add(x, w)"
@@ -179,29 +157,26 @@ def dispatch_mode_sees(device: Hardware) -> Answer:
             wrong[code] = got
         if inference.names != below.names:
             limits.append(f"in inference_mode it gets of {code}: {', '.join(inference.names)}")
-    return judged("each gets what is stated", numbers, wrong, limits)
+    if wrong:
+        return refuted("one of them gets something else", numbers, wrong)
+    return holds("each gets what is stated", numbers, limits)
 
 
 TRACED = "import torch; a = torch.ones(2, requires_grad=True); (a * a + a).sum().backward()"
 
 
-@claim(
-    "TORCH_SHOW_DISPATCH_TRACE=1 prints the kernel choice per op",
-    "003 Appendix B",
-    snippet="""
-        import os, subprocess, sys
-
-        code = "import torch; torch.ones(2) + torch.ones(2); print(torch.version.debug)"
-        variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
-        done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True)
-        print("debug build:", done.stdout.decode().strip())
-        print("aten::add was named:", b"aten::add" in done.stdout + done.stderr)
-    """,
-)
+@claim("TORCH_SHOW_DISPATCH_TRACE=1 prints the kernel choice per op", "003 Appendix B")
 def dispatch_trace(device: Hardware) -> Answer:
     """What a program that calls operators and a backward prints with the variable set.
 
     Refuted unless two of its operators are printed with the key of a kernel.
+
+    import os, subprocess, sys
+    code = "import torch; torch.ones(2) + torch.ones(2); print(torch.version.debug)"
+    variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True)
+    print("debug build:", done.stdout.decode().strip())
+    print("aten::add was named:", b"aten::add" in done.stdout + done.stderr)
     """
     done = subprocess.run(
         [sys.executable, "-c", TRACED],
@@ -215,5 +190,6 @@ def dispatch_trace(device: Hardware) -> Answer:
     operators = "aten::mul.Tensor", "aten::add.Tensor"
     named = {f"{name} is printed": any(name in line for line in lines) for name in operators}
     numbers = named | {"torch is a debug build": bool(torch.version.debug)}
-    wrong = {} if all(named.values()) else numbers
-    return judged("each operator is printed with the key of its kernel", numbers, wrong)
+    if all(named.values()):
+        return holds("each operator is printed with the key of its kernel", numbers)
+    return refuted("an operator is not printed", numbers, numbers)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +19,7 @@ from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import quiet_gc
 from modescope.bench.timing.timers import host
 from modescope.bench.tools.claims import cpp_library
-from modescope.bench.tools.claims.claim import Answer, claim, in_range, judged, on_side, undecided
+from modescope.bench.tools.claims.claim import Answer, claim, in_range, refuted, side, undecided
 from modescope.bench.tools.claims.dispatch import Dispatched
 from modescope.bench.tools.claims.measuring import calls, converted, refusal, speedup
 
@@ -34,39 +33,35 @@ STEPS_PER_BLOCK = 10
     "002 The Python ↔ C++ ↔ CUDA boundary",
     needs="cpu cuda",
     timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-
-        x, w = torch.ones(1, 1), torch.ones(1, 1, requires_grad=True)
-        for code in ("x.detach()", "torch.add(x, w)", "torch.addmm(x, x, w)"):
-            timer = Timer(code, globals={"x": x, "w": w})
-            seconds = min(timer.timeit(1000).mean for _ in range(20))
-            print(code, "less than 1 µs:", seconds < 1e-6, "more than 5 µs:", seconds > 5e-6)
-    """,
 )
 def dispatch_cost(device: Hardware) -> Answer:
     """Host time of calls on tensors of one element, by grad mode, less that of an empty function.
 
     Holds if all intervals lie within 1 to 5 µs, within limits if some do, refuted if none does.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    x, w = torch.ones(1, 1), torch.ones(1, 1, requires_grad=True)
+    for code in ("x.detach()", "torch.add(x, w)", "torch.addmm(x, x, w)"):
+        timer = Timer(code, globals={"x": x, "w": w})
+        seconds = min(timer.timeit(1000).mean for _ in range(20))
+        print(code, "less than 1 µs:", seconds < 1e-6, "more than 5 µs:", seconds > 5e-6)
     """
-    empty_s = _host_s(lambda: None, device).value
-    codes = (
-        *("x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"),
-        *("torch.addmm(x, x, w)", "torch.cat((x, w))"),
-    )
-    seconds = {}
+    empty_us = _host_us(lambda: None, device).value
+    codes = "x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"
+    codes += "torch.addmm(x, x, w)", "torch.cat((x, w))"
+    times_us = {}
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         w = Parameter(torch.ones(1, 1, device=device.torch_device))
         with mode():
             for code, call in calls(*codes, x=torch.ones_like(w) * w, w=w).items():
-                whole = _host_s(call, device)
-                label = f"host time of {code}, {mode.__name__} [s]"
-                seconds[label] = converted(whole, lambda s: s - empty_s)
-    return in_range(seconds, 1e-6, 5e-6)
+                whole = _host_us(call, device)
+                label = f"µs on the host, {code}, {mode.__name__}"
+                times_us[label] = converted(whole, lambda us: us - empty_us)
+    return in_range(times_us, 1, 5)
 
 
-def _host_s(call: Step, device: Hardware) -> Estimate:
+def _host_us(call: Step, device: Hardware) -> Estimate:
     """Host time of a call among many, the heap in another state for each block."""
 
     def step() -> None:
@@ -83,7 +78,7 @@ def _host_s(call: Step, device: Hardware) -> Estimate:
             del held
     estimate = estimates.median_interval(samples_s[1:])
     assert estimate is not None
-    return converted(estimate, lambda s: s / IN_A_ROW)
+    return converted(estimate, lambda s: 1e6 * s / IN_A_ROW)
 
 
 @claim(
@@ -92,18 +87,6 @@ def _host_s(call: Step, device: Hardware) -> Estimate:
     "003 §4.5; 003 §11.3",
     needs="cpu compiler",
     timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-        from modescope.bench.tools.claims import cpp_library
-        cpp_library.load()
-        def scale(x: torch.Tensor, s: float) -> torch.Tensor: return x * s
-        scale = torch.library.custom_op("snippet::scale", scale, mutates_args=())
-        ops = torch.ops.modescope_cpp.scale, scale
-        timers = [Timer("op(x, 2.0)", globals={"op": op, "x": torch.ones(8)}) for op in ops]
-        cpp, python = (min(timer.timeit(100).mean for _ in range(50)) for timer in timers)
-        print("less per call from C++:", cpp < python)
-    """,
 )
 def cpp_op(device: Hardware) -> Answer:
     """What the dispatcher does with `scale(x, s)`, which multiplies, registered from C++.
@@ -111,24 +94,33 @@ def cpp_op(device: Hardware) -> Answer:
     Refuted unless it calls the kernel of the tensor's device, `__torch_dispatch__` gets it, and a
     tensor without a kernel is refused. Then the time of the same by torch.library.custom_op ÷ that,
     on eight elements, in paired rounds: above 1.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    from modescope.bench.tools.claims import cpp_library
+    cpp_library.load()
+    def scale(x: torch.Tensor, s: float) -> torch.Tensor: return x * s
+    scale = torch.library.custom_op("snippet::scale", scale, mutates_args=())
+    ops = torch.ops.modescope_cpp.scale, scale
+    timers = [Timer("op(x, 2.0)", globals={"op": op, "x": torch.ones(8)}) for op in ops]
+    cpp, python = (min(timer.timeit(100).mean for _ in range(50)) for timer in timers)
+    print("less per call from C++:", cpp < python)
     """
     cpp_library.load()
-    op = getattr(torch.ops, cpp_library.NAMESPACE).scale
-    x = torch.ones(8)
+    op, x = torch.ops.modescope_cpp.scale, torch.ones(8)
     with Dispatched() as below:
         op(x, 3.0)
-    dispatched: dict[str, bool] = {
+    dispatched = {
         "a tensor of the CPU is multiplied": op(x, 3.0).tolist() == [3.0] * 8,
         "one of the meta device stays there": op(x.to("meta"), 3.0).is_meta,
-        "__torch_dispatch__ gets it": below.names[0] == f"{cpp_library.NAMESPACE}.scale.default",
+        "__torch_dispatch__ gets it": below.names[0] == "modescope_cpp.scale.default",
         "a sparse one is refused": refusal(lambda: op(x.to_sparse(), 3.0)) is not None,
     }
     if not all(dispatched.values()):
-        return judged("it gets dispatch", dispatched, dispatched)
+        return refuted("it does not get dispatch", dispatched, dispatched)
     custom = torch.library.custom_op("modescope_python::scale", _scale, mutates_args=())
     ratio = speedup(partial(_in_a_row, op, x), partial(_in_a_row, custom, x), device, [x])
-    answer = in_range({"time by custom_op ÷ that from C++ [x]": ratio}, 1.0, math.inf)
-    return replace(answer, numbers={**dispatched, **answer.numbers})
+    return in_range({"time by custom_op ÷ that from C++": ratio}, 1, math.inf, dispatched)
 
 
 def _scale(x: Tensor, s: float) -> Tensor:
@@ -140,57 +132,6 @@ def _in_a_row(op: Callable[[Tensor, float], object], x: Tensor) -> None:
         op(x, 3.0)
 
 
-StepAndTensors = tuple[Step, list[Tensor]]
-
-
-def layers() -> StepAndTensors:
-    """Eight layers, 8 wide: layer norm, GELU, two matrix products, twice an addition."""
-    weights = [Parameter(torch.randn(8, 8) / 8**0.5) for _ in range(16)]
-    gain, bias, x = Parameter(torch.ones(8)), Parameter(torch.ones(8)), torch.rand(1, 8)
-
-    def step() -> Tensor:
-        y = x
-        for first, second in zip(weights[::2], weights[1::2], strict=True):
-            h = functional.layer_norm(y, (8,), gain, bias)
-            y = y + torch.mm(functional.gelu(torch.mm(h, first) + bias), second)
-        return y
-
-    return step, [x, gain, bias, *weights]
-
-
-def pointwise() -> StepAndTensors:
-    """Fifty pointwise operators on 64 elements."""
-    w, x = Parameter(torch.rand(64)), torch.rand(64)
-
-    def step() -> Tensor:
-        y = x
-        for _ in range(25):
-            y = (y + w) * w
-        return y
-
-    return step, [x, w]
-
-
-def views() -> StepAndTensors:
-    """Fifty views of a parameter."""
-    w = Parameter(torch.rand(64))
-
-    def step() -> Tensor:
-        y: Tensor = w
-        for _ in range(25):
-            y = y.unsqueeze(0).squeeze(0)
-        return y
-
-    return step, [w]
-
-
-def product() -> StepAndTensors:
-    """One matrix product, 256 wide."""
-    x, w = torch.rand(96, 256), Parameter(torch.rand(256, 256))
-    return partial(torch.mm, x, w), [x, w]
-
-
-# The first three take 99 % of their time or more on two elements, too; a product takes 5 %.
 TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound of 5 %
 
 
@@ -199,48 +140,71 @@ TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound
     "vanishes for large ops",
     "003 §7.3; 003 Exercise 6",
     timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-        modes = torch.no_grad, torch.inference_mode
-        code = "with mode():\\n    for _ in range(50): x * w"
-        for size in (64, 2**16):
-            given = {"w": torch.ones(size, requires_grad=True), "x": torch.ones(size)}
-            timers = [Timer(code, globals={**given, "mode": mode}) for mode in modes]
-            rounds = [[timer.timeit(1).mean for timer in timers] for _ in range(300)]
-            slow, fast = map(min, zip(*rounds))
-            print(size, "elements, saves 5 % or more:", fast <= 0.95 * slow)
-    """,
 )
 def inference_vs_no_grad(device: Hardware) -> Answer:
-    """The share of their time under no_grad that inference_mode saves, in paired rounds.
+    r"""The share of their time under no_grad that inference_mode saves, in paired rounds.
 
-    Refuted if over 2 % is saved of a large product. Holds if the gains of layers, of pointwise
-    operators and of views of few elements lie within 5 to 15 %, within limits if some do, refuted
-    if none does.
+    Refuted if over 2 % is saved of a product 256 wide. Holds if the gains of small linear layers,
+    of pointwise operators and of views of 64 elements lie within 5 to 15 %, within limits if some
+    do, refuted if none does.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    modes = torch.no_grad, torch.inference_mode
+    code = "with mode():\n    for _ in range(50): x * w"
+    for size in (64, 2**16):
+        given = {"w": torch.ones(size, requires_grad=True), "x": torch.ones(size)}
+        timers = [Timer(code, globals={**given, "mode": mode}) for mode in modes]
+        rounds = [[timer.timeit(1).mean for timer in timers] for _ in range(300)]
+        slow, fast = map(min, zip(*rounds))
+        print(size, "elements, saves 5 % or more:", fast <= 0.95 * slow)
     """
-    small, large = (
-        {f"saved, {build.__name__} [share]": _saved(build(), device) for build in builds}
-        for builds in ((layers, pointwise, views), (product,))
-    )
-    return gains_by_size(small, large)
+    product = partial(torch.mm, torch.rand(96, 256))
+    gain = _saved(product, Parameter(torch.rand(256, 256)), device)
+    saved = {"% saved of a large product": gain}
+    where = side(gain, -100, 2)
+    if where == "above":
+        return refuted("the gain does not vanish for a large product", saved, saved)
+    if where == "unclear":
+        return undecided("the gain may not vanish for a large product", saved)
+    small = {
+        "% saved of eight layers, 8 wide": _saved(layers, Parameter(torch.rand(8, 8)), device),
+        "% saved of 50 pointwise operators": _saved(pointwise, Parameter(torch.rand(64)), device),
+        "% saved of 50 views": _saved(views, Parameter(torch.rand(64)), device),
+    }
+    return in_range(small, 5, 15, saved)
 
 
-def _saved(request: StepAndTensors, device: Hardware) -> Estimate:
-    step, tensors = request
+# The first three take 99 % of their time or more on two elements, too; a product takes 5 %.
+def layers(w: Tensor) -> Tensor:
+    """Eight times layer norm, GELU, two matrix products, and an addition."""
+    y = torch.ones(1, 8)
+    for _ in range(8):
+        h = functional.layer_norm(y, (8,))
+        y = y + torch.mm(functional.gelu(torch.mm(h, w) + h), w)
+    return y
 
-    def within(mode: Callable[[], Any]) -> None:
+
+def pointwise(w: Tensor) -> Tensor:
+    """Fifty pointwise operators."""
+    y = w
+    for _ in range(25):
+        y = (y + w) * w
+    return y
+
+
+def views(w: Tensor) -> Tensor:
+    """Fifty views."""
+    for _ in range(25):
+        w = w.unsqueeze(0).squeeze(0)
+    return w
+
+
+def _saved(step: Callable[[Tensor], Tensor], w: Tensor, device: Hardware) -> Estimate:
+    def within(mode: Callable[[], AbstractContextManager[object]]) -> None:
         with mode():
-            step()
+            step(w)
 
     fast, slow = partial(within, torch.inference_mode), partial(within, torch.no_grad)
-    return converted(speedup(fast, slow, device, tensors, TIMED_S), lambda ratio: 1 - 1 / ratio)
-
-
-def gains_by_size(small: dict[str, Estimate], large: dict[str, Estimate]) -> Answer:
-    """The verdict on shares saved of small requests and of large ones."""
-    if gained := on_side(large, "above", -1, 0.02):
-        return judged("the gain vanishes for large operators", small | large, gained)
-    if on_side(large, "unclear", -1, 0.02):
-        return undecided("the gain may not vanish for large operators", small | large)
-    return replace(in_range(small, 0.05, 0.15), numbers=small | large)
+    ratio = speedup(fast, slow, device, [w], TIMED_S)
+    return converted(ratio, lambda ratio: 100 * (1 - 1 / ratio))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 from torch._functorch import config as aot_autograd
 from torch._inductor import config as inductor
 from torch.nn import functional
@@ -21,7 +22,6 @@ from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
-from modescope.bench.timing.timers import latency
 from modescope.bench.tools.selfcheck.trials import adaptive
 
 Returned = TypeVar("Returned")
@@ -54,17 +54,20 @@ def watched(step: Callable[[], Returned], device: Hardware) -> tuple[Returned, A
     return result, counted.result
 
 
-def taken_by(call: Callable[[], object], device: Hardware) -> int:
-    """Bytes of all allocations of a call, once it has been called before."""
-    call()
-    return watched(call, device)[1].allocated_bytes
+def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
+    """Bytes of all allocations of each expression, once it has been evaluated before."""
+    numbers = {}
+    for code, call in calls(*expressions, **names).items():
+        call()
+        numbers[f"bytes taken by {code}"] = watched(call, device)[1].allocated_bytes
+    return numbers
 
 
 def speedup(
     case: Step,
     baseline: Step,
     device: Hardware,
-    tensors: Sequence[torch.Tensor] = (),
+    tensors: Sequence[Tensor] = (),
     timed_max_s: float = 2.0,
 ) -> Estimate:
     """How many times as fast as `baseline` `case` is, in paired rounds of random order.
@@ -93,17 +96,8 @@ def load_compiler(device: Hardware) -> None:
     compiler.wait_for_workers()
 
 
-def first_call_s(step: Step, device: Hardware) -> float:
-    """Seconds of one call, such as the first one of compiled code."""
-    (seconds,) = latency(step, device, 1).samples_s
-    return seconds
-
-
 def work_of(step: Step, device: Hardware) -> StepFacts:
-    """The work of a steady call, from the profiler, which may slow what is timed after it.
-
-    Raises RuntimeError if the profiler sees nothing.
-    """
+    """The work of a steady call, from the profiler, which may slow what is timed after it."""
     for _ in range(STEADY_CALLS):
         step()
     facts = capture(step, device, None, expected_s=0.0).typical

@@ -1,18 +1,20 @@
-"""The kernels that the dispatcher enters, seen by kernels put in their place, and computed.
+"""The kernels that the dispatcher enters: seen by kernels in their place, or computed.
 
-`probed` sees them, `visited` reads them off torch's own tables. The two must agree.
+A test compares what `probed` sees with what `visited` reads off torch's own tables.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
 
 _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MULTILINE)
 """A line of `torch._C._dispatch_dump_table`: key, whether it is skipped, kind of kernel."""
@@ -22,33 +24,26 @@ _ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MUL
 def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
     """Yields the list to which each call of `operator` adds those of `keys` whose kernel it enters.
 
-    `operator` as in `aten::add.Tensor`, `keys` as in `AutogradCPU`. Within the block the kernels at
-    these keys only pass the call on to the keys below: nothing is recorded for a backward or cast.
+    `operator` as in `aten::mm`, `keys` as in `AutogradCPU`. Within the block the kernels at these
+    keys only pass the call on to the keys below: nothing is recorded for a backward or cast.
     """
     entered: list[str] = []
     namespace, _, name = operator.partition("::")
-    packet, _, overload = name.partition(".")
-    op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    op = getattr(getattr(torch.ops, namespace), name).default
+
+    def kernel(key: str, active: DispatchKeySet, *arguments: Any, **more: Any) -> Any:
+        entered.append(key)
+        return op.redispatch(active.remove(getattr(DispatchKey, key)), *arguments, **more)
+
     library = torch.library.Library(namespace, "IMPL")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is replaced, which is meant
             for key in keys:
-                kernel = _noting(op, key, entered)
-                library.impl(name, kernel, key, with_keyset=True, allow_override=True)
+                library.impl(name, partial(kernel, key), key, with_keyset=True, allow_override=True)
         yield entered
     finally:
         library._destroy()
-
-
-def _noting(op: Any, key: str, entered: list[str]) -> Callable[..., Any]:
-    own = getattr(torch._C.DispatchKey, key)
-
-    def kernel(keys: torch._C.DispatchKeySet, *arguments: Any, **more: Any) -> Any:
-        entered.append(key)
-        return op.redispatch(keys.remove(own), *arguments, **more)
-
-    return kernel
 
 
 def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
@@ -66,7 +61,7 @@ def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
         active = active | torch._C._dispatch_keys(tensor)
     active = active - torch._C._dispatch_tls_local_exclude_set()
     path: list[str] = []
-    while (key := active.highestPriorityTypeId()) != torch._C.DispatchKey.Undefined:
+    while (key := active.highestPriorityTypeId()) != DispatchKey.Undefined:
         active = active.remove(key)
         if kernels[key.name] == "fallthrough":
             continue

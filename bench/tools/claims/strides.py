@@ -6,61 +6,48 @@ import torch
 from torch import Tensor
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import (
-    Answer,
-    Numbers,
-    Value,
-    claim,
-    in_range,
-    judged,
-    say,
-    undecided,
-)
+from modescope.bench.tools.claims.claim import Answer, claim, holds, in_range, refuted, undecided
 from modescope.bench.tools.claims.measuring import calls, speedup
 
 
 @claim(
     "the strides of `permute(2, 0, 1)` on (3, 4, 5) are (1, 20, 5), offset 0, not contiguous",
     "003 Exercise 1",
-    snippet="""
-        import torch
-
-        b = torch.empty(3, 4, 5).permute(2, 0, 1)
-        print(tuple(b.shape), b.stride(), b.storage_offset(), b.is_contiguous())
-    """,
 )
 def permute_exercise(device: Hardware) -> Answer:
-    """Shape, strides, offset and contiguity of the permuted tensor. Refuted if one is another."""
+    """Shape, strides, offset and contiguity of the permuted tensor. Refuted if one is another.
+
+    import torch
     b = torch.empty(3, 4, 5).permute(2, 0, 1)
-    stated: Numbers = {"shape": (5, 3, 4), "strides": (1, 20, 5), "offset": 0, "contiguous": False}
-    numbers: Numbers = {
+    print(tuple(b.shape), b.stride(), b.storage_offset(), b.is_contiguous())
+    """
+    b = torch.empty(3, 4, 5).permute(2, 0, 1)
+    stated = {"shape": (5, 3, 4), "strides": (1, 20, 5), "offset": 0, "contiguous": False}
+    found = {
         "shape": tuple(b.shape),
         "strides": b.stride(),
         "offset": int(b.storage_offset()),
         "contiguous": b.is_contiguous(),
     }
-    return judged(say(stated), numbers, {} if numbers == stated else numbers)
+    if found != stated:
+        return refuted("one of them is another", found, found)
+    return holds("all four are as stated", found)
 
 
-@claim(
-    "channels_last changes strides, not shape, and `is_contiguous()` is then false",
-    "003 §3.4",
-    snippet="""
-        import torch
-
-        for sizes in ((2, 3, 4, 5), (2, 1, 4, 5)):
-            x = torch.empty(sizes)
-            y = x.to(memory_format=torch.channels_last)
-            print(tuple(y.shape), x.stride(), y.stride(), y.is_contiguous())
-    """,
-)
+@claim("channels_last changes strides, not shape, and `is_contiguous()` is then false", "003 §3.4")
 def channels_last(device: Hardware) -> Answer:
     """Elements, strides and is_contiguous() of tensors turned to channels_last.
 
     Refuted unless elements stay, strides are those of the order N, H, W, C, and the tensor is not
     contiguous. One of a single channel or pixel that is contiguous is a limit.
+
+    import torch
+    for sizes in ((2, 3, 4, 5), (2, 1, 4, 5)):
+        x = torch.empty(sizes)
+        y = x.to(memory_format=torch.channels_last)
+        print(tuple(y.shape), x.stride(), y.stride(), y.is_contiguous())
     """
-    numbers: dict[str, bool | tuple[int, ...]] = {}
+    numbers: dict[str, object] = {}
     wrong, limits = {}, []
     for sizes in ((2, 3, 4, 5), (1, 3, 4, 5), (8, 64, 7, 7), (2, 1, 4, 5), (2, 3, 1, 1)):
         x = torch.rand(sizes)
@@ -72,56 +59,47 @@ def channels_last(device: Hardware) -> Answer:
                 limits.append(f"{sizes} stays contiguous")
         elif not torch.equal(x, y) or y.is_contiguous() or y.stride() != (c * h * w, 1, w * c, c):
             wrong[f"{sizes}: strides"] = y.stride()
-    return judged("strides become those of N, H, W, C", numbers, wrong, limits)
+    if wrong:
+        return refuted("elements, strides or contiguity are others", numbers, wrong)
+    return holds("strides become those of N, H, W, C", numbers, limits)
 
 
 PATTERN = 1234.5
+ASKED = ((2, 1), (8, 1), (1, 4), (0, 0))
 
 
 @claim(
-    "`empty_strided` gives uninitialised memory with the asked strides on CPU",
-    "004 §1, example 1",
-    snippet="""
-        import torch
-
-        old = [torch.full((16384,), 1234.5) for _ in range(20)]
-        del old[::2]
-        new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]
-        seen = any((x == 1234.5).any() for x in new)
-        print(new[0].stride(), "old values seen:", seen)
-    """,
+    "`empty_strided` gives uninitialised memory with the asked strides on CPU", "004 §1, example 1"
 )
 def empty_strided_cpu(device: Hardware) -> Answer:
-    """Strides of four kinds of tensors, and what elements show of the memory's earlier content.
+    """Strides, and the share of elements with the value of a tensor of twice the size freed before.
 
-    That is the share with the value of a tensor of twice the size that was freed just before, in
-    blocks that lie where it lay. Refuted if strides are others or no element shows it, undecided if
-    no block lies there. A limit if torch.use_deterministic_algorithms fills the elements.
+    Of blocks that lie where that lay. Refuted if strides are others or no element shows the value,
+    undecided if no block lies there. A limit if torch.use_deterministic_algorithms fills them.
+
+    import torch
+    old = [torch.full((16384,), 1234.5) for _ in range(20)]
+    del old[::2]
+    new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]
+    seen = any((x == 1234.5).any() for x in new)
+    print(new[0].stride(), "old values seen:", seen)
     """
-    asked = ((2, 1), (8, 1), (1, 4), (0, 0))
-    numbers: dict[str, Value] = {
-        f"asked for {s}": torch.empty_strided((4, 3), s).stride() for s in asked
-    }
-    wrong: dict[str, Value] = {
-        n: found for n, found in numbers.items() if n != f"asked for {found}"
-    }
+    strides = {f"asked for {s}": torch.empty_strided((4, 3), s).stride() for s in ASKED}
+    if list(strides.values()) != list(ASKED):
+        return refuted("strides are others", strides, strides)
     blocks = [_after_another(count) for count in (2**8, 2**10, 2**13) for _ in range(20)]
     old = [elements == PATTERN for elements, reused in blocks if reused]
     if not old:
-        return undecided("no block lies in memory that was freed before", numbers)
-    shown = float(torch.cat(old).float().mean())
+        return undecided("no block lies in memory that was freed before", strides)
+    numbers = {**strides, "share of old values": float(torch.cat(old).float().mean())}
+    if not numbers["share of old values"]:
+        return refuted("no element shows an old value", numbers, numbers)
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     filled = bool(_after_another(2**8)[0].isnan().any())
     torch.use_deterministic_algorithms(before)
-    share: dict[str, Value] = {
-        "elements that show what a tensor freed before had there [share]": shown
-    }
-    if not shown:
-        wrong |= share
     limits = ["torch.use_deterministic_algorithms fills it with NaN"] if filled else []
-    because = "strides are as asked, and elements show what a tensor freed before had there"
-    return judged(because, numbers | share, wrong, limits)
+    return holds("strides are as asked, and elements show old values", numbers, limits)
 
 
 def _after_another(count: int) -> tuple[Tensor, bool]:
@@ -142,58 +120,48 @@ def _after_another(count: int) -> tuple[Tensor, bool]:
 
 
 @claim(
-    "`aten::empty_strided` cannot use the CUDA backend",
-    "004 title, §1, example 2",
-    needs="cuda",
-    snippet="""
-        import torch
-
-        x = torch.empty_strided((4, 3), (2, 1), device="cuda")
-        print(x.device, x.stride())
-    """,
+    "`aten::empty_strided` cannot use the CUDA backend", "004 title, §1, example 2", needs="cuda"
 )
 def empty_strided_cuda(device: Hardware) -> Answer:
     """A call with the document's sizes on the GPU.
 
     Refuted if it returns a tensor there with the asked strides, undecided if anything else happens
     but a NotImplementedError.
+
+    import torch
+    x = torch.empty_strided((4, 3), (2, 1), device="cuda")
+    print(x.device, x.stride())
     """
-    kernel = torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty_strided", "CUDA")
-    numbers = {"the dispatcher has a CUDA kernel for aten::empty_strided": kernel}
     try:
         x = torch.empty_strided((4, 3), (2, 1), device=device.torch_device)
     except NotImplementedError as error:
-        return judged(f"it is not implemented: {error}", numbers, "")
-    except RuntimeError as error:
-        return undecided(str(error), numbers)
-    if x.device.type != "cuda" or x.stride() != (2, 1):
-        return undecided(f"the result has strides {x.stride()} on {x.device}", numbers)
-    example = 'torch.empty_strided((4, 3), (2, 1), device="cuda") returned a tensor on the GPU'
-    return judged("it is not implemented", numbers, example)
+        return holds("it is not implemented", {"error": str(error)})
+    found = {"device": x.device.type, "strides": x.stride()}
+    if found == {"device": "cuda", "strides": (2, 1)}:
+        return refuted("it returns a tensor on the GPU", found, found)
+    return undecided("it returns something else", found)
 
 
 SIDE = 8192  # 256 MiB of float32: more than any cache of a GPU
 
 
 @claim(
-    "fused or elementwise CUDA kernels given a transposed input fall back to a strided kernel 5 to "
-    "10 times slower",
+    "fused or elementwise CUDA kernels given a transposed input fall back to a strided kernel 5"
+    " to 10 times slower",
     "003 §3.3",
     needs="cuda",
     timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-
-        x = torch.rand(8192, 8192, device="cuda")
-        for code in ("x + x", "x + x.T", "x.relu()", "x.T.relu()"):
-            print(code, Timer(code, globals={"x": x}).blocked_autorange().median)
-    """,
 )
 def strided_kernel_slow(device: Hardware) -> Answer:
     """Time of calls on a transposed tensor ÷ the same on a contiguous one, in paired rounds.
 
     Holds if all intervals lie within 5 to 10, within limits if some do, refuted if none does.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    x = torch.rand(8192, 8192, device="cuda")
+    for code in ("x + x", "x + x.T", "x.relu()", "x.T.relu()"):
+        print(code, Timer(code, globals={"x": x}).blocked_autorange().median)
     """
     x = torch.rand(SIDE, SIDE, device=device.torch_device)
     codes = (
@@ -202,7 +170,7 @@ def strided_kernel_slow(device: Hardware) -> Answer:
     )
     plain, strided = calls(*codes, x=x, y=x), calls(*codes, x=x, y=x.T)
     ratios = {
-        f"time ÷ that on contiguous memory, {code}, y = x.T [x]": speedup(
+        f"time ÷ that on contiguous memory, {code}, y = x.T": speedup(
             plain[code], strided[code], device
         )
         for code in codes
