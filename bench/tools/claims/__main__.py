@@ -11,8 +11,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tqdm import tqdm
-
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.text.tables import plain
@@ -46,14 +44,11 @@ def main(words: Sequence[str]) -> int:
     log = folder / "log.txt"
     log.unlink(missing_ok=True)
     try:
-        with tqdm(chosen, unit="claim", disable=None, leave=False) as bar:
-            for claim in bar:
-                bar.set_description(claim.id)
-                row, observed = check(claim, context.device, log)
-                answers.append(row)
-                numbers += observed
-                bar.write(page.line(row))
-                sys.stdout.flush()
+        for claim in chosen:
+            row, observed = check(claim, context.device, log)
+            answers.append(row)
+            numbers += observed
+            print(page.line(row), flush=True)
     except KeyboardInterrupt:
         print("stopped; the answers above are kept")
         stopped = True

@@ -8,7 +8,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from modescope.bench.records.errors import Progress
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.sweep import isolation
 from modescope.bench.tools.claims import (
-    autocast,
     autograd,
     compiled_speed,
     compiler,
@@ -27,55 +25,35 @@ from modescope.bench.tools.claims import (
     custom_ops,
     dispatch,
     dispatch_cost,
-    strides,
     views,
 )
-from modescope.bench.tools.claims.claim import UNDECIDED, Answer, Claim, Numbers, undecided, written
+from modescope.bench.tools.claims.claim import Answer, Claim, Numbers, undecided, written
 
-CHAPTERS: dict[str, tuple[ModuleType, ...]] = {
-    "views and allocation": (views, strides),
-    "dispatch": (dispatch, dispatch_cost),
-    "autograd": (autograd,),
-    "autocast": (autocast,),
-    "compile": (compiler, compiled_speed),
-    "custom ops": (custom_ops,),
-    "CUDA memory and graphs": (cuda,),
+MODULES = (views, dispatch, dispatch_cost, autograd, compiler, compiled_speed, custom_ops, cuda)
+"""Files of claims, in the order of the page."""
+
+CLAIMS = {
+    each.id: each for module in MODULES for each in vars(module).values() if isinstance(each, Claim)
 }
-"""Files of claims by their title on the page."""
-
-_CLAIMS = [
-    (title, each)
-    for title, modules in CHAPTERS.items()
-    for module in modules
-    for each in vars(module).values()
-    if isinstance(each, Claim)
-]
-CLAIMS = {claim.id: claim for _, claim in _CLAIMS}
-CHAPTER_OF = {claim.id: title for title, claim in _CLAIMS}
 
 OK = "ok"
 SKIPPED = "skipped"  # this machine lacks what it needs
 LIMIT_S = 900.0  # for a claim's function, and for a snippet
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ClaimRow:
     """One row: a claim and what this machine says to it."""
 
     claim: str
-    chapter: str
     statement: str
-    source: str
-    needs: str
-    method: str
     verdict: str  # holds | holds_within_limits | refuted | undecided
     because: str
     limits: tuple[str, ...]
     counter_example: str | None  # of a refuted one
-    tested_on: str | None  # cpu | cuda | cuda:<index>
-    status: str = OK  # ok | skipped | failed | oom | timeout | crashed
-    reason: str | None = None  # of another status than ok
-    snippet: str
+    status: str  # ok | skipped | failed | oom | timeout | crashed
+    reason: str | None  # of another status than ok
+    tested_on: str | None = None  # cpu | cuda | cuda:<index>
     printed: str | None = None  # by the snippet, in this run; None if it did not run
     seconds: float | None = None  # of the function
 
@@ -125,42 +103,29 @@ def lacking(claim: Claim, device: str) -> str | None:
 def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:
     """Tests the claim on `device` if it speaks of that, else on the CPU, then runs its snippet.
 
-    Each has a process of its own, whose output is added to `log`; one that fails is a failure in
-    the row.
+    Each has a process of its own, whose output is added to `log`. One that fails is a status.
     """
     if missing := lacking(claim, device):
-        return _row(claim, undecided(missing, {}), None, status=SKIPPED, reason=missing), []
+        return _row(claim, undecided(missing, {}), SKIPPED, missing), []
     where, begin = place(claim, device), time.monotonic()
     outcome = _call("observe", claim, log, where)
     seconds = time.monotonic() - begin
     snippet = _call("run_snippet", claim, log)
-    run: dict[str, Any] = {"seconds": seconds, "printed": snippet.value}
+    status, reason = OK, None
     for ended, name in ((snippet, "the snippet: "), (outcome, "")):
         if ended.kind != "returned":
             status = ended.kind.replace("usage", "failed")
-            run |= {"status": status, "reason": f"{name}{ended.reason}; see {log}"}
+            reason = f"{name}{ended.reason}; see {log}"
     answer = outcome.value
     if not isinstance(answer, Answer):
-        answer = Answer(UNDECIDED, outcome.reason or outcome.kind, {})
-    return _row(claim, answer, where, **run), number_rows(claim.id, answer.numbers)
+        answer = undecided(outcome.reason or outcome.kind, {})
+    row = _row(claim, answer, status, reason, where, snippet.value, seconds)
+    return row, number_rows(claim.id, answer.numbers)
 
 
-def _row(claim: Claim, answer: Answer, tested_on: str | None, **run: Any) -> ClaimRow:
-    return ClaimRow(
-        claim=claim.id,
-        chapter=CHAPTER_OF[claim.id],
-        statement=claim.statement,
-        source=claim.source,
-        needs=claim.needs,
-        method=claim.method,
-        verdict=answer.verdict,
-        because=answer.because,
-        limits=answer.limits,
-        counter_example=answer.counter_example,
-        tested_on=tested_on,
-        snippet=claim.snippet,
-        **run,
-    )
+def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
+    said = answer.verdict, answer.because, answer.limits, answer.counter_example
+    return ClaimRow(claim.id, claim.statement, *said, *run)
 
 
 def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Outcome:

@@ -14,6 +14,9 @@ from modescope.bench.stats.estimates import Estimate
 HOLDS, WITHIN_LIMITS = "holds", "holds_within_limits"
 REFUTED, UNDECIDED = "refuted", "undecided"
 
+SLOW = ("clock", "compiler", "inductor")
+"""Needs of a test that takes longer: a quiet machine, a C++ compiler, torch.compile's kernels."""
+
 Numbers = Mapping[str, object]
 """What was observed, by label: estimates, numbers, truth values or text. A label has the unit."""
 
@@ -34,9 +37,9 @@ def holds(because: str, numbers: Numbers, limits: Sequence[str] = ()) -> Answer:
     return Answer(WITHIN_LIMITS if limits else HOLDS, because, numbers, tuple(limits))
 
 
-def refuted(because: str, numbers: Numbers, counter_example: Numbers) -> Answer:
-    """Some of what was observed contradicts the statement."""
-    return Answer(REFUTED, because, numbers, counter_example=say(counter_example))
+def refuted(because: str, numbers: Numbers, wrong: Numbers | None = None) -> Answer:
+    """What was observed contradicts the statement: those that are `wrong`, or all together."""
+    return Answer(REFUTED, because, numbers, counter_example=say(wrong or numbers))
 
 
 def undecided(because: str, numbers: Numbers) -> Answer:
@@ -83,20 +86,19 @@ class Claim:
     id: str
     statement: str  # as in the document
     source: str  # "003 §6; 000 .view": keys of `page.DOCUMENTS`, and the places there
-    needs: str  # cpu or cuda or either, and inductor or compiler
-    timed: bool  # decided by durations
+    needs: str  # cpu, cuda or either; and of SLOW what a test waits for
     check: Callable[[Hardware], Answer]
-    method: str  # what is measured, and what decides
+    method: str  # what is measured, and what decides beyond the statement
     snippet: str  # Python to paste, at most ten lines, which prints the same each time
 
     @property
     def slow(self) -> bool:
-        """Whether it waits for clocks or compilers."""
-        return self.timed or "inductor" in self.needs or "compiler" in self.needs
+        """Whether its test waits for clocks or compilers."""
+        return any(need in SLOW for need in self.needs.split())
 
 
 def claim(
-    statement: str, source: str, needs: str = "cpu", timed: bool = False
+    statement: str, source: str, needs: str = "cpu"
 ) -> Callable[[Callable[[Hardware], Answer]], Claim]:
     """Makes a `Claim` of the function that tests it: its name is the id.
 
@@ -106,7 +108,7 @@ def claim(
     def made(check: Callable[[Hardware], Answer]) -> Claim:
         method, snippet = re.split(r"\n\n(?=import )", inspect.getdoc(check) or "")
         id, method = check.__name__.replace("_", "-"), " ".join(method.split())
-        return Claim(id, statement, source, needs, timed, check, method, snippet)
+        return Claim(id, statement, source, needs, check, method, snippet)
 
     return made
 

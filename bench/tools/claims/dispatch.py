@@ -6,21 +6,28 @@ import os
 import re
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.tools.claims.claim import Answer, claim, holds, refuted, undecided
 from modescope.bench.tools.claims.measuring import calls
-from modescope.bench.tools.claims.probing import visited
 
 AUTOGRAD = "AutogradCPU"
 OPERATORS = ("aten::add.Tensor", "aten::mm", "aten::relu", "aten::view", "aten::sum")
 """Each has a kernel for autograd."""
+
+_ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MULTILINE)
+"""A line of `torch._C._dispatch_dump_table`: key, whether it is skipped, kind of kernel."""
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
@@ -36,10 +43,8 @@ def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, 
 def no_grad_removes_key(device: Hardware) -> Answer:
     """The path of five operators through the dispatcher, from the active keys and torch's tables.
 
-    Refuted if autograd's kernel is in it under no_grad, undecided if it is not with gradients.
-
     import torch
-    from modescope.bench.tools.claims.probing import visited
+    from modescope.bench.tools.claims.dispatch import visited
     x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         with mode():
@@ -61,13 +66,10 @@ def no_grad_removes_key(device: Hardware) -> Answer:
     "003 §7.2, §7.3; 003 Exercise 2",
 )
 def no_grad_enters_kernel(device: Hardware) -> Answer:
-    """The paths of the same operators as in no-grad-removes-key.
-
-    Refuted if autograd's kernel is not entered under no_grad, or is in inference_mode. Tensors made
-    in inference_mode that do not enter it under no_grad are a limit.
+    """The paths of the same operators; of tensors made in inference_mode they are a limit.
 
     import torch
-    from modescope.bench.tools.claims.probing import probed
+    from modescope.bench.tools.claims.dispatch import probed
     x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         with mode(), probed("aten::mm", ["AutogradCPU"]) as entered:
@@ -89,6 +91,57 @@ def no_grad_enters_kernel(device: Hardware) -> Answer:
     return holds(because, numbers, limits)
 
 
+@contextmanager
+def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
+    """Yields the list to which each call of `operator` adds those of `keys` whose kernel it enters.
+
+    `operator` as in `aten::mm`, `keys` as in `AutogradCPU`. Within the block the kernels at these
+    keys only pass the call on to the keys below: nothing is recorded for a backward or cast.
+    """
+    entered: list[str] = []
+    namespace, _, name = operator.partition("::")
+    op = getattr(getattr(torch.ops, namespace), name).default
+
+    def kernel(key: str, active: DispatchKeySet, *arguments: Any, **more: Any) -> Any:
+        entered.append(key)
+        return op.redispatch(active.remove(getattr(DispatchKey, key)), *arguments, **more)
+
+    library = torch.library.Library(namespace, "IMPL")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a kernel is replaced, which is meant
+            for key in keys:
+                library.impl(name, partial(kernel, key), key, with_keyset=True, allow_override=True)
+        yield entered
+    finally:
+        library._destroy()
+
+
+def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    """Keys whose kernels a call of `operator` on `tensors` runs in this context, outermost first.
+
+    A call goes to the highest active key that does not fall through, whose kernel calls the keys
+    below. The path ends at a backend or a composite kernel. Other operators that a kernel calls,
+    such as the casts of autocast, are not part of it.
+    Source: c10/core/DispatchKeySet.h and aten/src/ATen/core/dispatch/OperatorEntry.cpp.
+    """
+    found = _ENTRY.findall(torch._C._dispatch_dump_table(operator))
+    kernels = {key: "fallthrough" if skips else kind for key, skips, kind in found}
+    active = torch._C._dispatch_tls_local_include_set()
+    for tensor in tensors:
+        active = active | torch._C._dispatch_keys(tensor)
+    active = active - torch._C._dispatch_tls_local_exclude_set()
+    path: list[str] = []
+    while (key := active.highestPriorityTypeId()) != DispatchKey.Undefined:
+        active = active.remove(key)
+        if kernels[key.name] == "fallthrough":
+            continue
+        path.append(key.name)
+        if kernels[key.name] == "math kernel":  # composite: it calls other operators
+            break
+    return tuple(path)
+
+
 class Functions(TorchFunctionMode):
     """Notes what `__torch_function__` gets."""
 
@@ -99,7 +152,6 @@ class Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """See torch.overrides."""
         self.names.append(str(resolve_name(func)))
         return func(*args, **(kwargs or {}))
 
@@ -115,7 +167,6 @@ class Dispatched(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """See torch.utils._python_dispatch."""
         result = func(*args, **(kwargs or {}))
         self.names.append(str(func))
         self.recorded |= isinstance(result, Tensor) and result.requires_grad
@@ -129,8 +180,7 @@ class Dispatched(TorchDispatchMode):
 def dispatch_mode_sees(device: Hardware) -> Answer:
     """What modes with `__torch_function__` and with `__torch_dispatch__` get of six calls.
 
-    Refuted unless the former gets a function of torch, and the latter overloads of aten, the same
-    for three spellings of an addition. A limit if it gets others in inference_mode.
+    Canonical is the same overload of aten for three spellings. Others in inference_mode are limits.
 
     import torch
     from modescope.bench.tools.claims.dispatch import Dispatched, Functions
@@ -169,8 +219,6 @@ TRACED = "import torch; a = torch.ones(2, requires_grad=True); (a * a + a).sum()
 def dispatch_trace(device: Hardware) -> Answer:
     """What a program that calls operators and a backward prints with the variable set.
 
-    Refuted unless two of its operators are printed with the key of a kernel.
-
     import os, subprocess, sys
     code = "import torch; torch.ones(2) + torch.ones(2); print(torch.version.debug)"
     variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
@@ -192,4 +240,4 @@ def dispatch_trace(device: Hardware) -> Answer:
     numbers = named | {"torch is a debug build": bool(torch.version.debug)}
     if all(named.values()):
         return holds("each operator is printed with the key of its kernel", numbers)
-    return refuted("an operator is not printed", numbers, numbers)
+    return refuted("an operator is not printed", numbers)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +14,6 @@ from torch.nn import functional
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.facts import StepFacts
-from modescope.bench.devices.allocators import Allocations
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.steps import compiler
@@ -23,8 +21,6 @@ from modescope.bench.steps.evidence import generated_code, graph_break_watch, mo
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
 from modescope.bench.tools.selfcheck.trials import adaptive
-
-Returned = TypeVar("Returned")
 
 STEADY_CALLS = 4
 """Calls before a call is steady: compiled CUDA graphs warm up, record, and replay from then on."""
@@ -45,21 +41,15 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def watched(step: Callable[[], Returned], device: Hardware) -> tuple[Returned, Allocations]:
-    """The result of a call, and what the call allocates. Raises RuntimeError if that is unknown."""
-    with watch_allocations("a call", str(device.torch_device), report=None) as counted:
-        result = step()
-    if counted.result is None:
-        raise RuntimeError(counted.unreadable)
-    return result, counted.result
-
-
 def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
     """Bytes of all allocations of each expression, once it has been evaluated before."""
     numbers = {}
     for code, call in calls(*expressions, **names).items():
         call()
-        numbers[f"bytes taken by {code}"] = watched(call, device)[1].allocated_bytes
+        with watch_allocations(code, str(device.torch_device), report=None) as seen:
+            call()
+        assert seen.allocated_bytes is not None, seen.unreadable
+        numbers[f"bytes taken by {code}"] = seen.allocated_bytes
     return numbers
 
 
@@ -84,16 +74,8 @@ def speedup(
 
 def converted(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
     """The estimate in another unit; `function` grows."""
-    if estimate.low is None or estimate.high is None:
-        return replace(estimate, value=function(estimate.value))
-    return Estimate(*map(function, (estimate.value, estimate.low, estimate.high)))
-
-
-def load_compiler(device: Hardware) -> None:
-    """Compiles next to nothing, with a backward: later first calls need not load what all share."""
-    compiled = torch.compile(lambda x: (x + 1).sum())
-    compiled(torch.ones(8, device=device.torch_device, requires_grad=True)).backward()
-    compiler.wait_for_workers()
+    ends = (None if end is None else function(end) for end in (estimate.low, estimate.high))
+    return Estimate(function(estimate.value), *ends)
 
 
 def work_of(step: Step, device: Hardware) -> StepFacts:
@@ -106,8 +88,7 @@ def work_of(step: Step, device: Hardware) -> StepFacts:
     return facts
 
 
-@dataclass(frozen=True)
-class CompilerWork:
+class CompilerWork(NamedTuple):
     """What the compiler did in a call."""
 
     graphs: int
@@ -127,9 +108,7 @@ def compiler_work(call: Step) -> CompilerWork:
     ):
         call()
     assert code.generated is not None
-    return CompilerWork(
-        graphs=mode_effect.compiled_so_far().since(before).graphs,
-        breaks=graph_break_watch.count(broken),
-        kernels=code.generated.columns.generated_kernels or 0,
-        externs=code.generated.columns.extern_calls or 0,
-    )
+    graphs = mode_effect.compiled_so_far().since(before).graphs
+    columns = code.generated.columns
+    kernels, externs = columns.generated_kernels or 0, columns.extern_calls or 0
+    return CompilerWork(graphs, graph_break_watch.count(broken), kernels, externs)

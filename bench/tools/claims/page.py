@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from modescope.bench.text.markup import prose
 from modescope.bench.text.tables import markdown
-from modescope.bench.tools.claims.check import OK, SKIPPED, ClaimRow, NumberRow
+from modescope.bench.tools.claims.check import CLAIMS, OK, SKIPPED, ClaimRow, NumberRow
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
 
 NAMES = {HOLDS: "holds", WITHIN_LIMITS: "within limits", REFUTED: "refuted", UNDECIDED: "undecided"}
@@ -23,50 +24,42 @@ DOCUMENTS = {
 
 
 def page(heading: Sequence[str], rows: Sequence[ClaimRow], numbers: Sequence[NumberRow]) -> str:
-    """A table of all claims, then a section for each, in chapters; Markdown."""
-    table = [
-        (
-            f"[{row.claim}](#{row.claim})",
-            NAMES[row.verdict],
-            prose(row.statement),
-            prose(row.because),
-        )
-        for row in rows
-    ]
+    """A table of all claims, then a section for each; Markdown."""
+    headers = "claim", "verdict", "statement", "what this machine says to it"
+    table = [(row.claim, NAMES[row.verdict], row.statement, row.because) for row in rows]
+    linked = re.sub(r"^\| ([a-z0-9-]+) \|", r"| [\1](#\1) |", markdown(headers, table), flags=re.M)
     parts = [
         "# The textbook, tested on this machine",
         f"**{summary(rows)}.** The statements are those of documents that explain how PyTorch "
-        "executes a step; a verdict follows from what was observed in this run alone.",
+        "executes a step; a verdict follows from what was observed in this run alone. Refuted: an "
+        "ordinary case contradicts it. A limit is no such case.",
         "\n".join(f"- {line}" for line in [*heading, *failures(rows)]),
-        "| claim | verdict | statement | what this machine says to it |\n|---|---|---|---|\n"
-        + "\n".join(f"| {' | '.join(cells)} |" for cells in table),
+        linked,
     ]
-    for chapter in dict.fromkeys(row.chapter for row in rows):
-        parts.append(f"## {chapter[0].upper()}{chapter[1:]}")
-        for row in rows:
-            if row.chapter == chapter:
-                parts += _section(row, [each for each in numbers if each.claim == row.claim])
+    for row in rows:
+        parts += _section(row, [each for each in numbers if each.claim == row.claim])
     documents = [f"- {key}: {title}" for key, title in DOCUMENTS.items()]
     return "\n\n".join([*parts, "## Documents", "\n".join(documents)]) + "\n"
 
 
 def _section(row: ClaimRow, numbers: Sequence[NumberRow]) -> Iterator[str]:
-    yield f"### {row.claim}"
+    claim = CLAIMS[row.claim]
+    yield f"## {row.claim}"
     yield prose(row.statement)
     yield f"**{NAMES[row.verdict].capitalize()}**: {prose(row.because)}"
-    facts = {
-        "counter-example": row.counter_example,
-        "measured": row.method,
-        "source": row.source,
-        "needs": row.needs,
-        "tested on": row.tested_on,
-        "failed": None if row.status in (OK, SKIPPED) else row.reason,
-    }
-    lines = [f"- {name}: {prose(text)}" for name, text in facts.items() if text]
-    yield "\n".join([*lines, *(f"- limit: {prose(limit)}" for limit in row.limits)])
+    facts = [
+        ("counter-example", row.counter_example),
+        *(("limit", limit) for limit in row.limits),
+        ("measured", claim.method),
+        ("source", claim.source),
+        ("needs", claim.needs),
+        ("tested on", row.tested_on),
+        ("failed", None if row.status in (OK, SKIPPED) else row.reason),
+    ]
+    yield "\n".join(f"- {name}: {prose(text)}" for name, text in facts if text)
     if numbers:
         yield markdown(("number", "observed"), [(each.label, each.written) for each in numbers])
-    yield f"To see it, in Python started where modescope lies:\n\n```python\n{row.snippet}\n```"
+    yield f"To see it, in Python started where modescope lies:\n\n```python\n{claim.snippet}\n```"
     if row.printed is None:
         yield "It was not run here."
     else:

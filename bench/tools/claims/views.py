@@ -1,13 +1,22 @@
-"""Views and copies: what is accepted, what shares memory, and what is allocated."""
+"""Views, copies and strides: what is accepted, shared, allocated, and what it costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
+from modescope.bench.allocations import watch_allocations
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import Answer, claim, holds, refuted, say
-from modescope.bench.tools.claims.measuring import bytes_taken, calls, refusal, watched
+from modescope.bench.tools.claims.claim import (
+    Answer,
+    claim,
+    holds,
+    in_range,
+    refuted,
+    say,
+    undecided,
+)
+from modescope.bench.tools.claims.measuring import bytes_taken, calls, refusal, speedup
 
 STRIDED = (  # x has shape (4, 6)
     *("x.T.{}(6, 2, 2)", "x.T.{}(3, 2, 4)", "x.T.{}(24)", "x[:, :3].{}(2, 2, 3)"),
@@ -18,7 +27,7 @@ STRIDED = (  # x has shape (4, 6)
 
 @claim("`.view` can only be called on contiguous tensors", "000 .view")
 def view_contiguous(device: Hardware) -> Answer:
-    """`.view` of tensors that are not contiguous. Refuted if one is accepted.
+    """`.view` of tensors that are not contiguous.
 
     import torch
     x = torch.arange(24).view(4, 6).T
@@ -40,12 +49,10 @@ def view_contiguous(device: Hardware) -> Answer:
 
 
 @claim(
-    "`.reshape` allocates when the source is not contiguous",
-    "000 .reshape, Takeaways",
-    needs="cpu cuda",
+    "`.reshape` allocates when the source is not contiguous", "000 .reshape, Takeaways", "cpu cuda"
 )
 def reshape_copies(device: Hardware) -> Answer:
-    """Memory that `.reshape` takes of tensors that are not contiguous. Refuted if one takes none.
+    """Memory that `.reshape` takes of tensors that are not contiguous.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -66,13 +73,10 @@ def reshape_copies(device: Hardware) -> Answer:
 @claim(
     "`.contiguous()` on a transposed tensor allocates a full copy; on a contiguous one nothing",
     "000 .contiguous; 002 Why this decomposition matters",
-    needs="cpu cuda",
+    "cpu cuda",
 )
 def contiguous_copies(device: Hardware) -> Answer:
-    """Memory that `.contiguous()` takes on a tensor of 1024 × 1024 and on transposes.
-
-    Refuted unless the transpose takes 4 MiB or more, and the tensor itself nothing. A transposed
-    row that takes nothing is a limit.
+    """Memory taken on 1024 × 1024 elements. A transposed row that takes nothing is a limit.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -86,16 +90,14 @@ def contiguous_copies(device: Hardware) -> Answer:
     numbers = bytes_taken(device, *codes, x=x)
     transposed, plain, row = numbers.values()
     if transposed < x.nbytes or plain:
-        return refuted("x.T is not copied, or x is", numbers, numbers)
+        return refuted("x.T is not copied, or x is", numbers)
     limits = [] if row else ["x[:1].T, of one row, takes nothing: it is contiguous, too"]
     return holds("x.T is copied, x is not", numbers, limits)
 
 
-@claim("`.repeat` always allocates, `.expand` never", "000 .repeat and .expand", needs="cpu cuda")
+@claim("`.repeat` always allocates, `.expand` never", "000 .repeat and .expand", "cpu cuda")
 def repeat_copies(device: Hardware) -> Answer:
-    """Memory that `.repeat` and `.expand` take, on 64 × 64 elements of 4 B or a row of them.
-
-    Refuted if a repeat, even one of nothing, takes less than its result has, or an expand anything.
+    """Memory that `.repeat` (also of nothing) and `.expand` take, of 64 × 64 elements of 4 B.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -112,19 +114,17 @@ def repeat_copies(device: Hardware) -> Answer:
     repeated, expanded = (bytes_taken(device, *codes, x=x) for codes in (repeats, expands))
     if min(repeated.values()) < x.nbytes or any(expanded.values()):
         numbers = repeated | expanded
-        return refuted("a repeat does not copy, or an expand takes memory", numbers, numbers)
+        return refuted("a repeat does not copy, or an expand takes memory", numbers)
     return holds("repeat copies all, expand takes nothing", repeated | expanded)
 
 
 @claim(
     "`.view`, `.T`, `transpose`, `permute`, `expand`, `narrow`, slices never allocate",
     "000 .view, .T, .repeat and .expand, .narrow, Takeaways",
-    needs="cpu cuda",
+    "cpu cuda",
 )
 def view_no_alloc(device: Hardware) -> Answer:
-    """Memory that each call takes on a tensor of 1024 × 1024.
-
-    Refuted if one of a dense tensor takes some; one of a sparse tensor that does is a limit.
+    """Memory that each call takes on 1024 × 1024 elements; of a sparse tensor it is a limit.
 
     import torch
     from modescope.bench.allocations import watch_allocations
@@ -151,8 +151,6 @@ def view_no_alloc(device: Hardware) -> Answer:
 def view_keeps_storage(device: Hardware) -> Answer:
     """Bytes still held when all that is left of a tensor of 1000 × 1000 is its first row.
 
-    Refuted if that is less than the whole tensor has.
-
     import torch
     from modescope.bench.allocations import watch_allocations
     with watch_allocations("only a slice is left", device="cpu") as kept:
@@ -161,19 +159,19 @@ def view_keeps_storage(device: Hardware) -> Answer:
         copy = torch.empty(1000, 1000)[:1].clone()
     print(part.nbytes, kept.left_bytes, cloned.left_bytes)
     """
-    part, held = watched(lambda: torch.ones(1000, 1000)[:1], device)
-    numbers = {"bytes of the slice's own elements": part.nbytes, "bytes held": held.left_bytes}
-    if held.left_bytes < 4 * 1000 * 1000:
-        return refuted("the slice keeps less than the whole tensor", numbers, numbers)
+    with watch_allocations("a slice is left", str(device.torch_device), report=None) as seen:
+        part = torch.ones(1000, 1000)[:1]
+    numbers = {"bytes of the slice's own elements": part.nbytes, "bytes held": seen.left_bytes}
+    if (seen.left_bytes or 0) < 4 * 1000 * 1000:
+        return refuted("the slice keeps less than the whole tensor", numbers)
     return holds("the slice alone keeps the whole tensor", numbers)
 
 
 @claim("`.view(dtype)` reinterprets bytes and rescales the last dimension", "000 .view; 003 §2.2")
 def view_dtype(device: Hardware) -> Answer:
-    """`.view` to types of the same, a smaller and a larger size, compared with numpy.
+    """Type, shape and memory after `.view(dtype)`, compared with numpy.
 
-    Refuted if type, shape or memory are not those of numpy's view. Of tensors whose sizes, strides
-    or offset do not fit, each that is refused is a limit.
+    Tensors whose sizes, strides or offset do not fit, and are refused, are limits.
 
     import torch
     x = torch.ones(2, 8, dtype=torch.float16)
@@ -201,3 +199,128 @@ def view_dtype(device: Hardware) -> Answer:
         return refuted("bytes are reinterpreted otherwise than by numpy", alike | refusals, alike)
     limits = [say({code: why}) for code, why in refusals.items() if why != "accepted"]
     return holds("bytes are reinterpreted as by numpy", alike | refusals, limits)
+
+
+@claim(
+    "the strides of `permute(2, 0, 1)` on (3, 4, 5) are (1, 20, 5), offset 0, not contiguous",
+    "003 Exercise 1",
+)
+def permute_exercise(device: Hardware) -> Answer:
+    """Strides, offset and contiguity of the permuted tensor.
+
+    import torch
+    b = torch.empty(3, 4, 5).permute(2, 0, 1)
+    print(tuple(b.shape), b.stride(), b.storage_offset(), b.is_contiguous())
+    """
+    b = torch.empty(3, 4, 5).permute(2, 0, 1)
+    found = {"strides": b.stride(), "offset": b.storage_offset(), "contiguous": b.is_contiguous()}
+    if found != {"strides": (1, 20, 5), "offset": 0, "contiguous": False}:
+        return refuted("one of them is another", found)
+    return holds("all are as stated", found)
+
+
+@claim("channels_last changes strides, not shape, and `is_contiguous()` is then false", "003 §3.4")
+def channels_last(device: Hardware) -> Answer:
+    """Elements, strides and contiguity. A contiguous tensor of one channel or pixel is a limit.
+
+    import torch
+    for sizes in ((2, 3, 4, 5), (2, 1, 4, 5)):
+        x = torch.empty(sizes)
+        y = x.to(memory_format=torch.channels_last)
+        print(tuple(y.shape), x.stride(), y.stride(), y.is_contiguous())
+    """
+    numbers: dict[str, object] = {}
+    wrong, limits = {}, []
+    for sizes in ((2, 3, 4, 5), (1, 3, 4, 5), (8, 64, 7, 7), (2, 1, 4, 5), (2, 3, 1, 1)):
+        x = torch.rand(sizes)
+        y = x.to(memory_format=torch.channels_last)
+        numbers[f"{sizes}: strides, contiguous"] = found = y.stride(), y.is_contiguous()
+        c, h, w = sizes[1:]
+        if y.is_contiguous() and (c == 1 or h * w == 1):
+            limits.append(f"{sizes} stays contiguous")
+        elif not torch.equal(x, y) or found != ((c * h * w, 1, w * c, c), False):
+            wrong[f"{sizes}: strides, contiguous"] = found
+    if wrong:
+        return refuted("elements, strides or contiguity are others", numbers, wrong)
+    return holds("strides become those of N, H, W, C", numbers, limits)
+
+
+@claim(
+    "`empty_strided` gives uninitialised memory with the asked strides on CPU", "004 §1, example 1"
+)
+def empty_strided_cpu(device: Hardware) -> Answer:
+    """Strides, and new tensors that show the value of others, twice their size and freed before.
+
+    torch.use_deterministic_algorithms, which fills new tensors, is a limit.
+
+    import torch
+    old = [torch.full((16384,), 1234.5) for _ in range(20)]
+    del old[::2]
+    new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]
+    seen = any((x == 1234.5).any() for x in new)
+    print(new[0].stride(), "old values seen:", seen)
+    """
+    asked = (2, 1), (8, 1), (1, 4), (0, 0)
+    numbers: dict[str, object] = {
+        f"asked for {each}": torch.empty_strided((4, 3), each).stride() for each in asked
+    }
+    if list(numbers.values()) != list(asked):
+        return refuted("strides are others", numbers)
+    numbers["new tensors of 100 that show old values"] = shown = _old_values()
+    if not shown:
+        return refuted("no new tensor shows an old value", numbers)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    filled = _old_values() == 0
+    torch.use_deterministic_algorithms(before)
+    limits = ["torch.use_deterministic_algorithms fills it with NaN"] if filled else []
+    return holds("strides are as asked, and elements show old values", numbers, limits)
+
+
+def _old_values() -> int:
+    """How many of 100 new tensors have an element of others, twice as large, that were freed."""
+    old = [torch.full((16384,), 1234.5) for _ in range(20)]
+    del old[::2]  # of two neighbours one stays, or malloc would join the freed ones
+    new = [torch.empty_strided((4, 2048), (2048, 1)) for _ in range(100)]
+    return sum(bool((x == 1234.5).any()) for x in new)
+
+
+@claim("`aten::empty_strided` cannot use the CUDA backend", "004 title, §1, example 2", "cuda")
+def empty_strided_cuda(device: Hardware) -> Answer:
+    """A call with the document's sizes on the GPU.
+
+    import torch
+    x = torch.empty_strided((4, 3), (2, 1), device="cuda")
+    print(x.device, x.stride())
+    """
+    try:
+        x = torch.empty_strided((4, 3), (2, 1), device=device.torch_device)
+    except NotImplementedError as error:
+        return holds("it is not implemented", {"error": str(error)})
+    found = {"device": x.device.type, "strides": x.stride()}
+    if found == {"device": "cuda", "strides": (2, 1)}:
+        return refuted("it returns a tensor on the GPU", found)
+    return undecided("it returns something else", found)
+
+
+@claim(
+    "fused or elementwise CUDA kernels given a transposed input fall back to a strided kernel 5"
+    " to 10 times slower",
+    "003 §3.3",
+    "cuda clock",
+)
+def strided_kernel_slow(device: Hardware) -> Answer:
+    """Time of calls on a transposed tensor ÷ the same on a contiguous one, in paired rounds.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    x = torch.rand(8192, 8192, device="cuda")
+    for code in ("x + x", "x + x.T", "x.relu()", "x.T.relu()"):
+        print(code, Timer(code, globals={"x": x}).blocked_autorange().median)
+    """
+    x = torch.rand(8192, 8192, device=device.torch_device)  # 256 MiB: more than any cache of a GPU
+    codes = "y.relu()", "x + y", "functional.gelu(y)", "y.softmax(-1)"
+    plain, strided = calls(*codes, x=x, y=x), calls(*codes, x=x, y=x.T)
+    label = "time ÷ that on contiguous memory, y = x.T"
+    ratios = {f"{label}, {c}": speedup(plain[c], strided[c], device) for c in codes}
+    return in_range(ratios, 5, 10)
