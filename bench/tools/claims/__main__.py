@@ -10,6 +10,7 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
@@ -56,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     if answers:
         print("\n".join(["", f"{page.summary(answers)}.", *failures]))
         text = page.page(heading, answers, numbers)
-        kinds = {ClaimRow: answers, NumberRow: numbers}
+        kinds: dict[type, list[Any]] = {ClaimRow: answers, NumberRow: numbers}
         markdown, table = publish.publish(folder, context, text, kinds)
         print(f"\npage  {markdown}\nrows  {table}")
     return INTERRUPTED if stopped else EXIT_FAILED if failures else 0

@@ -176,7 +176,7 @@ class Counted(TorchDispatchMode):
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
+        self.count: int = 0
         self._storage = weight.untyped_storage()._cdata
 
     def __torch_dispatch__(

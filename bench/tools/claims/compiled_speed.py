@@ -212,7 +212,7 @@ def transformer(layers: int, width: int, heads: int) -> nn.Module:
     return nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
 
-def _train(model: nn.Module, x: Tensor, device: Hardware) -> Tensor:
+def _train(model: Any, x: Tensor, device: Hardware) -> Tensor:
     model.zero_grad()
     with _precision(device):
         loss: Tensor = model(x).square().mean()
@@ -220,7 +220,7 @@ def _train(model: nn.Module, x: Tensor, device: Hardware) -> Tensor:
     return loss
 
 
-def _infer(model: nn.Module, x: Tensor, device: Hardware) -> object:
+def _infer(model: Any, x: Tensor, device: Hardware) -> object:
     with torch.inference_mode(), _precision(device):
         return model(x)
 

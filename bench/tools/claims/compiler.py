@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -145,7 +144,7 @@ def graphs_after(
     counter, graphs = CompileCounter(), []
     torch.compiler.reset()
     compiled = torch.compile(function, backend=counter, dynamic=dynamic)
-    for argument, mode in zip_longest(arguments, modes, fillvalue=nullcontext):
+    for argument, mode in zip(arguments, modes or [nullcontext] * len(arguments), strict=True):
         with mode():
             compiled(argument)
         graphs.append(counter.frame_count)

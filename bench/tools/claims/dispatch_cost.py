@@ -38,8 +38,8 @@ def dispatch_cost(device: Hardware) -> Answer:
         print(code, "less than 1 µs:", seconds < 1e-6, "more than 5 µs:", seconds > 5e-6)
     """
     empty_us = _host_us(lambda: None, device).value
-    codes = "x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"
-    codes += "torch.addmm(x, x, w)", "torch.cat((x, w))"
+    codes = ["x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"]
+    codes += ["torch.addmm(x, x, w)", "torch.cat((x, w))"]
     times_us = {}
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         w = Parameter(torch.ones(1, 1, device=device.torch_device))
