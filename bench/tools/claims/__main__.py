@@ -70,7 +70,11 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     add("claims", nargs="*", help="ids of claims; all, if none is named", metavar="ID")
     add("--list", action="store_true", help="print ids, needs and statements, and run nothing")
     add("--quick", action="store_true", help="leave out what is timed or compiled")
-    add("--device", default="auto", help="auto, cpu, cuda or cuda:<index>; CPU for claims on it")
+    add(
+        "--device",
+        default="auto",
+        help="auto, cpu, cuda or cuda:<index>, for claims that concern it",
+    )
     add("--results-dir", type=Path, default=Path("results"), help="files go to claims/ in it")
     return parser.parse_args(words)
 

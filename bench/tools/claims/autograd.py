@@ -204,8 +204,8 @@ def autocast_cache(device: Hardware) -> Answer:
     """
 
     def casts(weight: Tensor, mode: Any = nullcontext, cached: bool = True) -> int:
-        cast = torch.autocast("cpu", torch.bfloat16, cache_enabled=cached)
-        with mode(), cast, Counted(weight) as counted:
+        counted, cast = Counted(weight), torch.autocast("cpu", torch.bfloat16, cache_enabled=cached)
+        with mode(), cast, counted:
             functional.linear(functional.linear(torch.ones(4, 4), weight), weight)
         return counted.count
 

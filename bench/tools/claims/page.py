@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -25,16 +24,24 @@ DOCUMENTS = {
 
 def page(heading: Sequence[str], rows: Sequence[ClaimRow], numbers: Sequence[NumberRow]) -> str:
     """A table of all claims, then a section for each; Markdown."""
-    headers = "claim", "verdict", "statement", "what this machine says to it"
-    table = [(row.claim, NAMES[row.verdict], row.statement, row.because) for row in rows]
-    linked = re.sub(r"^\| ([a-z0-9-]+) \|", r"| [\1](#\1) |", markdown(headers, table), flags=re.M)
+    table = [
+        f"| [{row.claim}](#{row.claim}) | {NAMES[row.verdict]} | {prose(row.statement)} "
+        f"| {prose(row.because)} |"
+        for row in rows
+    ]
     parts = [
         "# The textbook, tested on this machine",
         f"**{summary(rows)}.** The statements are those of documents that explain how PyTorch "
-        "executes a step; a verdict follows from what was observed in this run alone. Refuted: an "
-        "ordinary case contradicts it. A limit is no such case.",
-        "\n".join(f"- {line}" for line in [*heading, *failures(rows)]),
-        linked,
+        "executes a step; a verdict follows from what was observed in this run alone. An ordinary "
+        "case that contradicts a statement refutes it; what contradicts it elsewhere is a limit.",
+        "\n".join([f"- {line}" for line in [*heading, *map(prose, failures(rows))]]),
+        "\n".join(
+            [
+                "| claim | verdict | statement | what this machine says |",
+                "|---|---|---|---|",
+                *table,
+            ]
+        ),
     ]
     for row in rows:
         parts += _section(row, [each for each in numbers if each.claim == row.claim])

@@ -37,7 +37,8 @@ TEXT = page.page(["a CPU", "`python -m bench.claims`"], ROWS, NUMBERS)
     [
         "0 hold, 0 within limits, 1 are refuted, 1 undecided here",
         "- permute-exercise: crashed, it broke",
-        "| [view-contiguous](#view-contiguous) | refuted | ",
+        "\n| claim | verdict | statement | what this machine says |\n|---|---|---|---|\n"
+        "| [view-contiguous](#view-contiguous) | refuted | `.view` can",
         "**Refuted**: `x.T` was accepted",
         "- counter-example: x.T.view(&lt;shape&gt;) is a view",
         "- limit: none_of_it",
