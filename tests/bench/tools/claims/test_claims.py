@@ -20,6 +20,7 @@ from modescope.bench.tools.claims import (
     cuda,
     custom_ops,
     dispatch_cost,
+    views,
 )
 from modescope.bench.tools.claims.check import CLAIMS, lacking
 from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED, WITHIN_LIMITS
@@ -219,7 +220,8 @@ def test_gains_of_a_transformer(
     ("gains", "tuned_s", "verdict"),
     [
         ([1.2] * 8, 30.0, HOLDS),
-        ([1.2] * 6 + [0.9] * 2, 30.0, WITHIN_LIMITS),
+        ([1.2] * 4 + [0.9] * 4, 30.0, HOLDS),
+        ([1.2] * 2 + [0.9] * 6, 30.0, WITHIN_LIMITS),
         ([0.9] * 8, 30.0, REFUTED),
         ([1.2] * 8, 2.5, REFUTED),
         ([1.01] * 8, 30.0, UNDECIDED),
@@ -261,6 +263,24 @@ def test_graphs_and_gains_of_reduce_overhead(
         compiled_speed, "work_of", lambda *_: SimpleNamespace(graph_launches=graphs)
     )
     assert CLAIMS["reduce-overhead-graphs"].check(Cpu()).verdict == verdict
+
+
+def test_a_compiled_call_is_steady(speedups: Speedups, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Tensor] = []
+    model = torch.nn.Linear(4, 4)
+    model.register_forward_hook(lambda *_: calls.append(_[-1]))
+    speedups(compiled_speed, [])
+    monkeypatch.setattr(compiled_speed, "MODELS", {"one": (lambda: model, (2, 4))})
+    compiled_speed.load_compiler(Cpu())
+    step, first_s = compiled_speed.compiled_call("one", "default", Cpu())
+    step()
+    assert (first_s > 0, len(calls), calls[0].dtype) == (True, 6, torch.bfloat16)
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(7.0, HOLDS), (3.0, REFUTED)])
+def test_times_of_strided_kernels(ratio: float, verdict: str, speedups: Speedups) -> None:
+    speedups(views, [ratio] * 4)
+    assert CLAIMS["strided-kernel-slow"].check(Cpu()).verdict == verdict
 
 
 class Captures(Cpu):
@@ -312,7 +332,13 @@ def test_kernels_of_a_layer_norm(
     eager: int, compiled: list[int], verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     coming = iter(kernels for each in compiled for kernels in (eager, each))
-    monkeypatch.setattr(compiler, "work_of", lambda *_: SimpleNamespace(kernels=next(coming)))
+
+    def work_of(step: Step, _: Cpu) -> SimpleNamespace:
+        step()
+        return SimpleNamespace(kernels=next(coming))
+
+    monkeypatch.setattr(compiler, "work_of", work_of)
+    monkeypatch.setattr(torch, "compile", lambda model: model)
     assert CLAIMS["layernorm-kernels"].check(Cpu()).verdict == verdict
 
 
