@@ -140,42 +140,38 @@ def custom_op_autograd(device: Hardware) -> Answer:
         f(x := torch.ones(3, requires_grad=True)).sum().backward()
         print(x.grad)
     """
-    op, eager = clip_norm(), _trained(lambda x: x * _scale(x).detach())
-    numbers: dict[str, object] = {}
-    for how, compile_ in (("eager", lambda f: f), ("compiled", torch.compile(fullgraph=True))):
+
+    def scale(x: Tensor) -> Tensor:
+        return (1.0 / (x.norm() + 1e-12)).clamp(max=1.0)
+
+    @custom_op("modescope_claims::clip_norm", mutates_args=())
+    def clip(x: Tensor) -> Tensor:
+        return x * scale(x)
+
+    def save(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.saved = scale(inputs[0])  # taken for a constant
+
+    clip.register_fake(torch.empty_like)
+    clip.register_autograd(lambda ctx, grad: grad * ctx.saved, setup_context=save)
+    eager, numbers = _trained(lambda x: x * scale(x).detach(), _itself), {}
+    for how, compile_ in (("eager", _itself), ("compiled", torch.compile(fullgraph=True))):
         try:
-            numbers[how] = (_trained(op, compile_) - eager).abs().max().item()
+            numbers[how] = (_trained(clip, compile_) - eager).abs().max().item()
         except Exception as error:
             numbers[how] = one_line(error)
     if not all(isinstance(off, float) and off <= 1e-5 for off in numbers.values()):
         return refuted("it does not train as torch's own operators do", numbers)
     x = torch.linspace(-1, 1, 6, dtype=torch.float64, requires_grad=True)
-    exact = torch.autograd.gradcheck(op, x, raise_exception=False)
+    exact = torch.autograd.gradcheck(clip, x, raise_exception=False)
     limits = [] if exact else ["its backward is not its derivative, by gradcheck"]
     return holds("it trains as torch's own operators do", numbers, limits)
 
 
-def clip_norm() -> Operator:
-    """`mylib::clip_norm` of the document, whose backward takes the scale for a constant."""
-
-    @custom_op("modescope_claims::clip_norm", mutates_args=())
-    def clip(x: Tensor) -> Tensor:
-        return x * _scale(x)
-
-    def save(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.saved = _scale(inputs[0])
-
-    clip.register_fake(torch.empty_like)
-    clip.register_autograd(lambda ctx, grad: grad * ctx.saved, setup_context=save)
-    return clip
+def _itself(step: Operator) -> Operator:
+    return step
 
 
-def _scale(x: Tensor) -> Tensor:
-    scale: Tensor = 1.0 / (x.norm() + 1e-12)
-    return scale.clamp(max=1.0)
-
-
-def _trained(op: Operator, compile_: Callable[[Operator], Operator] = lambda f: f) -> Tensor:
+def _trained(op: Operator, compile_: Callable[[Operator], Operator]) -> Tensor:
     """Weights of a layer before the operator after five steps of SGD."""
     torch.compiler.reset()
     torch.manual_seed(0)

@@ -35,7 +35,7 @@ def test_a_claim_says_all_that_the_page_shows(id: str) -> None:
     assert {source.partition(" ")[0] for source in claim.source.split("; ")} <= set(DOCUMENTS)
     assert {"cpu", "cuda"} & set(claim.needs.split()) >= set(claim.needs.split()) - set(SLOW)
     assert claim.method.endswith(".")
-    assert 0 < len(claim.snippet.splitlines()) <= 11
+    assert 0 < len(claim.snippet.splitlines()) <= 10
     compile(claim.snippet, id, "exec")
 
 
