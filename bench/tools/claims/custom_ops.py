@@ -142,7 +142,7 @@ def custom_op_autograd(device: Hardware) -> Answer:
     """
 
     def scale(x: Tensor) -> Tensor:
-        return (1.0 / (x.norm() + 1e-12)).clamp(max=1.0)
+        return torch.clamp(1.0 / (x.norm() + 1e-12), max=1.0)
 
     @custom_op("modescope_claims::clip_norm", mutates_args=())
     def clip(x: Tensor) -> Tensor:
@@ -153,7 +153,8 @@ def custom_op_autograd(device: Hardware) -> Answer:
 
     clip.register_fake(torch.empty_like)
     clip.register_autograd(lambda ctx, grad: grad * ctx.saved, setup_context=save)
-    eager, numbers = _trained(lambda x: x * scale(x).detach(), _itself), {}
+    eager = _trained(lambda x: x * scale(x).detach(), _itself)
+    numbers: dict[str, object] = {}
     for how, compile_ in (("eager", _itself), ("compiled", torch.compile(fullgraph=True))):
         try:
             numbers[how] = (_trained(clip, compile_) - eager).abs().max().item()

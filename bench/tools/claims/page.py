@@ -33,7 +33,8 @@ def page(heading: Sequence[str], rows: Sequence[ClaimRow], numbers: Sequence[Num
         "# The textbook, tested on this machine",
         f"**{summary(rows)}.** The statements are those of documents that explain how PyTorch "
         "executes a step; a verdict follows from what was observed in this run alone. An ordinary "
-        "case that contradicts a statement refutes it; what contradicts it elsewhere is a limit.",
+        "case that contradicts a statement refutes it; what contradicts it elsewhere is a limit. "
+        "In brackets: the 95 % interval of a median over rounds.",
         "\n".join([f"- {line}" for line in [*heading, *map(prose, failures(rows))]]),
         "\n".join(
             [
