@@ -99,10 +99,6 @@ class CudaAllocator:
         torch.cuda.synchronize(self.index)
         torch.cuda.empty_cache()
 
-    def driver_free_bytes(self) -> int:
-        """Bytes that the driver can give to any process now."""
-        return int(torch.cuda.mem_get_info(self.index)[0])
-
     def expandable_bytes(self) -> int:
         """Bytes reserved in expandable segments."""
         return sum(s["total_size"] for s in self._segments() if s["is_expandable"])

@@ -35,12 +35,12 @@ def html_engine(*packages: str) -> jinja2.Environment:
     return _engine(packages, autoescape=True)
 
 
-def markdown_engine(package: str, write: Any = escape) -> jinja2.Environment:
-    """The engine for Markdown templates; `write` (`escape` or `prose`) escapes all but Markup."""
+def markdown_engine(package: str) -> jinja2.Environment:
+    """The engine for Markdown templates; all but Markup is `escape`."""
     return _engine(
         [package],
         autoescape=False,
-        finalize=lambda value: value if isinstance(value, Markup) else write(str(value)),
+        finalize=lambda value: value if isinstance(value, Markup) else escape(str(value)),
     )
 
 

@@ -26,6 +26,7 @@ include_patterns = [
     "docs/website/*.md",
     "results/README.md",
     "results/reference/*/selfcheck/*.md",
+    "results/reference/*/claims/*.md",
     "results/reference/*/instructions/*.md",
 ]
 # Folders that hold no page, which Sphinx would search through.

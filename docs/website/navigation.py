@@ -24,7 +24,7 @@ FURTHER = {
 KINDS = {
     "report": ("index.html", "`make run`"),
     "selfcheck": ("*.md", "`make selfcheck`"),
-    "claims": ("*.html", "`make claims`"),
+    "claims": ("*.md", "`make claims`"),
     "instructions": ("*.md", "`make instructions`"),
 }
 """Folders of a machine's reference results: the pages in them, and the command that wrote these."""

@@ -42,6 +42,7 @@ SAY_TORCH_CUDA = {
     "analysis.recommend.code",  # in the lines that it prints
     "bench.devices.cuda",
     "bench.devices.cuda_allocator",
+    "bench.tools.claims.cuda",  # its statements are about it
 }
 
 

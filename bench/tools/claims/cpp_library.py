@@ -12,31 +12,33 @@ import torch
 from torch.utils import cpp_extension
 
 from modescope.bench.records import files
+from modescope.bench.records.errors import UsageError
 
-NAMESPACE = "modescope_cpp"
-
-SOURCE = f"""
+SOURCE = """
 #include <torch/library.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 
-namespace {{
-at::Tensor scale(const at::Tensor& x, double s) {{ return at::mul(x, s); }}
-at::Tensor scale_meta(const at::Tensor& x, double s) {{ return at::empty_like(x); }}
-}}
+namespace {
+at::Tensor scale(const at::Tensor& x, double s) { return at::mul(x, s); }
+at::Tensor scale_meta(const at::Tensor& x, double s) { return at::empty_like(x); }
+}
 
-TORCH_LIBRARY({NAMESPACE}, m) {{ m.def("scale(Tensor x, float s) -> Tensor"); }}
-TORCH_LIBRARY_IMPL({NAMESPACE}, CPU, m) {{ m.impl("scale", scale); }}
-TORCH_LIBRARY_IMPL({NAMESPACE}, Meta, m) {{ m.impl("scale", scale_meta); }}
+TORCH_LIBRARY(modescope_cpp, m) { m.def("scale(Tensor x, float s) -> Tensor"); }
+TORCH_LIBRARY_IMPL(modescope_cpp, CPU, m) { m.impl("scale", scale); }
+TORCH_LIBRARY_IMPL(modescope_cpp, Meta, m) { m.impl("scale", scale_meta); }
 """
 
 
 def compiler_command() -> list[str]:
     """The C++ compiler as CXX has it, which may be several words (ccache g++); g++ if it is empty.
 
-    Raises ValueError if a quote in CXX is not closed.
+    Raises UsageError if a quote in CXX is not closed.
     """
-    return shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    try:
+        return shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    except ValueError as error:
+        raise UsageError(f"CXX={os.environ['CXX']}: {error}") from error
 
 
 def load() -> None:
@@ -54,19 +56,13 @@ def load() -> None:
         *("-", "-ltorch_cpu", "-lc10"),
     ]
     recipe = "\n".join((SOURCE, *command, torch.__version__, str(torch.version.git_version)))
-    name = f"{NAMESPACE}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root()
+    name = f"modescope_cpp-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
     library = Path(root, name, "scale.so")
     if not library.exists():
-        _build(command, library)
+        with files.atomic_write(library) as partial:
+            built = [*command, "-o", str(partial)]
+            done = subprocess.run(built, input=SOURCE, capture_output=True, text=True, timeout=150)
+            if done.returncode:
+                raise RuntimeError(f"{command[0]} does not compile the operator: {done.stderr}")
     torch.ops.load_library(library)
-
-
-def _build(command: list[str], library: Path) -> None:
-    with files.atomic_write(library) as partial:
-        built = [*command, "-o", str(partial)]
-        done = subprocess.run(built, input=SOURCE, capture_output=True, text=True, timeout=150)
-        if done.returncode:
-            complaints = [line for line in done.stderr.splitlines() if "error" in line]
-            why = complaints[0] if complaints else f"status {done.returncode}"
-            raise RuntimeError(f"{command[0]} does not compile the operator: {why}")

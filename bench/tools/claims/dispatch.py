@@ -6,107 +6,140 @@ import os
 import re
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import DispatchKey, DispatchKeySet
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.tools.claims.claim import Answer, claim, judged, undecided
+from modescope.bench.tools.claims.claim import Answer, claim, holds, refuted, undecided
 from modescope.bench.tools.claims.measuring import calls
-from modescope.bench.tools.claims.probing import probed, visited
 
 AUTOGRAD = "AutogradCPU"
-OPERATORS = {  # each has a kernel for autograd
-    "torch.add(x, w)": "aten::add.Tensor",
-    "torch.mm(x, w)": "aten::mm",
-    "x.relu()": "aten::relu",
-    "x.view(-1)": "aten::view",
-    "x.sum()": "aten::sum",
-}
+OPERATORS = ("aten::add.Tensor", "aten::mm", "aten::relu", "aten::view", "aten::sum")
+"""Each has a kernel for autograd."""
+
+_ENTRY = re.compile(r"^(\w+): (fallthrough )?registered at .* \[(.+)\]$", re.MULTILINE)
+"""A line of `torch._C._dispatch_dump_table`: key, whether it is skipped, kind of kernel."""
 
 
 def paths(words: str, mode: Any, made_in: Any = torch.enable_grad) -> dict[str, str]:
-    """The keys whose kernels five calls go through in a grad mode, from torch's tables.
-
-    Tensors are made in `made_in`. Raises RuntimeError if a kernel that was put in autograd's place
-    is entered otherwise than the tables say.
-    """
-    found = {}
-    for code, operator in OPERATORS.items():
-        with made_in():
-            x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
-        with mode():
-            x = x * 1 if made_in is torch.enable_grad else x
-            path = visited(operator, (x, w) if ", w)" in code else (x,))
-            with probed(operator, [AUTOGRAD]) as entered:
-                calls(code, x=x, w=w)[code]()
-        if (AUTOGRAD in path) != bool(entered):
-            raise RuntimeError(f"{code} {words}: {path} by the tables, but entered {entered}")
-        found[f"kernels of {code} {words}"] = " → ".join(path)
-    return found
+    """The keys whose kernels five operators go through in `mode`, on tensors made in `made_in`."""
+    with made_in():
+        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=made_in is torch.enable_grad)
+    with mode():
+        found = {operator: visited(operator, (x, w)) for operator in OPERATORS}
+    return {f"kernels of {operator} {words}": " → ".join(found[operator]) for operator in found}
 
 
-@claim(
-    "no_grad removes the autograd key from the dispatch path",
-    "002 The dispatcher",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.probing import visited
-
-        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
-        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            with mode():
-                print(mode.__name__, visited("aten::mm", (x, w)))
-    """,
-)
+@claim("no_grad removes the autograd key from the dispatch path", "002 The dispatcher")
 def no_grad_removes_key(device: Hardware) -> Answer:
-    """The path of five calls through the dispatcher, from the active keys and torch's tables.
+    """The path of five operators through the dispatcher, from the active keys and torch's tables.
 
-    Refuted if autograd's kernel is in it under no_grad, undecided if it is not with gradients.
-    Kernels in autograd's place must be entered as the tables say.
+    import torch
+    from modescope.bench.tools.claims.dispatch import visited
+    x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode():
+            print(mode.__name__, visited("aten::mm", (x, w)))
     """
     gradients = paths("with gradients", torch.enable_grad)
     no_grad = paths("under no_grad", torch.no_grad)
     if not all(AUTOGRAD in path for path in gradients.values()):
-        return undecided("not all calls enter autograd's kernel with gradients", gradients)
-    wrong = {label: path for label, path in no_grad.items() if AUTOGRAD in path}
-    because = "no call enters autograd's kernel under no_grad"
-    return judged(because, gradients | no_grad, wrong)
+        return undecided("not all enter autograd's kernel with gradients", gradients)
+    entering = {label: path for label, path in no_grad.items() if AUTOGRAD in path}
+    if entering:
+        because = f"{len(entering)} of {len(no_grad)} enter autograd's kernel under no_grad"
+        return refuted(because, gradients | no_grad, entering)
+    return holds("none enters autograd's kernel under no_grad", gradients | no_grad)
 
 
 @claim(
     "under no_grad the autograd kernel is still entered; inference_mode skips it",
     "003 §7.2, §7.3; 003 Exercise 2",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.probing import probed
-
-        x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
-        for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
-            with mode(), probed("aten::mm", ["AutogradCPU"]) as entered:
-                torch.mm(x, w)
-            print(mode.__name__, entered)
-    """,
 )
 def no_grad_enters_kernel(device: Hardware) -> Answer:
-    """The paths of the same calls as in no-grad-removes-key.
+    """The paths of the same operators; of tensors made in inference_mode they are a limit.
 
-    Refuted if autograd's kernel is not entered under no_grad, or is in inference_mode. Calls under
-    no_grad on tensors made in inference_mode that do not enter it are a limit.
+    import torch
+    from modescope.bench.tools.claims.dispatch import probed
+    x, w = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True)
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode(), probed("aten::mm", ["AutogradCPU"]) as entered:
+            torch.mm(x, w)
+        print(mode.__name__, entered)
     """
     no_grad = paths("under no_grad", torch.no_grad)
     inference = paths("in inference_mode", torch.inference_mode)
     of_inference = "under no_grad on tensors made in inference_mode"
     made = paths(of_inference, torch.no_grad, made_in=torch.inference_mode)
+    numbers = no_grad | inference | made
     wrong = {label: path for label, path in no_grad.items() if AUTOGRAD not in path}
     wrong |= {label: path for label, path in inference.items() if AUTOGRAD in path}
+    if wrong:
+        return refuted("autograd's kernel is left out, or entered, otherwise", numbers, wrong)
     skipped = any(AUTOGRAD not in path for path in made.values())
     limits = [f"no kernel of autograd is entered {of_inference}"] if skipped else []
-    because = "all calls enter autograd's kernel under no_grad, none does in inference_mode"
-    return judged(because, no_grad | inference | made, wrong, limits)
+    because = "all enter autograd's kernel under no_grad, none does in inference_mode"
+    return holds(because, numbers, limits)
+
+
+@contextmanager
+def probed(operator: str, keys: Sequence[str]) -> Iterator[list[str]]:
+    """Yields the list to which each call of `operator` adds those of `keys` whose kernel it enters.
+
+    `operator` as in `aten::mm`, `keys` as in `AutogradCPU`. Within the block the kernels at these
+    keys only pass the call on to the keys below: nothing is recorded for a backward or cast.
+    """
+    entered: list[str] = []
+    namespace, _, name = operator.partition("::")
+    op = getattr(getattr(torch.ops, namespace), name).default
+
+    def kernel(key: str, active: DispatchKeySet, *arguments: Any, **more: Any) -> Any:
+        entered.append(key)
+        return op.redispatch(active.remove(getattr(DispatchKey, key)), *arguments, **more)
+
+    library = torch.library.Library(namespace, "IMPL")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a kernel is replaced, which is meant
+            for key in keys:
+                library.impl(name, partial(kernel, key), key, with_keyset=True, allow_override=True)
+        yield entered
+    finally:
+        library._destroy()
+
+
+def visited(operator: str, tensors: Sequence[Tensor]) -> tuple[str, ...]:
+    """Keys whose kernels a call of `operator` on `tensors` runs in this context, outermost first.
+
+    A call goes to the highest active key that does not fall through, whose kernel calls the keys
+    below. The path ends at a backend or a composite kernel. Other operators that a kernel calls,
+    such as the casts of autocast, are not part of it.
+    Source: c10/core/DispatchKeySet.h and aten/src/ATen/core/dispatch/OperatorEntry.cpp.
+    """
+    found = _ENTRY.findall(torch._C._dispatch_dump_table(operator))
+    kernels = {key: "fallthrough" if skips else kind for key, skips, kind in found}
+    active = torch._C._dispatch_tls_local_include_set()
+    for tensor in tensors:
+        active = active | torch._C._dispatch_keys(tensor)
+    active = active - torch._C._dispatch_tls_local_exclude_set()
+    path: list[str] = []
+    while (key := active.highestPriorityTypeId()) != DispatchKey.Undefined:
+        active = active.remove(key)
+        if kernels[key.name] == "fallthrough":
+            continue
+        path.append(key.name)
+        if kernels[key.name] == "math kernel":  # composite: it calls other operators
+            break
+    return tuple(path)
 
 
 class Functions(TorchFunctionMode):
@@ -119,7 +152,6 @@ class Functions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """See torch.overrides."""
         self.names.append(str(resolve_name(func)))
         return func(*args, **(kwargs or {}))
 
@@ -135,7 +167,6 @@ class Dispatched(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """See torch.utils._python_dispatch."""
         result = func(*args, **(kwargs or {}))
         self.names.append(str(func))
         self.recorded |= isinstance(result, Tensor) and result.requires_grad
@@ -145,22 +176,19 @@ class Dispatched(TorchDispatchMode):
 @claim(
     "`__torch_dispatch__` sees canonical ops below autograd, `__torch_function__` the API calls",
     "003 §4.7",
-    snippet="""
-        import torch
-        from modescope.bench.tools.claims.dispatch import Dispatched, Functions
-
-        x, w, b = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True), torch.ones(4)
-        for mode in (torch.enable_grad, torch.inference_mode):
-            with mode(), Functions() as api, Dispatched() as below:
-                torch.nn.functional.linear(x, w, b)
-            print(mode.__name__, api.names, below.names)
-    """,
 )
 def dispatch_mode_sees(device: Hardware) -> Answer:
     """What modes with `__torch_function__` and with `__torch_dispatch__` get of six calls.
 
-    Refuted unless the former gets a function of torch, and the latter overloads of aten, the same
-    for three spellings of an addition. A limit if it gets others in inference_mode.
+    Canonical is the same overload of aten for three spellings. Others in inference_mode are limits.
+
+    import torch
+    from modescope.bench.tools.claims.dispatch import Dispatched, Functions
+    x, w, b = torch.ones(4, 4), torch.ones(4, 4, requires_grad=True), torch.ones(4)
+    for mode in (torch.enable_grad, torch.inference_mode):
+        with mode(), Functions() as api, Dispatched() as below:
+            torch.nn.functional.linear(x, w, b)
+        print(mode.__name__, api.names, below.names)
     """
     x, w, b = torch.ones(4, 4), torch.nn.Parameter(torch.ones(4, 4)), torch.ones(4)
     spellings = "x + w", "x.add(w)", "torch.add(x, w)"
@@ -179,41 +207,32 @@ def dispatch_mode_sees(device: Hardware) -> Answer:
             wrong[code] = got
         if inference.names != below.names:
             limits.append(f"in inference_mode it gets of {code}: {', '.join(inference.names)}")
-    return judged("each gets what is stated", numbers, wrong, limits)
+    if wrong:
+        return refuted("one of them gets something else", numbers, wrong)
+    return holds("each gets what is stated", numbers, limits)
 
 
-TRACED = "import torch; a = torch.ones(2, requires_grad=True); (a * a + a).sum().backward()"
-
-
-@claim(
-    "TORCH_SHOW_DISPATCH_TRACE=1 prints the kernel choice per op",
-    "003 Appendix B",
-    snippet="""
-        import os, subprocess, sys
-
-        code = "import torch; torch.ones(2) + torch.ones(2); print(torch.version.debug)"
-        variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
-        done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True)
-        print("debug build:", done.stdout.decode().strip())
-        print("aten::add was named:", b"aten::add" in done.stdout + done.stderr)
-    """,
-)
+@claim("TORCH_SHOW_DISPATCH_TRACE=1 prints the kernel choice per op", "003 Appendix B")
 def dispatch_trace(device: Hardware) -> Answer:
-    """What a program that calls operators and a backward prints with the variable set.
+    """Whether a program's operators are printed, with the key of their kernels.
 
-    Refuted unless two of its operators are printed with the key of a kernel.
+    import os, subprocess, sys
+    code = "import torch; torch.ones(2) + torch.ones(2); print(torch.version.debug)"
+    variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True)
+    print("debug build:", done.stdout.decode().strip())
+    print("aten::add was named:", b"aten::add" in done.stdout + done.stderr)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", TRACED],
-        env={**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-    )
-    lines = [line for line in done.stdout.splitlines() if re.search(r"key=\[\w+\]", line)]
-    operators = "aten::mul.Tensor", "aten::add.Tensor"
-    named = {f"{name} is printed": any(name in line for line in lines) for name in operators}
-    numbers = named | {"torch is a debug build": bool(torch.version.debug)}
-    wrong = {} if all(named.values()) else numbers
-    return judged("each operator is printed with the key of its kernel", numbers, wrong)
+    code = "import torch; a = torch.ones(2, requires_grad=True); (a * a + a).sum().backward()"
+    variables = {**os.environ, "TORCH_SHOW_DISPATCH_TRACE": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    text = done.stdout + done.stderr
+    numbers = {
+        f"{name} is printed": bool(re.search(rf"{name}.*key=\[\w+\]", text))
+        for name in ("aten::mul", "aten::add")
+    }
+    numbers["torch is a debug build"] = bool(torch.version.debug)
+    if not all(list(numbers.values())[:2]):
+        return refuted("an operator is not printed", numbers)
+    return holds("each operator is printed with the key of its kernel", numbers)

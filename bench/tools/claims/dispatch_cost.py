@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from functools import partial
 from statistics import median
 from typing import Any
@@ -20,227 +20,167 @@ from modescope.bench.timing import memory_layout
 from modescope.bench.timing.rounds import quiet_gc
 from modescope.bench.timing.timers import host
 from modescope.bench.tools.claims import cpp_library
-from modescope.bench.tools.claims.claim import Answer, claim, in_range, judged, on_side, undecided
+from modescope.bench.tools.claims.claim import Answer, claim, in_range, refuted, side, undecided
 from modescope.bench.tools.claims.dispatch import Dispatched
 from modescope.bench.tools.claims.measuring import calls, converted, refusal, speedup
 
-IN_A_ROW = 50  # calls between two readings of the clock, which costs 0.1 µs
-BLOCKS = 25
-STEPS_PER_BLOCK = 10
 
-
-@claim(
-    "a dispatch costs 1 to 5 µs",
-    "002 The Python ↔ C++ ↔ CUDA boundary",
-    needs="cpu cuda",
-    timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-
-        x, w = torch.ones(1, 1), torch.ones(1, 1, requires_grad=True)
-        for code in ("x.detach()", "torch.add(x, w)", "torch.addmm(x, x, w)"):
-            timer = Timer(code, globals={"x": x, "w": w})
-            seconds = min(timer.timeit(1000).mean for _ in range(20))
-            print(code, "less than 1 µs:", seconds < 1e-6, "more than 5 µs:", seconds > 5e-6)
-    """,
-)
+@claim("a dispatch costs 1 to 5 µs", "002 The Python ↔ C++ ↔ CUDA boundary", "cpu cuda clock")
 def dispatch_cost(device: Hardware) -> Answer:
-    """Host time of calls on tensors of one element, by grad mode, less that of an empty function.
+    """Host time of calls on one element, by grad mode, less that of an empty function.
 
-    Holds if all intervals lie within 1 to 5 µs, within limits if some do, refuted if none does.
+    import torch
+    from torch.utils.benchmark import Timer
+    x, w = torch.ones(1, 1), torch.ones(1, 1, requires_grad=True)
+    for code in ("x.detach()", "torch.add(x, w)", "torch.addmm(x, x, w)"):
+        timer = Timer(code, globals={"x": x, "w": w})
+        seconds = min(timer.timeit(1000).mean for _ in range(20))
+        print(code, "less than 1 µs:", seconds < 1e-6, "more than 5 µs:", seconds > 5e-6)
     """
-    empty_s = _host_s(lambda: None, device).value
-    codes = (
-        *("x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"),
-        *("torch.addmm(x, x, w)", "torch.cat((x, w))"),
-    )
-    seconds = {}
+    empty_us = _host_us(lambda: None, device).value
+    codes = ["x.detach()", "x.view(-1)", "x.relu()", "torch.add(x, w)", "torch.mm(x, w)"]
+    codes += ["torch.addmm(x, x, w)", "torch.cat((x, w))"]
+    times_us = {}
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
         w = Parameter(torch.ones(1, 1, device=device.torch_device))
         with mode():
             for code, call in calls(*codes, x=torch.ones_like(w) * w, w=w).items():
-                whole = _host_s(call, device)
-                label = f"host time of {code}, {mode.__name__} [s]"
-                seconds[label] = converted(whole, lambda s: s - empty_s)
-    return in_range(seconds, 1e-6, 5e-6)
+                whole = _host_us(call, device)
+                label = f"µs on the host, {code}, {mode.__name__}"
+                times_us[label] = converted(whole, lambda us: us - empty_us)
+    return in_range(times_us, 1, 5)
 
 
-def _host_s(call: Step, device: Hardware) -> Estimate:
-    """Host time of a call among many, the heap in another state for each block."""
+def _host_us(call: Step, device: Hardware) -> Estimate:
+    """Host time of a call among many."""
 
     def step() -> None:
-        for _ in range(IN_A_ROW):
+        for _ in range(50):  # reading the clock costs 0.1 µs
             call()
 
     redraw = memory_layout.anew((), device, seed=0)
-    samples_s = []
+    samples_us = []
     with quiet_gc():
-        for _ in range(1 + BLOCKS):
-            held = redraw()
+        for _ in range(26):
+            held = redraw()  # the heap in another state for each block
             step()
-            samples_s.append(median(host(step, device, STEPS_PER_BLOCK).samples_s))
+            samples_us.append(1e6 * median(host(step, device, 10).samples_s) / 50)
             del held
-    estimate = estimates.median_interval(samples_s[1:])
+    estimate = estimates.median_interval(samples_us[1:])
     assert estimate is not None
-    return converted(estimate, lambda s: s / IN_A_ROW)
+    return estimate
 
 
 @claim(
     "an op registered from C++ (TORCH_LIBRARY) gets dispatch, and costs less per call than the "
     "same from Python",
     "003 §4.5; 003 §11.3",
-    needs="cpu compiler",
-    timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-        from modescope.bench.tools.claims import cpp_library
-        cpp_library.load()
-        def scale(x: torch.Tensor, s: float) -> torch.Tensor: return x * s
-        scale = torch.library.custom_op("snippet::scale", scale, mutates_args=())
-        ops = torch.ops.modescope_cpp.scale, scale
-        timers = [Timer("op(x, 2.0)", globals={"op": op, "x": torch.ones(8)}) for op in ops]
-        cpp, python = (min(timer.timeit(100).mean for _ in range(50)) for timer in timers)
-        print("less per call from C++:", cpp < python)
-    """,
+    "cpu compiler clock",
 )
 def cpp_op(device: Hardware) -> Answer:
-    """What the dispatcher does with `scale(x, s)`, which multiplies, registered from C++.
+    """What the dispatcher does with `scale(x, s)` from C++, and the time by custom_op ÷ its time.
 
-    Refuted unless it calls the kernel of the tensor's device, `__torch_dispatch__` gets it, and a
-    tensor without a kernel is refused. Then the time of the same by torch.library.custom_op ÷ that,
-    on eight elements, in paired rounds: above 1.
+    It gets dispatch if each device's kernel is called, `__torch_dispatch__` gets it, and a tensor
+    without a kernel is refused.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    from modescope.bench.tools.claims import cpp_library
+    cpp_library.load()
+    def scale(x: torch.Tensor, s: float) -> torch.Tensor: return x * s
+    scale = torch.library.custom_op("snippet::scale", scale, mutates_args=())
+    ops = torch.ops.modescope_cpp.scale, scale
+    timers = [Timer("op(x, 2.0)", globals={"op": op, "x": torch.ones(8)}) for op in ops]
+    cpp, python = (min(timer.timeit(100).mean for _ in range(50)) for timer in timers)
+    print("less per call from C++:", cpp < python)
     """
     cpp_library.load()
-    op = getattr(torch.ops, cpp_library.NAMESPACE).scale
-    x = torch.ones(8)
+    op, x = torch.ops.modescope_cpp.scale, torch.ones(8)
     with Dispatched() as below:
         op(x, 3.0)
-    dispatched: dict[str, bool] = {
+    dispatched = {
         "a tensor of the CPU is multiplied": op(x, 3.0).tolist() == [3.0] * 8,
         "one of the meta device stays there": op(x.to("meta"), 3.0).is_meta,
-        "__torch_dispatch__ gets it": below.names[0] == f"{cpp_library.NAMESPACE}.scale.default",
+        "__torch_dispatch__ gets it": below.names[0] == "modescope_cpp.scale.default",
         "a sparse one is refused": refusal(lambda: op(x.to_sparse(), 3.0)) is not None,
     }
     if not all(dispatched.values()):
-        return judged("it gets dispatch", dispatched, dispatched)
-    custom = torch.library.custom_op("modescope_python::scale", _scale, mutates_args=())
-    ratio = speedup(partial(_in_a_row, op, x), partial(_in_a_row, custom, x), device, [x])
-    answer = in_range({"time by custom_op ÷ that from C++ [x]": ratio}, 1.0, math.inf)
-    return replace(answer, numbers={**dispatched, **answer.numbers})
+        return refuted("it does not get dispatch", dispatched)
 
+    @torch.library.custom_op("modescope_python::scale", mutates_args=())
+    def custom(x: Tensor, s: float) -> Tensor:
+        return x * s
 
-def _scale(x: Tensor, s: float) -> Tensor:
-    return x * s
+    def in_a_row(op: Any) -> None:
+        for _ in range(20):
+            op(x, 3.0)
 
-
-def _in_a_row(op: Callable[[Tensor, float], object], x: Tensor) -> None:
-    for _ in range(20):
-        op(x, 3.0)
-
-
-StepAndTensors = tuple[Step, list[Tensor]]
-
-
-def layers() -> StepAndTensors:
-    """Eight layers, 8 wide: layer norm, GELU, two matrix products, twice an addition."""
-    weights = [Parameter(torch.randn(8, 8) / 8**0.5) for _ in range(16)]
-    gain, bias, x = Parameter(torch.ones(8)), Parameter(torch.ones(8)), torch.rand(1, 8)
-
-    def step() -> Tensor:
-        y = x
-        for first, second in zip(weights[::2], weights[1::2], strict=True):
-            h = functional.layer_norm(y, (8,), gain, bias)
-            y = y + torch.mm(functional.gelu(torch.mm(h, first) + bias), second)
-        return y
-
-    return step, [x, gain, bias, *weights]
-
-
-def pointwise() -> StepAndTensors:
-    """Fifty pointwise operators on 64 elements."""
-    w, x = Parameter(torch.rand(64)), torch.rand(64)
-
-    def step() -> Tensor:
-        y = x
-        for _ in range(25):
-            y = (y + w) * w
-        return y
-
-    return step, [x, w]
-
-
-def views() -> StepAndTensors:
-    """Fifty views of a parameter."""
-    w = Parameter(torch.rand(64))
-
-    def step() -> Tensor:
-        y: Tensor = w
-        for _ in range(25):
-            y = y.unsqueeze(0).squeeze(0)
-        return y
-
-    return step, [w]
-
-
-def product() -> StepAndTensors:
-    """One matrix product, 256 wide."""
-    x, w = torch.rand(96, 256), Parameter(torch.rand(256, 256))
-    return partial(torch.mm, x, w), [x, w]
-
-
-# The first three take 99 % of their time or more on two elements, too; a product takes 5 %.
-TIMED_S = 8.0  # for a comparison, at most: some save little more than the bound of 5 %
+    ratio = speedup(partial(in_a_row, op), partial(in_a_row, custom), device, [x])
+    return in_range({"time by custom_op ÷ that from C++": ratio}, 1, math.inf, dispatched)
 
 
 @claim(
     "inference_mode is 5 to 15 % faster than no_grad where dispatch dominates; the gain "
     "vanishes for large ops",
     "003 §7.3; 003 Exercise 6",
-    timed=True,
-    snippet="""
-        import torch
-        from torch.utils.benchmark import Timer
-        modes = torch.no_grad, torch.inference_mode
-        code = "with mode():\\n    for _ in range(50): x * w"
-        for size in (64, 2**16):
-            given = {"w": torch.ones(size, requires_grad=True), "x": torch.ones(size)}
-            timers = [Timer(code, globals={**given, "mode": mode}) for mode in modes]
-            rounds = [[timer.timeit(1).mean for timer in timers] for _ in range(300)]
-            slow, fast = map(min, zip(*rounds))
-            print(size, "elements, saves 5 % or more:", fast <= 0.95 * slow)
-    """,
+    "cpu clock",
 )
 def inference_vs_no_grad(device: Hardware) -> Answer:
-    """The share of their time under no_grad that inference_mode saves, in paired rounds.
+    r"""The share of their time under no_grad that inference_mode saves, in paired rounds.
 
-    Refuted if over 2 % is saved of a large product. Holds if the gains of layers, of pointwise
-    operators and of views of few elements lie within 5 to 15 %, within limits if some do, refuted
-    if none does.
+    It vanishes for a product 256 wide if it is at most 2 %.
+
+    import torch
+    from torch.utils.benchmark import Timer
+    modes = torch.no_grad, torch.inference_mode
+    code = "with mode():\n    for _ in range(50): x * w"
+    for size in (64, 2**16):
+        given = {"w": torch.ones(size, requires_grad=True), "x": torch.ones(size)}
+        timers = [Timer(code, globals={**given, "mode": mode}) for mode in modes]
+        rounds = [[timer.timeit(1).mean for timer in timers] for _ in range(300)]
+        slow, fast = map(min, zip(*rounds))
+        print(size, "elements, saves 5 % or more:", fast <= 0.95 * slow)
     """
-    small, large = (
-        {f"saved, {build.__name__} [share]": _saved(build(), device) for build in builds}
-        for builds in ((layers, pointwise, views), (product,))
-    )
-    return gains_by_size(small, large)
+
+    def layers(w: Tensor) -> Tensor:
+        y = torch.ones(1, 8)
+        for _ in range(8):
+            h = functional.layer_norm(y, (8,))
+            y = y + torch.mm(functional.gelu(torch.mm(h, w) + h), w)
+        return y
+
+    def pointwise(w: Tensor) -> Tensor:
+        y = w
+        for _ in range(25):
+            y = (y + w) * w
+        return y
+
+    def views(w: Tensor) -> Tensor:
+        for _ in range(25):
+            w = w.unsqueeze(0).squeeze(0)
+        return w
+
+    product = partial(torch.mm, torch.rand(96, 256))
+    gain = _saved(product, Parameter(torch.rand(256, 256)), device)
+    large = {"% saved of a large product": gain}
+    if side(gain, -100, 2) == "above":
+        return refuted("the gain does not vanish for a large product", large)
+    if side(gain, -100, 2) == "unclear":
+        return undecided("the gain may not vanish for a large product", large)
+    # These take 99 % of their time or more on two elements, too; the product takes 5 %.
+    small = {
+        "% saved of eight small layers": _saved(layers, Parameter(torch.rand(8, 8)), device),
+        "% saved of 50 pointwise operators": _saved(pointwise, Parameter(torch.rand(64)), device),
+        "% saved of 50 views": _saved(views, Parameter(torch.rand(64)), device),
+    }
+    return in_range(small, 5, 15, large)
 
 
-def _saved(request: StepAndTensors, device: Hardware) -> Estimate:
-    step, tensors = request
-
-    def within(mode: Callable[[], Any]) -> None:
+def _saved(step: Callable[[Tensor], Tensor], w: Tensor, device: Hardware) -> Estimate:
+    def within(mode: Callable[[], AbstractContextManager[object]]) -> None:
         with mode():
-            step()
+            step(w)
 
     fast, slow = partial(within, torch.inference_mode), partial(within, torch.no_grad)
-    return converted(speedup(fast, slow, device, tensors, TIMED_S), lambda ratio: 1 - 1 / ratio)
-
-
-def gains_by_size(small: dict[str, Estimate], large: dict[str, Estimate]) -> Answer:
-    """The verdict on shares saved of small requests and of large ones."""
-    if gained := on_side(large, "above", -1, 0.02):
-        return judged("the gain vanishes for large operators", small | large, gained)
-    if on_side(large, "unclear", -1, 0.02):
-        return undecided("the gain may not vanish for large operators", small | large)
-    return replace(in_range(small, 0.05, 0.15), numbers=small | large)
+    ratio = speedup(fast, slow, device, [w], 8.0)  # some save little more than 5 %
+    return converted(ratio, lambda ratio: 100 * (1 - 1 / ratio))

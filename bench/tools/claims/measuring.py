@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch._functorch import config as aot_autograd
 from torch._inductor import config as inductor
 from torch.nn import functional
@@ -14,17 +14,13 @@ from torch.nn import functional
 from modescope.bench.allocations import watch_allocations
 from modescope.bench.case.profiler.capture import capture
 from modescope.bench.case.profiler.facts import StepFacts
-from modescope.bench.devices.allocators import Allocations
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.stats.estimates import Estimate
 from modescope.bench.steps import compiler
 from modescope.bench.steps.evidence import generated_code, graph_break_watch, mode_effect
 from modescope.bench.timing import memory_layout
 from modescope.bench.timing.comparison import compare
-from modescope.bench.timing.timers import latency
 from modescope.bench.tools.selfcheck.races import adaptive
-
-Returned = TypeVar("Returned")
 
 STEADY_CALLS = 4
 """Calls before a call is steady: compiled CUDA graphs warm up, record, and replay from then on."""
@@ -45,26 +41,23 @@ def refusal(call: Callable[[], object]) -> str | None:
     return None
 
 
-def watched(step: Callable[[], Returned], device: Hardware) -> tuple[Returned, Allocations]:
-    """The result of a call, and what the call allocates. Raises RuntimeError if that is unknown."""
-    with watch_allocations("a call", str(device.torch_device), report=None) as counted:
-        result = step()
-    if counted.result is None:
-        raise RuntimeError(counted.unreadable)
-    return result, counted.result
-
-
-def taken_by(call: Callable[[], object], device: Hardware) -> int:
-    """Bytes of all allocations of a call, once it has been called before."""
-    call()
-    return watched(call, device)[1].allocated_bytes
+def bytes_taken(device: Hardware, *expressions: str, **names: Tensor) -> dict[str, int]:
+    """Bytes of all allocations of each expression, once it has been evaluated before."""
+    numbers = {}
+    for code, call in calls(*expressions, **names).items():
+        call()
+        with watch_allocations(code, str(device.torch_device), report=None) as seen:
+            call()
+        assert seen.allocated_bytes is not None, seen.unreadable
+        numbers[f"bytes taken by {code}"] = seen.allocated_bytes
+    return numbers
 
 
 def speedup(
     case: Step,
     baseline: Step,
     device: Hardware,
-    tensors: Sequence[torch.Tensor] = (),
+    tensors: Sequence[Tensor] = (),
     timed_max_s: float = 2.0,
 ) -> Estimate:
     """How many times as fast as `baseline` `case` is, in paired rounds of random order.
@@ -81,29 +74,12 @@ def speedup(
 
 def converted(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
     """The estimate in another unit; `function` grows."""
-    if estimate.low is None or estimate.high is None:
-        return replace(estimate, value=function(estimate.value))
-    return Estimate(*map(function, (estimate.value, estimate.low, estimate.high)))
-
-
-def load_compiler(device: Hardware) -> None:
-    """Compiles next to nothing, with a backward: later first calls need not load what all share."""
-    compiled = torch.compile(lambda x: (x + 1).sum())
-    compiled(torch.ones(8, device=device.torch_device, requires_grad=True)).backward()
-    compiler.wait_for_workers()
-
-
-def first_call_s(step: Step, device: Hardware) -> float:
-    """Seconds of one call, such as the first one of compiled code."""
-    (seconds,) = latency(step, device, 1).samples_s
-    return seconds
+    ends = (None if end is None else function(end) for end in (estimate.low, estimate.high))
+    return Estimate(function(estimate.value), *ends)
 
 
 def work_of(step: Step, device: Hardware) -> StepFacts:
-    """The work of a steady call, from the profiler, which may slow what is timed after it.
-
-    Raises RuntimeError if the profiler sees nothing.
-    """
+    """The work of a steady call, from the profiler, which may slow what is timed after it."""
     for _ in range(STEADY_CALLS):
         step()
     facts = capture(step, device, None, expected_s=0.0).typical
@@ -112,8 +88,7 @@ def work_of(step: Step, device: Hardware) -> StepFacts:
     return facts
 
 
-@dataclass(frozen=True)
-class CompilerWork:
+class CompilerWork(NamedTuple):
     """What the compiler did in a call."""
 
     graphs: int
@@ -133,9 +108,7 @@ def compiler_work(call: Step) -> CompilerWork:
     ):
         call()
     assert code.generated is not None
-    return CompilerWork(
-        graphs=mode_effect.read_compiled().since(before).graphs,
-        breaks=graph_break_watch.count(broken),
-        kernels=code.generated.columns.generated_kernels or 0,
-        externs=code.generated.columns.extern_calls or 0,
-    )
+    graphs = mode_effect.read_compiled().since(before).graphs
+    columns = code.generated.columns
+    kernels, externs = columns.generated_kernels or 0, columns.extern_calls or 0
+    return CompilerWork(graphs, graph_break_watch.count(broken), kernels, externs)

@@ -1,0 +1,152 @@
+"""All claims, and how one is tested: its function and its snippet in fresh processes."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from modescope.bench.devices.cuda import find
+from modescope.bench.records.errors import Progress
+from modescope.bench.stats.estimates import Estimate
+from modescope.bench.sweep import isolation
+from modescope.bench.tools.claims import (
+    autograd,
+    compiled_speed,
+    compiler,
+    cpp_library,
+    cuda,
+    custom_ops,
+    dispatch,
+    dispatch_cost,
+    views,
+)
+from modescope.bench.tools.claims.claim import Answer, Claim, Numbers, undecided, written
+
+MODULES = (views, dispatch, dispatch_cost, autograd, compiler, compiled_speed, custom_ops, cuda)
+"""Files of claims, in the order of the page."""
+
+CLAIMS = {
+    each.id: each for module in MODULES for each in vars(module).values() if isinstance(each, Claim)
+}
+
+OK = "ok"
+SKIPPED = "skipped"  # this machine lacks what it needs
+LIMIT_S = 900.0  # for a claim's function, and for a snippet
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One row: a claim and what this machine says to it."""
+
+    claim: str
+    statement: str
+    verdict: str  # holds | holds_within_limits | refuted | undecided
+    because: str
+    limits: tuple[str, ...]
+    counter_example: str | None  # of a refuted one
+    status: str  # ok | skipped | failed | oom | timeout | crashed
+    reason: str | None  # of another status than ok
+    tested_on: str | None = None  # cpu | cuda | cuda:<index>
+    printed: str | None = None  # by the snippet, in this run; None if it did not run
+    seconds: float | None = None  # of the function
+
+
+@dataclass(frozen=True)
+class NumberRow:
+    """One number of one claim with its interval, or a text; `written` is what the page shows."""
+
+    claim: str
+    label: str
+    number: float | None
+    low: float | None  # 95 % interval
+    high: float | None
+    written: str
+
+
+def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
+    """A row for each number."""
+    rows = []
+    for label, value in numbers.items():
+        number = low = high = None
+        if isinstance(value, Estimate):
+            number, low, high = value.value, value.low, value.high
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            number = float(value)
+        rows.append(NumberRow(claim, label, number, low, high, written(value)))
+    return rows
+
+
+def place(claim: Claim, device: str) -> str | None:
+    """Where the claim is tested: on `device` (cpu, cuda:0), else the CPU; None if on neither."""
+    return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
+
+
+def lacking(claim: Claim, device: str) -> str | None:
+    """What the machine lacks for the claim, where `device` was asked for; None: nothing."""
+    where = place(claim, device)
+    if where is None:
+        return "no GPU: torch finds no CUDA device here"
+    compiles = "compiler" in claim.needs or ("inductor" in claim.needs and where == "cpu")
+    command = cpp_library.compiler_command()[0]
+    if compiles and not shutil.which(command):
+        return f"no C++ compiler: there is no program {command!r}; install g++, or set CXX"
+    return None
+
+
+def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:
+    """Tests the claim on `device` if it speaks of that, else on the CPU, then runs its snippet.
+
+    Each has a process of its own, whose output is added to `log`. One that fails is a status.
+    """
+    if missing := lacking(claim, device):
+        return _row(claim, undecided(missing, {}), SKIPPED, missing), []
+    where, begin = place(claim, device), time.monotonic()
+    outcome = _call("observe", claim, log, where)
+    seconds = time.monotonic() - begin
+    snippet = _call("run_snippet", claim, log)
+    status, reason = OK, None
+    for ended, name in ((snippet, "the snippet: "), (outcome, "")):
+        if ended.kind != "returned":
+            status = ended.kind.replace("usage", "failed")
+            reason = f"{name}{ended.reason}; see {log}"
+    answer = outcome.value
+    if not isinstance(answer, Answer):
+        answer = undecided(outcome.reason or outcome.kind, {})
+    row = _row(claim, answer, status, reason, where, snippet.value, seconds)
+    return row, number_rows(claim.id, answer.numbers)
+
+
+def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
+    said = answer.verdict, answer.because, answer.limits, answer.counter_example
+    return ClaimRow(claim.id, claim.statement, *said, *run)
+
+
+def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Outcome:
+    """In a process whose compiler caches are empty."""
+    with isolation.compiler_caches("cold" if "inductor" in claim.needs else "warm") as variables:
+        name = f"{__name__}:{function}"
+        return isolation.call(
+            name, claim.id, *more, timeout_s=LIMIT_S, log=log, variables=variables
+        )
+
+
+def observe(progress: Progress, claim: str, device: str) -> Answer:
+    """In the child: the answer of the device, on one thread."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    return CLAIMS[claim].check(find(device))
+
+
+def run_snippet(progress: Progress, claim: str) -> str:
+    """In the child: what the snippet prints."""
+    torch.set_num_threads(1)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(CLAIMS[claim].snippet, claim, "exec"), {"__name__": "__main__"})
+    return printed.getvalue()
