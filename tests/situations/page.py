@@ -17,7 +17,7 @@ from tests.situations.answers import Answer
 from tests.situations.table import ELSEWHERE, Complaint, Other
 
 PATH = ROOT / "docs" / "why.md"
-FIRST = "## Complaints, and what is said of them"
+FIRST = "## What is said of known complaints"
 """The heading from which on the page is generated."""
 
 
@@ -34,12 +34,8 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
+        f"Of the other cases {_right(others)} name no cause that is not there.\n",
         *(line for one in complaints for line in _block(one)),
-        "## Other cases, and what is said of them\n",
-        f"{_right(others)} name no cause that is not there.\n",
-        "| case | what is true of it | causes that are named |",
-        "| --- | --- | --- |",
-        *map(_line, others),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -67,26 +63,13 @@ def _machine(rows: pd.DataFrame) -> str:
 
 
 def _block(answer: Answer) -> Iterator[str]:
-    """A complaint: how it was measured, and what is said first."""
+    """A complaint, and what is said first of its row."""
     one, row = answer.situation, answer.row
     assert isinstance(one, Complaint)
     yield f"**{one.number} · {prose(one.title)}** ({prose(one.thread)})"
     yield from (f"Wrong: it {prose(answer.fault)}.",) if answer.fault else ()
-    measured = f"$ python run.py -m {one.sweep} budget=quick"
-    elsewhere = f" · {phrases.place(row, letter=False)}" if one in ELSEWHERE else ""
-    yield "\n```text"
-    yield measured if one.sweep else "(a row made up as a GPU would record it)"
-    yield f"{phrases.variant(row)} · {cells.outcome(row)}{elsewhere}"
+    where = f" · {phrases.place(row, letter=False)}" if one in ELSEWHERE else ""
+    made_up = "" if one.sweep else " · a row made up as a GPU would record it"
+    yield f"\n```text\n{phrases.variant(row)} · {cells.outcome(row)}{where}{made_up}"
     yield from beneath(answer.first)
-    if answer.codes[1:]:
-        yield f"    then: {', '.join(answer.codes[1:])}"
     yield "```\n"
-
-
-def _line(answer: Answer) -> str:
-    """A line of the table of other cases."""
-    one = answer.situation
-    assert isinstance(one, Other)
-    named = ", ".join(f"`{code}`" for code in answer.codes) or "none"
-    wrong = f"; wrong: {prose(answer.fault)}" if answer.fault else ""
-    return f"| {prose(one.title)} | {prose(one.because)} | {named}{wrong} |"
