@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import pandas as pd
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.paragraphs import beneath
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
 from tests.situations.answers import Answer
@@ -71,5 +71,5 @@ def _block(answer: Answer) -> Iterator[str]:
     where = f" · {phrases.place(row, letter=False)}" if one in ELSEWHERE else ""
     made_up = "" if one.sweep else " · a row made up as a GPU would record it"
     yield f"\n```text\n{phrases.variant(row)} · {cells.outcome(row)}{where}{made_up}"
-    yield from beneath(answer.first)
+    yield textwrap.fill(answer.first, 120, break_long_words=False, break_on_hyphens=False)
     yield "```\n"
