@@ -79,7 +79,7 @@ def copy_results(app: Sphinx, failure: Exception | None) -> None:
         return
     source, target = (Path(top) / RESULTS for top in (app.srcdir, app.outdir))
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.md"), dirs_exist_ok=True)
-    for page in target.glob("*/report/*.html"):
+    for page in target.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         page.write_text(GUIDE.sub(r"\1.html", text), encoding="utf-8")
 

@@ -22,12 +22,12 @@ FURTHER = {
 """What follows the pages of docs/ in the navigation, by caption."""
 
 KINDS = {
-    "report": ("index.html", "`make run`"),
-    "selfcheck": ("*.md", "`make selfcheck`"),
-    "claims": ("*.md", "`make claims`"),
-    "instructions": ("*.md", "`make instructions`"),
+    "report": ("**/report/index.html", "reports"),
+    "selfcheck": ("selfcheck/*.md", "`make selfcheck`"),
+    "claims": ("claims/*.md", "`make claims`"),
+    "instructions": ("instructions/*.md", "`make instructions`"),
 }
-"""Folders of a machine's reference results: the pages in them, and the command that wrote these."""
+"""Pages of a machine's reference results: where they are, and what they are called."""
 
 
 def in_order(names: Iterable[str], index: str) -> list[str]:
@@ -55,7 +55,9 @@ def navigation(index: str, found: Iterable[str]) -> str:
 
 
 def moment(page: Path) -> str:
-    """When a page was written, which its name says: 20261122T042041.448952Z."""
+    """When a page was written, which its name says (20261122T042041.448952Z); a report's study."""
+    if page.name == "index.html":
+        return page.parent.parent.name
     day, time = page.name[:8], page.name[9:13]
     return f"{day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:]} UTC"
 
@@ -66,10 +68,9 @@ def reference_results(root: Path) -> str:
     for machine in sorted(path for path in (root / RESULTS).iterdir() if path.is_dir()):
         sections.append(f"\n## {machine.name}\n")
         for kind, (pattern, title) in KINDS.items():
-            pages = sorted((machine / kind).glob(pattern), reverse=True)
-            names = {page: "report" if kind == "report" else moment(page) for page in pages}
+            names = {page: moment(page) for page in sorted(machine.glob(pattern), reverse=True)}
             links = (f"[{name}](/{page.relative_to(root)})" for page, name in names.items())
-            if pages:
+            if names:
                 sections.append(f"- {title}: {', '.join(links)}")
             entries += [
                 f"{kind} {name} </{page.relative_to(root).with_suffix('')}>"

@@ -10,20 +10,31 @@ from pathlib import Path
 from modescope.analysis.causes import finding
 from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.registry import derived
+from modescope.analysis.format import phrases
+from modescope.analysis.format.phrases import Row
 from modescope.analysis.where import select
-from modescope.analysis.why.command import text
+from modescope.analysis.why.command import paragraphs
 from modescope.bench.records.errors import UsageError
 from tests.situations.table import Complaint, Measured, Other
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A situation and what was printed of its row."""
+    """A situation, its row and the causes that are named."""
 
     situation: Measured
-    printed: str  # by `python -m analysis.why`
-    codes: tuple[str, ...]
+    row: Row
+    causes: tuple[Finding, ...]
     fault: str | None  # None: it names what is there, and nothing else
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(one.code for one in self.causes)
+
+    @property
+    def first(self) -> str:
+        """What `python -m analysis.why` says first."""
+        return next(paragraphs(self.row, self.causes))
 
 
 def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
@@ -37,9 +48,9 @@ def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
                 f"{situation.title}: {len(matching)} rows of {study} match "
                 f"{situation.row}, and it needs one; measure it with --measure"
             )
-        found = causes[matching["run_id"].iloc[0]]
-        printed = text(matching, causes)
-        yield Answer(situation, printed, tuple(one.code for one in found), fault(situation, found))
+        (row,) = phrases.as_rows(matching)
+        found = causes[row["run_id"]]
+        yield Answer(situation, row, found, fault(situation, found))
 
 
 def fault(situation: Measured, found: tuple[Finding, ...]) -> str | None:

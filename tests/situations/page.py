@@ -1,23 +1,23 @@
-"""The list of docs/why.md: each situation with what was printed of it."""
+"""The list of docs/why.md: each situation with what is said of it."""
 
 from __future__ import annotations
 
 import math
-import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from modescope.analysis.derive.registry import derived
-from modescope.analysis.format import phrases
+from modescope.analysis.format import cells, phrases
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
 from tests.situations.answers import Answer
-from tests.situations.table import Complaint, Other
+from tests.situations.table import ELSEWHERE, Complaint, Other
 
 PATH = ROOT / "docs" / "why.md"
-FIRST = "## Complaints, and what is said of them"
+FIRST = "## What is said of known complaints"
 """The heading from which on the page is generated."""
 
 
@@ -34,10 +34,8 @@ def generated(study: Path, answers: Sequence[Answer]) -> str:
     lines = [
         f"{FIRST}\n",
         f"{_right(complaints)} name the cause first, with figures. Measured on {_machine(rows)}\n",
+        f"Of the other cases {_right(others)} name no cause that is not there.\n",
         *(line for one in complaints for line in _block(one)),
-        "## Other cases, and what is said of them\n",
-        f"{_right(others)} name no cause that is not there.\n",
-        *(line for one in others for line in _block(one)),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -61,20 +59,17 @@ def _machine(rows: pd.DataFrame) -> str:
     versions = f"torch {row['torch_version']}, Python {row['python_version']}"
     busy = sum("contended" in phrases.flags(one) for one in phrases.as_rows(rows))
     beside = f"beside other programs in {busy} of {len(rows)} rows"
-    return f"{place}, unless a heading says otherwise; {versions}; {' and '.join(days)}; {beside}."
+    return f"{place}, unless a row says otherwise; {versions}; {' and '.join(days)}; {beside}."
 
 
 def _block(answer: Answer) -> Iterator[str]:
-    """A situation as it was typed and printed."""
-    one = answer.situation
-    if isinstance(one, Complaint):
-        yield f"**{one.number} · {prose(one.title)}** ({prose(one.thread)})"
-    else:
-        assert isinstance(one, Other)
-        yield f"**{prose(one.title)}**: {prose(one.because)}."
+    """A complaint, and what is said first of its row."""
+    one, row = answer.situation, answer.row
+    assert isinstance(one, Complaint)
+    yield f"**{one.number} · {prose(one.title)}** ({prose(one.thread)})"
     yield from (f"Wrong: it {prose(answer.fault)}.",) if answer.fault else ()
-    measured = f"$ python run.py -m {one.sweep} budget=quick"
-    yield "\n```text"
-    yield measured if one.sweep else "(a row made up as a GPU would record it)"
-    yield f"$ python -m analysis.why --where {shlex.quote(one.row)}"
-    yield f"{answer.printed}\n```\n"
+    where = f" · {phrases.place(row, letter=False)}" if one in ELSEWHERE else ""
+    made_up = "" if one.sweep else " · a row made up as a GPU would record it"
+    yield f"\n```text\n{phrases.variant(row)} · {cells.outcome(row)}{where}{made_up}"
+    yield textwrap.fill(answer.first, 120, break_long_words=False, break_on_hyphens=False)
+    yield "```\n"

@@ -29,7 +29,7 @@ def answered() -> Sequence[Answer]:
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.title) for one in SITUATIONS])
 def test_the_causes_of_a_situation_are_right(one: Measured, answered: Sequence[Answer]) -> None:
     (answer,) = (each for each in answered if each.situation == one)
-    assert answer.fault is None, answer.printed
+    assert answer.fault is None, answer.first
 
 
 def test_the_page_has_what_is_printed(answered: Sequence[Answer]) -> None:
