@@ -167,9 +167,16 @@ def _profiled_overhead(row: Row) -> Estimate | None:
 
 
 def durations(*times_s: float) -> list[str]:
-    """`1.04 ms`, `0.698 ms`: times that are compared with each other, all in the longest's unit."""
+    """`1.04 ms`, `0.698 ms`: times that are compared with each other, all in one unit.
+
+    That of the longest, or of the shortest if it is less than a tenth of that unit.
+    """
     scale, unit = numbers.time_unit(max(times_s))
-    return [f"{f'{time_s / scale:#.3g}'.removesuffix('.')} {unit}" for time_s in times_s]
+    if min(times_s) < scale / 10:
+        scale, unit = numbers.time_unit(min(times_s))
+    values = [time_s / scale for time_s in times_s]
+    texts = (f"{one:,.0f}" if one >= 99.95 else f"{one:#.3g}" for one in values)
+    return [f"{text} {unit}" for text in texts]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import COST, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import long_first_call
 from modescope.analysis.derive.profile import phases_of
@@ -26,12 +25,9 @@ def first_call(case: Case) -> Evidence | None:
 
 def _phases(row: Row) -> str:
     """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
-    phases = sorted(phases_of(row).items(), key=lambda one: -one[1])[:_MOST_PHASES]
-    if not phases:
-        return ""
-    times = evidence.durations(*(time_s for _, time_s in phases))
-    named = (f"{name} {time}" for (name, _), time in zip(phases, times, strict=True))
-    return f": {', '.join(named)}"
+    phases = sorted(phases_of(row).items(), key=lambda one: -one[1])
+    known = [f"{name} {time_s:#.3g} s" for name, time_s in phases[:_MOST_PHASES]]
+    return f": {', '.join(known)}" if known else ""
 
 
 def _caches(case: Case) -> str:

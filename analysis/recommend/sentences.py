@@ -1,4 +1,4 @@
-"""The sentences of recommendations; neighbouring sizes with equal answers share one."""
+"""Recommendations in sentences: per work the best precision first, neighbouring sizes merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.recommend import types
-from modescope.analysis.recommend.decide import KINDS
 from modescope.analysis.recommend.types import (
     MODE,
     Choice,
@@ -25,6 +24,15 @@ from modescope.analysis.recommend.types import (
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.stats.estimates import MARGIN, Estimate
 
+DOUBTS = {
+    "drift": "its speedup changed from the first rounds to the last",
+    "autocorrelated": "its rounds depend on each other, so the interval should be wider",
+    "bimodal": "its rounds have two levels, and the median represents one",
+    "other_operators": "its calls run other operators than a call with new arguments",
+    "slow_pace": "the machine was slow",
+}
+"""What a flag says of the speedup of a mode, in a clause; of another flag its name."""
+
 
 @dataclass(frozen=True)
 class Span:
@@ -36,34 +44,80 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Advice:
-    """All that is recommended for one work over one of its sizes."""
+class Precision:
+    """All that is recommended for one work at one precision, over one of its sizes."""
 
+    name: str  # `bf16`, `fp32, warm compiler cache`
     spans: tuple[Span, ...]
-    text: str  # the whole sentence
     remarks: tuple[str, ...]  # further sentences, with the sizes that they concern
+
+    @property
+    def recommendations(self) -> list[Recommendation]:
+        """Those of all its sizes."""
+        return [one for span in self.spans for one in span.recommendations]
+
+    @property
+    def text(self) -> str:
+        """`fp32: batch ≤ 16: no_grad, ...; batch 64: compile, ...`."""
+        spans = (f"{span.label}: {span.text}" if span.label else span.text for span in self.spans)
+        return f"{self.name}: {'; '.join(spans)}"
 
     @property
     def programs(self) -> dict[str, str]:
         """The code of each mode that is better than the baseline, by its name: `amp bf16`."""
-        answers = (one for span in self.spans for one in span.recommendations)
-        chosen = [one.choice for one in answers if one.choice and one.outcome == MODE]
-        return {f"{choice.mode} {choice.dtype}": choice.code for choice in chosen}
+        chosen = (one.choice for one in self.recommendations if one.outcome == MODE)
+        return {f"{one.mode} {one.dtype}": one.code for one in chosen if one}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All that is recommended for one work on one machine."""
+
+    work: str  # with the sizes that all answers share
+    precisions: tuple[Precision, ...]  # that with the largest gain first
+
+    @property
+    def recommendations(self) -> list[Recommendation]:
+        """Those of all precisions."""
+        return [one for precision in self.precisions for one in precision.recommendations]
+
+    @property
+    def certainty(self) -> str:
+        """How sure the answers are, in a sentence; empty where there is none."""
+        parts = _certainty([one for one in self.recommendations if one.outcome != types.NOTHING])
+        return f"How sure: {'; '.join(parts)}." if parts else ""
 
 
 def fold(answers: Sequence[Recommendation]) -> tuple[Advice, ...]:
-    """One Advice per work, place, precision and baseline, merged over the batch where it varies.
+    """One Advice per work and place, merged over the batch where it varies.
 
     If a single other size varies, over that size. A span names only measured sizes; `batch ≤ 16`
-    is used from batch 1 on, because there is no smaller batch.
+    is used from batch 1 on, because there is no smaller batch. The precision whose mode gains most
+    comes first; without a gain that of the baseline.
     """
     places = len({(a.question.environment, a.question.device, a.question.threads) for a in answers})
-    by_work = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
-    return tuple(
-        _advice(size, others, part, places > 1)
-        for members in by_work.values()
+    by_contest = phrases.grouped((astuple(replace(a.question, shape="")), a) for a in answers)
+    works = phrases.grouped(
+        (_work(others, part[0].question, places > 1), _precision(size, part))
+        for members in by_contest.values()
         for (size, others), part in _series(members)
     )
+    return tuple(
+        Advice(work, tuple(sorted(members, key=_preference))) for work, members in works.items()
+    )
+
+
+def _work(others: str, question: Question, placed: bool) -> str:
+    row = asdict(question)
+    work = phrases.work_at(row, others)
+    return f"{work}, on {phrases.place(row, letter=True)}" if placed else work
+
+
+def _preference(precision: Precision) -> tuple[float, bool]:
+    answers = precision.recommendations
+    gains = [low(one.choice.speedup) for one in answers if one.choice and one.outcome == MODE]
+    question = answers[0].question
+    return -max(gains, default=1.0), question.dtype != question.baseline_dtype
 
 
 def _series(
@@ -84,24 +138,14 @@ def _series(
         yield key, [answer for _, answer in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _advice(
-    size: str | None, others: str, answers: Sequence[Recommendation], placed: bool
-) -> Advice:
+def _precision(size: str | None, answers: Sequence[Recommendation]) -> Precision:
+    question = answers[0].question
+    cache = "" if question.compile_cache == "cold" else f", {question.compile_cache} compiler cache"
     if size is None:
         spans = [Span("", (answer,), clause([answer])) for answer in answers]
     else:
         spans = list(_spans(size, answers))
-    row = asdict(answers[0].question)
-    cache = row["compile_cache"]
-    subject = (
-        phrases.work_at(row, others),
-        row["dtype"],
-        "" if cache == "cold" else f"{cache} compiler cache",
-        phrases.place(row, letter=True) if placed else "",
-    )
-    texts = (f"{span.label}: {span.text}" if span.label else span.text for span in spans)
-    text = f"{', '.join(filter(None, subject))}: {'; '.join(texts)}"
-    return Advice(tuple(spans), text, tuple(_remarks_on(size, answers)))
+    return Precision(f"{question.dtype}{cache}", tuple(spans), tuple(_remarks_on(size, answers)))
 
 
 def _remarks_on(size: str | None, answers: Sequence[Recommendation]) -> Iterator[str]:
@@ -141,19 +185,21 @@ def _spans(size: str, answers: Sequence[Recommendation]) -> Iterator[Span]:
 def clause(same: Sequence[Recommendation]) -> str:
     """The answer that one or several recommendations share, as a clause without the work's name.
 
-    `reduce-overhead, 3.1× [3.0, 3.2] over eager, pays after 4,100 calls, +180 MiB memory`. For
-    several, figures are ranges.
+    `reduce-overhead, 3.1× [3.0, 3.2] over eager, pays after 4,100 calls (first call 7.20 s), error
+    2.1e-7 (eager 1.9e-7), +180 MiB memory`. For several, figures are ranges.
     """
     return _CLAUSES[same[0].outcome](same)
 
 
 def _mode(same: Sequence[Recommendation]) -> str:
     chosen, first = [one.choice for one in same if one.choice is not None], same[0]
-    over = f"{_factors([one.speedup for one in chosen])} over {_baseline(first.question)}"
+    baseline = _baseline(first.question)
+    over = f"{_factors([one.speedup for one in chosen])} over {baseline}"
     if first.baseline_fits is False:
         over += ", which exceeds the memory limit"
     named = _named(chosen[0].mode, chosen[0].unchecked)
-    return ", ".join((named, over, _pays(chosen, first.wishes.calls), _memory(chosen)))
+    parts = (named, over, _pays(chosen, first.wishes.calls), _error(chosen, baseline))
+    return ", ".join(filter(None, (*parts, _memory(chosen, baseline))))
 
 
 def _keep_baseline(same: Sequence[Recommendation]) -> str:
@@ -172,15 +218,8 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
 def _undecided(same: Sequence[Recommendation]) -> str:
     calls = same[0].wishes.calls
     over = "" if calls is None else f" over {numbers.calls(calls)} calls"
-    keep = (
-        f"this data cannot show a difference{over} beyond ±{numbers.whole_percent(MARGIN)}, "
-        f"so keep {_kept(same[0])}"
-    )
-    known = [one.detectable for one in same if one.detectable is not None]
-    if len(known) < len(same) or calls is not None:
-        return keep
-    found = f"a true gain of {numbers.percent(max(known))} would have been detected"
-    return f"{keep} ({found} in 80 % of such runs)"
+    margin = numbers.whole_percent(MARGIN)
+    return f"{_kept(same[0])}: no mode is shown to be faster by more than {margin}{over}"
 
 
 def _between(same: Sequence[Recommendation]) -> str:
@@ -196,12 +235,12 @@ def _between(same: Sequence[Recommendation]) -> str:
 
 def _nothing(same: Sequence[Recommendation]) -> str:
     text = "nothing can be recommended"
-    kinds = Counter(one.kind for answer in same for one in answer.refused)
+    kinds = Counter(one.kind.replace("_", " ") for answer in same for one in answer.refused)
     if same[0].question.baseline_mode is None:
         return f"{text}: these runs were measured without a baseline"
     if not kinds:
         return f"{text}: only the baseline was measured"
-    why = ", ".join(f"{count} {KINDS[kind]}" for kind, count in kinds.most_common())
+    why = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     return f"{text} from {numbers.counted(kinds.total(), 'run', 'runs')}: {why}"
 
 
@@ -215,50 +254,68 @@ _CLAUSES: dict[str, Callable[[Sequence[Recommendation]], str]] = {
 
 
 def remarks(answer: Recommendation) -> Iterator[str]:
-    """Further sentences on ties, flags, exclusions and the baseline."""
+    """Further sentences on ties, doubts and exclusions."""
     choice, outcome = answer.choice, answer.outcome
     if choice and answer.tied:
         ties = (
             f"{_named(t.row.mode, t.row.unchecked)} {numbers.ratio(t.row.speedup)} ({t.reason})"
             for t in answer.tied
         )
-        yield f"Not distinguishable from {choice.mode} by the intervals: {', '.join(ties)}."
+        yield f"As fast by the intervals: {', '.join(ties)}."
     if choice and choice.unchecked and outcome == MODE:
         yield f"The results of {choice.mode} were not checked: {choice.unchecked}."
     if choice and choice.flags:
-        yield f"Timings of {choice.mode} are flagged: {', '.join(choice.flags)}."
-    if choice and choice.pace is not None:
-        yield (
-            f"While {choice.mode} was timed, the machine took {1 / choice.pace:.2f} times its best "
-            "known time for the same code."
-        )
-    if choice and choice.again and choice.processes == 1:
-        yield f"A second process measured {choice.mode} at {numbers.ratio(choice.again)}."
-    if choice and choice.accepted:
-        error = numbers.scientific(choice.error)
-        yield f"The error of {choice.mode} is {error}: {choice.accepted} (max_error)."
+        doubts = [DOUBTS.get(flag, flag) for flag in choice.flags]
+        if choice.pace is not None:
+            slow = f" ({1 / choice.pace:.2f} times its best known time for fixed code)"
+            doubts = [f"{one}{slow}" if one == DOUBTS["slow_pace"] else one for one in doubts]
+        yield f"Less certain for {choice.mode}: {'; '.join(doubts)}."
     refused = phrases.grouped((one.reason, one.mode) for one in answer.refused if one.reason)
     for reason, modes in refused.items():
         yield f"Not recommended: {phrases.listed(list(dict.fromkeys(modes)))}: {reason}."
-    if outcome == types.NOTHING:
-        return
-    named, floor = _baseline(answer.question), answer.floor
-    if answer.baseline_unchecked and outcome != MODE:
+    if answer.baseline_unchecked and outcome not in (MODE, types.NOTHING):
+        named = _baseline(answer.question)
         yield f"The results of {named} were not checked: {answer.baseline_unchecked}."
-    if answer.baseline_accepted:
-        yield f"{named} exceeds the usual error limit: {answer.baseline_accepted} (max_error)."
-    if answer.baseline_fits is None and outcome != MODE:
-        yield f"Whether {named} fits into the memory limit is unknown."
-    if floor is None:
-        yield f"The noise floor is unknown: there is no usable run of {named} against itself."
-    elif hurdle(floor) > 1 + MARGIN:
-        yield f"{named} against itself measures {numbers.ratio(floor)}: less than that is noise."
+
+
+def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
+    """What the answers for one work rest on: processes, noise floor, least gain that is found."""
+    if not answers:
+        return
+    chosen = [one.choice for one in answers if one.choice and one.outcome == MODE]
+    again = dict.fromkeys(
+        f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"
+        for one in chosen
+        if one.again and one.processes == 1
+    )
+    spreads = [one.process_spread for one in answers if one.process_spread is not None]
+    if spreads:
+        most, fewest = numbers.percent(max(spreads)), min(one.processes for one in answers)
+        yield f"speedups differ by up to {most} between processes ({fewest} or more per mode)"
+    else:
+        yield ", ".join(again) or (
+            "one process per mode; others may differ by more than the intervals (replicates=5 "
+            "measures that)"
+        )
+    floors = phrases.grouped((_whole_baseline(a.question), a.floor) for a in answers if a.floor)
+    for name, known in floors.items():
+        noisy = " (less than that is noise)" if any(hurdle(f) > 1 + MARGIN for f in known) else ""
+        yield f"{name} against itself measures {_factors(list(dict.fromkeys(known)))}{noisy}"
+    if not floors:
+        yield f"{_whole_baseline(answers[0].question)} was not measured against itself"
+    detectable = [one.detectable for one in answers if one.detectable is not None]
+    if detectable:
+        yield f"gains below {numbers.percent(max(detectable))} may be missed"
 
 
 def _baseline(question: Question) -> str:
     """`eager`, with its dtype where that differs from the question's."""
     mode, dtype = question.baseline_mode, question.baseline_dtype
     return f"{mode}" if dtype == question.dtype else f"{mode} {dtype}"
+
+
+def _whole_baseline(question: Question) -> str:
+    return f"{question.baseline_mode} {question.baseline_dtype}"
 
 
 def _kept(answer: Recommendation) -> str:
@@ -279,10 +336,10 @@ def _factors(ratios: Sequence[Estimate]) -> str:
 
 
 def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
+    first = _range([c.first_call_s for c in chosen if c.first_call_s], numbers.duration)
     if calls is not None:
         alone, whole = _factors([c.speedup for c in chosen]), _factors([c.gain for c in chosen])
         over = "the same" if alone == whole else whole
-        first = _range([c.first_call_s for c in chosen], numbers.duration)
         return f"{over} over {numbers.calls(calls)} calls with a first call of {first}"
     after = [one.break_even_calls for one in chosen if one.break_even_calls is not None]
     if len(after) < len(chosen):
@@ -290,14 +347,27 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
     if max(after) in (0, math.inf):
         return "never pays" if max(after) else "pays at once"
     most = "at most " if len(set(after)) > 1 else ""
-    return f"pays after {most}{numbers.calls(max(after))} calls"
+    return f"pays after {most}{numbers.calls(max(after))} calls (first call {first})"
 
 
-def _memory(chosen: Sequence[Choice]) -> str:
-    extra = [one.extra_bytes for one in chosen]
-    if None in extra:
+def _error(chosen: Sequence[Choice], baseline: str) -> str:
+    """`error 4.0e-3 (eager fp32 2.9e-7)`; empty where it was not checked."""
+    errors = [one.error for one in chosen if one.error is not None]
+    if not errors:
+        return ""
+    theirs = [one.baseline_error for one in chosen if one.baseline_error is not None]
+    beside = f" ({baseline} {_range(theirs, numbers.scientific)})" if theirs else ""
+    return f"error {_range(errors, numbers.scientific)}{beside}"
+
+
+def _memory(chosen: Sequence[Choice], baseline: str) -> str:
+    extra = [one.extra_bytes for one in chosen if one.extra_bytes is not None]
+    if len(extra) == len(chosen):
+        return f"{_range(extra, _more)} memory" if any(extra) else "no extra memory"
+    peaks = [one.peak_bytes for one in chosen if one.peak_bytes is not None]
+    if len(peaks) < len(chosen):
         return "memory unknown"
-    return f"{_range(extra, _more)} memory" if any(extra) else "no extra memory"
+    return f"peak {_range(peaks, numbers.size)} ({baseline}'s was not measured)"
 
 
 def _more(size_bytes: float) -> str:
@@ -308,4 +378,4 @@ def _more(size_bytes: float) -> str:
 def _range(values: Iterable[Any], name: Callable[[Any], str]) -> str:
     """`2.8 to 3.4`, from the least to the most; one value if both read the same."""
     ordered = sorted(values)
-    return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1]))))
+    return " to ".join(dict.fromkeys((name(ordered[0]), name(ordered[-1])))) if ordered else "–"
