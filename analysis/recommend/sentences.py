@@ -113,11 +113,12 @@ def _work(others: str, question: Question, placed: bool) -> str:
     return f"{work}, on {phrases.place(row, letter=True)}" if placed else work
 
 
-def _preference(precision: Precision) -> tuple[float, bool]:
+def _preference(precision: Precision) -> tuple[bool, float, bool]:
     answers = precision.recommendations
+    is_none = all(one.outcome == types.NOTHING for one in answers)
     gains = [low(one.choice.speedup) for one in answers if one.choice and one.outcome == MODE]
     question = answers[0].question
-    return -max(gains, default=1.0), question.dtype != question.baseline_dtype
+    return is_none, -max(gains, default=1.0), question.dtype != question.baseline_dtype
 
 
 def _series(
