@@ -84,7 +84,8 @@ class Advice:
     @property
     def certainty(self) -> str:
         """How sure the answers are, in a sentence; empty where there is none."""
-        parts = _certainty([one for one in self.recommendations if one.outcome != types.NOTHING])
+        answers = [one for one in self.recommendations if one.outcome != types.NOTHING]
+        parts = [*_certainty(answers)] if answers else []
         return f"How sure: {'; '.join(parts)}." if parts else ""
 
 
@@ -113,12 +114,13 @@ def _work(others: str, question: Question, placed: bool) -> str:
     return f"{work}, on {phrases.place(row, letter=True)}" if placed else work
 
 
-def _preference(precision: Precision) -> tuple[bool, float, bool]:
+def _preference(precision: Precision) -> tuple[bool, bool, float, bool]:
     answers = precision.recommendations
     is_none = all(one.outcome == types.NOTHING for one in answers)
     gains = [low(one.choice.speedup) for one in answers if one.choice and one.outcome == MODE]
     question = answers[0].question
-    return is_none, -max(gains, default=1.0), question.dtype != question.baseline_dtype
+    is_warm, is_other = question.compile_cache != "cold", question.dtype != question.baseline_dtype
+    return is_none, is_warm, -max(gains, default=1.0), is_other
 
 
 def _series(
@@ -219,6 +221,9 @@ def _keep_baseline(same: Sequence[Recommendation]) -> str:
 def _undecided(same: Sequence[Recommendation]) -> str:
     calls = same[0].wishes.calls
     over = "" if calls is None else f" over {numbers.calls(calls)} calls"
+    if any(one.kind == "noise" for answer in same for one in answer.refused):
+        named = _baseline(same[0].question)
+        return f"{_kept(same[0])}: no mode differs from {named} by more than {named} from itself"
     margin = numbers.whole_percent(MARGIN)
     return f"{_kept(same[0])}: no mode is shown to be faster by more than {margin}{over}"
 
@@ -281,8 +286,6 @@ def remarks(answer: Recommendation) -> Iterator[str]:
 
 def _certainty(answers: Sequence[Recommendation]) -> Iterator[str]:
     """What the answers for one work rest on: processes, noise floor, least gain that is found."""
-    if not answers:
-        return
     chosen = [one.choice for one in answers if one.choice and one.outcome == MODE]
     again = dict.fromkeys(
         f"a second process measured {one.mode} {one.dtype} at {numbers.ratio(one.again)}"

@@ -149,13 +149,16 @@ def _block(study: Study, precision: Precision, rows: Mapping[str, Row], is_first
     several = len({one.question.shape for one in answers}) > 1
     why = [*_why(answers, rows, study.causes, several)]
     others = _others(answers, rows, study.causes)
-    groups = phrases.grouped(
-        ((other.size if several else "", other.key), other) for other in others
-    )
     asked = _asked(others) if is_first or not why else None
+
+    def key(one: _Other) -> tuple[object, ...]:
+        alone = one is asked and one.cause is None
+        return one.size if several else "", one.key, alone
+
+    groups = phrases.grouped((key(one), one) for one in others)
     lines = [
-        (asked in group, _line(group, asked if asked in group else None, size))
-        for (size, _), group in groups.items()
+        (asked in group, _line(group, asked if asked in group else None, str(size)))
+        for (size, *_), group in groups.items()
     ]
     why += [line for shown, line in lines if shown]
     return Block(
@@ -322,7 +325,7 @@ def _modes(rows: Sequence[Row]) -> str:
 def _in_short(row: Row, why: str) -> str:
     """The first clause of a reason."""
     text = why
-    if row["status"] == "skipped":
+    if row["status"] in ("skipped", "failed"):
         text = phrases.reason(row)
     elif phrases.not_in_effect(row):
         text = row["in_effect_note"] or "for an unknown reason"
