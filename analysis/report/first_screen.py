@@ -33,8 +33,8 @@ from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, val
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import disturbed, numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.analysis.recommend.advice import Advice, Precision, Span, fold
 from modescope.analysis.recommend.constraints import Wishes
-from modescope.analysis.recommend.sentences import Advice, Precision, Span, fold
 from modescope.analysis.recommend.types import MODE, Recommendation
 from modescope.analysis.report.figures import Chapter
 from modescope.analysis.report.render import Glyph, glyph

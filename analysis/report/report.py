@@ -19,7 +19,7 @@ from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
 from modescope.analysis.report import figures, render
-from modescope.analysis.report.environment import ceilings, environments, period, places
+from modescope.analysis.report.environment import environments, period, places
 from modescope.analysis.report.first_screen import which
 from modescope.analysis.report.listing import listing, runs
 from modescope.analysis.report.named_rows import diagnostics, left_out
@@ -124,7 +124,6 @@ def _context(study: Folder, shown: Study) -> dict[str, Any]:
         "study": shown.name,
         "folder": shown.folder,
         "places": places(shown),
-        "ceilings": ceilings(shown),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "rows": len(rows),
         "large": LARGE,

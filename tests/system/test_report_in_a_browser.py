@@ -199,6 +199,14 @@ def test_works_are_filtered_by_what_their_headings_name(opened: Tab) -> None:
     ]
 
 
+def test_a_link_opens_the_folded_part_that_it_leads_to(opened: Tab) -> None:
+    assert opened.shown(".runs li") == []
+    opened.one("#which b a").click()
+    target = opened.js("return location.hash")
+    assert opened.shown(target)
+    assert opened.js("return document.querySelector('#runs').open")
+
+
 def test_optional_columns_can_be_shown(opened: Tab) -> None:
     assert opened.shown("#table .further") == []
     opened.one("#further").click()
@@ -394,6 +402,7 @@ def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab, old_way
     opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     opened.js("document.execCommand = () => arguments[0]", old_way)
     button, code = opened.all(".runs .copy")[0], opened.all(".runs .command code")[0]
+    opened.js("arguments[0].closest('details').open = true", code)
     button.click()
     assert opened.js("return String(getSelection())") == code.text
     assert button.text == ("copied" if old_way else "selected: press Ctrl-C")

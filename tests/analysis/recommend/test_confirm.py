@@ -12,8 +12,9 @@ from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
+from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.sentences import fold, remarks
+from modescope.analysis.recommend.sentences import remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.joining import join

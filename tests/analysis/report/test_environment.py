@@ -1,13 +1,11 @@
-"""Where a study was measured: ceilings, and in what its environments differ."""
+"""In what a report says that its environments differ."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from modescope.analysis.derive.registry import derived
-from modescope.analysis.report.environment import MOST_PLACES, ceilings, environments
-from modescope.analysis.report.study import Study
+from modescope.analysis.report.environment import environments
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save, training
 
@@ -54,26 +52,3 @@ def test_two_machines_with_other_models_do_not_differ_in_their_source(tmp_path: 
 def test_another_commit_in_one_environment_is_told(tmp_path: Path) -> None:
     sentence, _ = _told(tmp_path, record(), record("no_grad", git_commit="fedcba9876543210"))
     assert sentence == "Rows differ in git_commit."
-
-
-def _ceilings(folder: Path, *records: Record) -> str:
-    return ceilings(Study("main", "main", derived(save(records, folder)), (), {}))
-
-
-def _measured(compute: float, memory: float | None = None, **columns: Any) -> Record:
-    return record(ceiling_flops_per_s=compute, ceiling_bytes_per_s=memory, **columns)
-
-
-def test_without_measured_ceilings_there_is_no_such_line(tmp_path: Path) -> None:
-    assert _ceilings(tmp_path / "none", record()) == ""
-
-
-def test_several_places_are_named_and_too_many_are_left_out(tmp_path: Path) -> None:
-    def on(*devices: int) -> list[Record]:
-        names = [f"CPU {number}" for number in devices]
-        return [_measured(1e9, device_name=each, environment_id=each) for each in names]
-
-    two = _ceilings(tmp_path / "two", *on(1, 2))
-    assert two.count("matrix products 1.00 GFLOP/s in fp32") == 2
-    assert "CPU 1, 1 thread, environment A: " in two
-    assert _ceilings(tmp_path / "many", *on(*range(MOST_PLACES + 1))) == ""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from modescope.analysis.derive.registry import derived
+from modescope.analysis.recommend.advice import Advice, Precision, fold
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.sentences import Advice, Precision, fold
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
 from tests.helpers.recommendations import MIB, control, needs
