@@ -152,7 +152,7 @@ def _block(study: Study, precision: Precision, rows: Mapping[str, Row], is_first
     asked = _asked(others) if is_first or not why else None
 
     def key(one: _Other) -> tuple[object, ...]:
-        alone = one is asked and one.cause is None
+        alone = one is asked and one.cause is None and one.best is not None
         return one.size if several else "", one.key, alone
 
     groups = phrases.grouped((key(one), one) for one in others)
