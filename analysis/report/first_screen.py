@@ -296,7 +296,7 @@ def _compared(group: Sequence[_Other]) -> str:
     if group[0].is_open:
         return f"{phrases.listed(names)} {verb} not shown to be faster than {name(best)}"
     ends = (end(one.times_slower for one in group) for end in (min, max))
-    span = " to ".join(dict.fromkeys(map(times, ends)))
+    span = " to ".join(dict.fromkeys(map(times, ends))).replace(" times to ", " to ")
     return f"{phrases.listed(names)} {verb} {span} slower than {name(best)}"
 
 
