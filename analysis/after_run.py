@@ -11,9 +11,9 @@ from modescope.bench.records.paths import program
 def unconfirmed(study: Path, run_ids: Sequence[str]) -> list[str]:
     """Those of these runs that have to be confirmed before the study's report recommends one."""
     from modescope.analysis.derive import registry
-    from modescope.analysis.recommend import confirm, decide
+    from modescope.analysis.recommend import decide
 
-    return confirm.unconfirmed(decide.recommend(registry.derived(study)), run_ids)
+    return decide.unconfirmed(decide.recommend(registry.derived(study)), run_ids)
 
 
 def show(study: Path, run_ids: Sequence[str], is_sweep: bool) -> int:

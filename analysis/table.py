@@ -25,9 +25,9 @@ from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.paragraphs import beneath, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.recommend import constraints
+from modescope.analysis.recommend.advice import Advice, fold
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.merge_sizes import Advice, fold
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import program
@@ -62,18 +62,24 @@ def text(rows: pd.DataFrame) -> str:
 
 
 def advice(rows: pd.DataFrame, wanted: Wishes = ANYTHING) -> str:
-    """Which mode to use: a sentence for each work, with remarks beneath."""
+    """Which mode to use: for each work a line per precision, the one to prefer first."""
     lines = []
     every = fold(recommend(rows, wanted.calls, wanted.memory_limit_bytes))
     for one in every:
-        lines += paragraph(one.text)
-        lines += [line for note in one.remarks for line in beneath(note)]
+        lines += paragraph(f"use for {one.work}")
+        texts = [text for each in one.precisions for text in (each.text, *each.remarks)]
+        lines += [line for text in (*texts, one.certainty) if text for line in beneath(text)]
     return "\n".join([*lines, *_programs(every)])
 
 
 def _programs(advice: Iterable[Advice]) -> Iterator[str]:
     """The code of the modes to use, each once, as far as MOST_CODE reaches."""
-    every = phrases.grouped((code, name) for one in advice for name, code in one.programs.items())
+    every = phrases.grouped(
+        (code, name)
+        for one in advice
+        for precision in one.precisions
+        for name, code in precision.programs.items()
+    )
     left, more = MOST_CODE, 0
     for code, names in every.items():
         lines = code.splitlines()

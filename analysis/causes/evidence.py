@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from modescope.analysis.causes.types import Case
 from modescope.analysis.causes.verdicts import is_compiled
 from modescope.analysis.derive.flags import CONTENDED
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
+from modescope.bench.records.cpu import BF16
 from modescope.bench.stats.estimates import (
     ONE,
     Estimate,
@@ -23,8 +25,6 @@ from modescope.bench.stats.estimates import (
 )
 
 FASTER_DEVICE = "Only less work, or a faster device, helps."
-
-SAME_PACE = 0.01  # paces of the machine that differ by less are not named
 
 UNRELIABLE = {
     "profile_empty", "profile_busy_exceeds_span", "profile_lost_events",
@@ -37,7 +37,7 @@ _PRODUCT = re.compile(
     r"^aten::(?:addmm|mm|bmm|baddbmm|linear|convolution|mkldnn_\w+|_scaled_dot_product\w*)$"
     r"|gemm|gemv|nvjet|cutlass|xmma|fmha|flash|splitKreduce|^triton_tem_"
 )
-_LONGEST_NAME = 60  # characters; names of C++ templates have hundreds
+_LONGEST_NAME = 40  # characters; names of C++ templates have hundreds
 _MOST_NAMED = 2
 
 
@@ -166,9 +166,17 @@ def _profiled_overhead(row: Row) -> Estimate | None:
     return Estimate(1 - work, max(0.0, 1 - work * max(1.0, slower)), 1 - work)
 
 
-def at_pace(ratio: float) -> str:
-    """What follows times of two profiles, of which the machine's paces have this ratio."""
-    return ", at the same pace of the machine" if abs(ratio - 1) > SAME_PACE else ""
+def durations(*times_s: float) -> list[str]:
+    """`1.04 ms`, `0.698 ms`: times that are compared with each other, all in one unit.
+
+    That of the longest, or of the shortest if it is less than a tenth of that unit.
+    """
+    scale, unit = numbers.time_unit(max(times_s))
+    if min(times_s) < scale / 10:
+        scale, unit = numbers.time_unit(min(times_s))
+    values = [time_s / scale for time_s in times_s]
+    texts = (f"{one:,.0f}" if one >= 99.95 else f"{one:#.3g}" for one in values)
+    return [f"{text} {unit}" for text in texts]
 
 
 @dataclass(frozen=True)
@@ -227,6 +235,33 @@ def ends_of(estimate: Estimate) -> tuple[float, float]:
     assert estimate.low is not None
     assert estimate.high is not None
     return estimate.low, estimate.high
+
+
+def less_work(case: Case) -> str:
+    """What makes the kernels themselves cheaper on this device."""
+    row = case.row
+    if row["dtype"] not in ("fp32", "tf32"):
+        return FASTER_DEVICE
+    lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
+    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
+    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
+        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
+    sets = row["cpu_instructions"]
+    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
+    if is_native and best is None:
+        return "Try a lower precision (dtype=bf16)."
+    if phrases.on_cuda(row):
+        return FASTER_DEVICE
+    return "Only less work, more threads or a faster device help."
+
+
+def was_measured(case: Case, *compile_modes: str) -> bool:
+    """Whether the study has one of these modes at the row's precision: advice needs no such mode.
+
+    Were it faster, it would be recommended.
+    """
+    same = (one for one in case.siblings if one["dtype"] == case.row["dtype"])
+    return any(one["compile_mode"] in compile_modes for one in same)
 
 
 def first_of(reasons: Collection[Any]) -> str:

@@ -26,8 +26,8 @@ def first_call(case: Case) -> Evidence | None:
 def _phases(row: Row) -> str:
     """`: inductor 4.10 s, codegen 2.20 s, dynamo 0.80 s`; empty where unknown."""
     phases = sorted(phases_of(row).items(), key=lambda one: -one[1])
-    known = [f"{name} {numbers.duration(time_s)}" for name, time_s in phases]
-    return f": {', '.join(known[:_MOST_PHASES])}" if known else ""
+    known = [f"{name} {time_s:#.3g} s" for name, time_s in phases[:_MOST_PHASES]]
+    return f": {', '.join(known)}" if known else ""
 
 
 def _caches(case: Case) -> str:

@@ -19,7 +19,6 @@ from modescope.analysis.causes.verdicts import (
 from modescope.analysis.derive import flags
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cpu import BF16
 
 HALF = 0.5  # of a call: kernels that remain are named if they take more
 NEAR = 0.7  # of a call's work: the floor is named if it takes more
@@ -50,9 +49,9 @@ def unchanged_kernels(case: Case) -> Evidence | None:
     if share is None or share < HALF:
         return None
     figures = {
-        "share": numbers.share(share, 1), "mode": phrases.mode(row),
-        "names": evidence.named(left, row), "most": numbers.factor(row["speedup"] / share),
-        "remedy": _less_work(case),
+        "share": numbers.share(share, 1), "names": evidence.named(left, row),
+        "most": numbers.factor(row["speedup"] / share),
+        "remedy": evidence.less_work(case),
     }  # fmt: skip
     return Evidence(share, figures)
 
@@ -86,11 +85,8 @@ def slower_kernels(case: Case) -> Evidence | None:
     old_s = evidence.seconds(_only_in(plain, row))
     if not new or pace is None or evidence.seconds(new) / pace < SLOWER * old_s:
         return None
-    figures = {
-        "new": numbers.duration(evidence.seconds(new) / pace),
-        "old": numbers.duration(old_s), "names": evidence.named(new, row),
-        "pace": evidence.at_pace(pace),
-    }  # fmt: skip
+    new_text, old_text = evidence.durations(evidence.seconds(new) / pace, old_s)
+    figures = {"new": new_text, "old": old_text, "names": evidence.named(new, row)}
     return Evidence(-saved.work.value * row["speedup"], figures)
 
 
@@ -106,13 +102,13 @@ def near_floor(case: Case) -> Evidence | None:
     return Evidence(
         row["floor_s"] / row["latency_paired_s"],
         {"fraction": numbers.share(fraction, 1), "limit": _LIMITS[row["floor_bound"]],
-         "remedy": _less_work(case)},
+         "remedy": evidence.less_work(case)},
     )  # fmt: skip
 
 
 _LIMITS = {
-    "memory": "reading weights and inputs once at the measured bandwidth",
-    "compute": "its arithmetic at the highest rate measured for a matrix product",
+    "memory": "reading weights and inputs once, at the bandwidth measured here,",
+    "compute": "its arithmetic, at the highest rate measured here,",
 }
 
 
@@ -149,24 +145,6 @@ def _fewer(case: Case) -> str:
     return f"; {numbers.count(before)} kernels became {numbers.count(after)}"
 
 
-def _less_work(case: Case) -> str:
-    """What makes the kernels themselves cheaper on this device."""
-    row = case.row
-    if row["dtype"] != "fp32":
-        return evidence.FASTER_DEVICE
-    lower = [one for one in case.siblings if one["dtype"] in ("bf16", "fp16")]
-    best = max(lower, key=lambda one: one["speedup_ci_low"], default=None)
-    if best is not None and best["speedup_ci_low"] > row["speedup_ci_high"]:
-        return f"Lower the precision: {phrases.variant(best)} is {best['speedup']:.2f}× as fast."
-    sets = row["cpu_instructions"]
-    is_native = phrases.on_cuda(row) or (sets is not None and not BF16.isdisjoint(sets.split()))
-    if is_native and best is None:
-        return "Try a lower precision (dtype=bf16)."
-    if phrases.on_cuda(row):
-        return evidence.FASTER_DEVICE
-    return "Only less work, more threads or a faster device help."
-
-
 CAUSES = (
     Cause(
         "subnormal_numbers", DECISIVE, subnormal_numbers,
@@ -177,8 +155,8 @@ CAUSES = (
     ),
     Cause(
         "unchanged_kernels", PART, unchanged_kernels,
-        "{share} of a call is kernels that {mode} leaves as they are ({names}); without all the "
-        "rest it would be at most {most} as fast as the baseline.",
+        "{share} of a call is kernels that it does not change ({names}); without the rest it would "
+        "reach {most}.",
         "{remedy}",
         "little gain, and more than half of the profiled call is kernels that eager runs, too",
     ),
@@ -191,14 +169,13 @@ CAUSES = (
     ),
     Cause(
         "slower_kernels", LOSS, slower_kernels,
-        "generated kernels take {new}, and the eager kernels that they replace {old}{pace} "
-        "({names}).",
+        "generated kernels take {new}, and the eager kernels that they replace {old} ({names}).",
         "Try mode=max-autotune-no-cudagraphs, or leave this part of the model uncompiled.",
         "a loss by generated kernels that take longer than those they replace",
     ),
     Cause(
         "near_floor", PART, near_floor,
-        "{limit} takes {fraction} of the time of its kernels, so no mode can gain much.",
+        "{limit} takes {fraction} of the kernels' time, so no mode can gain much.",
         "{remedy}",
         "little gain, and the floor is at least 0.7 of the work, by its interval",
     ),

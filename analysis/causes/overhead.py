@@ -59,12 +59,9 @@ def more_overhead(case: Case) -> Evidence | None:
     if saved is None or evidence.ends_of(saved.overhead)[1] > -LEAST:
         return None
     added = -saved.overhead.value
-    what = _parts(row) if is_compiled(row) else "Python and the dispatcher"
-    return Evidence(
-        added * row["speedup"],  # in parts of the row's own call
-        {"added": numbers.duration(added * row["baseline_latency_s"]), "what": what,
-         "remedy": _remedy(case)},
-    )  # fmt: skip
+    added_s = added * row["baseline_latency_s"]
+    figures = {**_what_adds(row, added_s), "remedy": _remedy(case)}
+    return Evidence(added * row["speedup"], figures)  # in parts of the row's own call
 
 
 def bound_by_overhead(case: Case) -> Evidence | None:
@@ -91,11 +88,9 @@ def guards(case: Case) -> Evidence | None:
     row, call = case.row, profile.compiled_call(case.row)
     if call is None or not is_compared(row) or call.overhead_share < LEAST_GUARDS:
         return None
-    figures = {
-        "lookup": numbers.duration(call.lookup_s), "wrapper": numbers.duration(call.wrapper_s),
-        "share": numbers.share(call.overhead_share, 1), "rest": numbers.duration(call.rest_s),
-        "span": numbers.duration(call.span_s),
-    }  # fmt: skip
+    span, lookup, wrapper = evidence.durations(call.span_s, call.lookup_s, call.wrapper_s)
+    share = numbers.share(call.overhead_share, 1)
+    figures = {"span": span, "lookup": lookup, "wrapper": wrapper, "share": share}
     return Evidence(call.overhead_share, figures)
 
 
@@ -135,15 +130,21 @@ def grad_left_on(case: Case) -> Evidence | None:
     return Evidence(1 - 1 / factor, figures)
 
 
-def _parts(row: Row) -> str:
-    """The parts of a compiled call's overhead, with their times where the profile has them."""
-    call = profile.compiled_call(row)
-    if call is None:
-        return "cache lookup (guards), Python around the compiled code and launches"
-    return (
-        f"cache lookup (guards, {numbers.duration(call.lookup_s)}), Python around the compiled "
-        f"code ({numbers.duration(call.wrapper_s)}) and launches"
-    )
+def _what_adds(row: Row, added_s: float) -> dict[str, str]:
+    """What adds this time to a call, with the times of its parts where the profile has them."""
+    call = profile.compiled_call(row) if is_compiled(row) else None
+    if call is not None:
+        added, lookup, wrapper = evidence.durations(added_s, call.lookup_s, call.wrapper_s)
+        what = (
+            f"cache lookup (guards, {lookup}), Python around the compiled code ({wrapper}) "
+            "and launches"
+        )
+        return {"added": added, "what": what}
+    what = "cache lookup (guards), Python around the compiled code and launches"
+    return {
+        "added": numbers.duration(added_s),
+        "what": what if is_compiled(row) else "Python and the dispatcher",
+    }
 
 
 def _uncompiled(case: Case) -> Row | None:
@@ -168,7 +169,7 @@ def _how(row: Row, before: Row) -> str:
         parts.append(f"cheaper kernels{_became('kernels', row, before, 'kernels')}")
     if parts:
         return f", by {phrases.listed(parts)}"
-    return ", which the clocks and the profile do not split into overhead and kernels"
+    return ""
 
 
 def _became(what: str, row: Row, before: Row, column: str) -> str:
@@ -197,6 +198,8 @@ def _remedy(case: Case) -> str:
         return f"Capture CUDA graphs (mode=reduce-overhead or mode=cuda-graph), or {more_work}."
     if is_compiled(row) or row["graph"]:
         return f"{more_work[0].upper()}{more_work[1:]}; at this size eager may be the better mode."
+    if evidence.was_measured(case, "default"):
+        return f"{more_work[0].upper()}{more_work[1:]}."
     return f"Compile it (mode=compile), or {more_work}."
 
 
@@ -232,14 +235,13 @@ CAUSES = (
     ),
     Cause(
         "compiled_code", GAIN, compiled_code,
-        "compiled code saves {share} of the baseline's call over {mode}, the same without "
-        "compiling{how}.",
+        "compiled code saves {share} of the baseline's call beyond what {mode} saves{how}.",
         "",
         "a gain of a compiled mode over the same mode without compiling",
     ),
     Cause(
         "more_overhead", LOSS, more_overhead,
-        "{what} add {added} to a call beside its kernels, net of eager's own overhead.",
+        "{what} add {added} to a call, beyond eager's own overhead.",
         "{remedy}",
         "a loss by more dispatch than in plain eager of the same grad axis",
     ),
@@ -251,9 +253,8 @@ CAUSES = (
     ),
     Cause(
         "guards", PART, guards,
-        "cache lookup (guards) takes {lookup} and Python around the compiled code "
-        "{wrapper} of a profiled call of {span}, together {share}; the rest, {rest}, is the call "
-        "of that code.",
+        "cache lookup (guards) takes {lookup} and Python around the compiled code {wrapper} of a "
+        "profiled call of {span}, together {share}.",
         "Compile fewer, larger regions, or drop guards that cannot fail "
         "(options={{'guard_filter_fn': torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}}).",
         "guards_s and compiled_wrapper_s take a twentieth of profiled_span_s, or more",

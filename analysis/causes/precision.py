@@ -14,7 +14,7 @@ from modescope.bench.records.cpu import BF16, FP16
 
 LEAST_CASTS = 0.1  # of a call: fewer casts are not named
 DIFFERS = 1.25  # ratio of the times of the same products in two profiles
-TIMES = "matrix products ({name}) take {after} in {dtype} and {before} in fp32{pace}"
+TIMES = "matrix products ({name}) take {after} in {dtype} and {before} in fp32"
 MOST_SIMT = 0.3  # of the kernels' time: products without tensor cores are named above it
 LOW = {"bf16": BF16, "fp16": FP16}
 """Low precisions, and the instruction sets of a CPU that compute in them."""
@@ -105,7 +105,6 @@ class _Products:
     """The matrix products that a row and plain eager have in common, at the same pace."""
 
     def __init__(self, row: Row, plain: Row, mine: list[Kernel], theirs: list[Kernel], pace: float):
-        self.pace = pace
         self.before_s = evidence.seconds(theirs)
         self.after_s = evidence.seconds(mine) / pace
         self.ratio = self.after_s / self.before_s
@@ -117,7 +116,7 @@ class _Products:
 
 def _products(case: Case) -> _Products | None:
     """None for the baseline's precision, and where the profiles do not have them."""
-    row, plain = case.row, case.plain
+    row, plain = case.row, case.plain or _captured(case)
     if plain is None or row["dtype"] not in LOW or plain["dtype"] == row["dtype"]:
         return None
     before, after = ([one for one in kernels(each) if one.is_product] for each in (plain, row))
@@ -129,6 +128,13 @@ def _products(case: Case) -> _Products | None:
     return _Products(row, plain, after, before, pace)
 
 
+def _captured(case: Case) -> Row | None:
+    """Eager in a CUDA graph at the baseline's dtype, which runs plain eager's kernels."""
+    same = {"grad": case.row["grad"], "dtype": case.row["baseline_dtype"], "autocast": False}
+    others = (one for one in case.siblings if one["graph"] and one["compile_mode"] == "none")
+    return next((one for one in others if all(one[k] == v for k, v in same.items())), None)
+
+
 def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
     """Those that the others have as often."""
     counts = {(one.name, one.count) for one in others}
@@ -136,11 +142,9 @@ def _in_both(kernels: list[Kernel], others: list[Kernel]) -> list[Kernel]:
 
 
 def _times(row: Row, products: _Products) -> dict[str, str]:
-    return {
-        "name": evidence.cut(products.name), "dtype": row["dtype"],
-        "pace": evidence.at_pace(products.pace),
-        "after": numbers.duration(products.after_s), "before": numbers.duration(products.before_s),
-    }  # fmt: skip
+    after, before = evidence.durations(products.after_s, products.before_s)
+    name, dtype = evidence.cut(products.name), row["dtype"]
+    return {"name": name, "dtype": dtype, "after": after, "before": before}
 
 
 def _lack(row: Row) -> str | None:

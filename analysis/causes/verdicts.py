@@ -89,11 +89,11 @@ def comparison(row: Row) -> str:
     speedup = cells.speedup(row)
     if row["verdict"] == "faster":
         only = "only " if is_no_gain(row) else ""
-        return f"{mode} is {only}{_times(row['speedup'])} faster than {against}"
+        return f"{mode} is {only}{times(row['speedup'])} faster than {against}"
     if row["verdict"] == "slower" and is_no_gain(row):  # what limits a gain explains no loss
         return f"{mode} gains nothing over {against}, {speedup}"
     if row["verdict"] == "slower":
-        return f"{mode} is {_times(1 / row['speedup'])} slower than {against}"
+        return f"{mode} is {times(1 / row['speedup'])} slower than {against}"
     if row["verdict"] == "equivalent":
         return f"{mode} is as fast as {against}, {speedup}"
     return f"{mode} is not shown to be faster or slower than {against}, {speedup}"
@@ -130,8 +130,8 @@ def _baseline(row: Row) -> str:
     return str(mode) if dtype == row["dtype"] else f"{mode} {dtype}"
 
 
-def _times(ratio: float) -> str:
-    """`5.3 times`, or `6.1 %` for less than a tenth."""
+def times(ratio: float) -> str:
+    """`5.3 times`, or `6.1 %` for less than a tenth: what stands before `slower`."""
     if ratio < 1 + LITTLE:
         return numbers.percent(ratio - 1)
     return f"{numbers.times(ratio).removesuffix('×')} times"

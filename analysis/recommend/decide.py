@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import pandas as pd
 
@@ -15,7 +15,6 @@ from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.code import code
-from modescope.analysis.recommend.confirm import confirmed
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.ties import cheapest
 from modescope.analysis.recommend.types import (
@@ -43,32 +42,16 @@ _COLUMNS = (
     "confirming_speedup", "confirming_speedup_ci_low", "confirming_speedup_ci_high", "pace",
     "mde", "first_call_s", "baseline_first_call_s", "break_even_calls", "peak_bytes",
     "setup_peak_bytes", "weights_bytes", "input_bytes", "compile_options", "fullgraph",
+    "speedup_process_spread",
 )  # fmt: skip
 
 NEAR = 0.03
 """Modes that are equally fast differ by less, whatever their intervals: in a disturbed study,
 compile at 1.75× [1.23, 2.29] is not as fast as inference_mode at 1.19× [1.16, 1.24]."""
 
-KINDS = {
-    "skipped": "skipped",
-    "wrong": "wrong",
-    "failed": "failed",
-    "not_in_effect": "not in effect, or not known to be",
-    "smoke": "with a smoke budget only",
-    "unchecked": "with unknown error",
-    "baseline": "with a baseline that was wrong or not in effect",
-    "no_interval": "without an interval",
-    "memory": "over the memory limit",
-    "memory_unknown": "with unknown memory",
-    "first_call_unknown": "with an unknown first call",
-    "unpaid": "not shown to pay for the first call within the requested calls",
-    "slower": "slower than the baseline",
-    "no_difference": "with no difference shown by the interval",
-    "noise": "not shown to be above the noise floor of the baseline",
-    "less": "with less gain than the recommended mode",
-    "open": "too uncertain to tell from the recommended mode",
-}
-"""Why a row is not chosen, in words after a count: `2 skipped, 1 over the memory limit`."""
+APART = 0.03
+"""Two processes contradict each other if they differ by more, and their intervals do not overlap.
+Paired speedups of the same code differ between processes by 0.4 % as a rule."""
 
 RULES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("skipped", lambda row: row["status"] == "skipped"),
@@ -107,15 +90,53 @@ def recommend(
     difference of less than MARGIN from it, are tied; the cheapest of those that were checked is
     chosen: by first call, memory, then simplicity. `calls` spreads the first call over so many
     further ones (`gain`). Where a second process of the mode or of the next best contradicts the
-    first (`confirm`), the answer is undecided. Rows not known to fit into `memory_limit_bytes` are
+    first, the answer is undecided. Rows not known to fit into `memory_limit_bytes` are
     left out.
     """
     wishes = Wishes(calls, memory_limit_bytes)
     return tuple(
-        confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
+        _confirmed(_answer(rows, _baseline(section, rows[0]), wishes))
         for section in row_parts(phrases.as_rows(table[list(_COLUMNS)]), SECTION)
         for rows in row_parts(section, QUESTION)
     )
+
+
+def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> list[str]:
+    """Those of these runs that a second process has to measure before one is recommended.
+
+    Intervals hold within a process. An answer that would switch to a mode that compiles or captures
+    therefore rests on two processes of that mode and of the next best (`bench.sweep.confirming`).
+    """
+    return [
+        each.run_id
+        for answer in answers
+        for each in _pair(answer)
+        if each.again is None and each.processes == 1 and each.run_id in run_ids
+    ]
+
+
+def _confirmed(answer: Recommendation) -> Recommendation:
+    """The answer; undecided if the two processes of a mode contradict each other.
+
+    The next best mode may, if even its better process stays below the recommended one.
+    """
+    for each in _pair(answer):
+        if each.again is None or each.processes > 1:  # several say more than one other
+            continue
+        slower, faster = sorted((each.speedup, each.again), key=lambda one: one.value)
+        is_apart = faster.value > slower.value * (1 + APART) and low(faster) > high(slower)
+        is_behind = each is not answer.choice and high(each.again) < low(_pair(answer)[0].speedup)
+        if is_apart and not is_behind:
+            return replace(answer, outcome=types.BETWEEN, choice=None, tied=(), disputed=each)
+    return answer
+
+
+def _pair(answer: Recommendation) -> list[Choice]:
+    """The mode that is recommended and the next best, where the first compiles or captures."""
+    choice = answer.choice
+    if answer.outcome != types.MODE or choice is None or not choice.compiles:
+        return []
+    return [choice, *([answer.rival] if answer.rival else [])]
 
 
 def _baseline(section: Sequence[Row], case: Row) -> Row | None:
@@ -138,13 +159,12 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
         if phrases.is_control(row):
             continue
         ratio = gain(row, wishes.calls, _baseline_first_call_s(row, baseline))
-        if why := refusal(row, wishes):
+        why = refusal(row, wishes)
+        if why is None and ratio is None:
+            why = "first_call_unknown", "its first call, or the baseline's, is unknown"
+        if why is not None:
             refused.append(Refusal(row["run_id"], phrases.mode(row), *why))
-        elif ratio is None:
-            reason = "the first call's time, its own or the baseline's, is unknown"
-            unknown = Refusal(row["run_id"], phrases.mode(row), "first_call_unknown", reason)
-            refused.append(unknown)
-        else:
+        elif ratio is not None:
             options.append(Option(row, ratio))
     floor, fits = _floor(baseline), fits_into(baseline, wishes.memory_limit_bytes)
     least_gain = 0.0 if fits is False else hurdle(floor)  # a baseline that does not fit cannot win
@@ -163,8 +183,10 @@ def _answer(rows: Sequence[Row], baseline: Row | None, wishes: Wishes) -> Recomm
                  if row["status"] == "ok"]  # fmt: skip
     return Recommendation(
         Question(**{field.name: rows[0][field.name] for field in fields(Question)}),
-        wishes, outcome, choice, tied, (*lost, *refused), floor, _mde(options), fits,
-        baseline_accepted=next(filter(None, map(phrases.baseline_accepted, rows)), ""),
+        wishes, outcome, choice, tied, (*lost, *refused), floor,
+        min((option.row["replicates"] for option in options), default=1),
+        max((s for one in options if (s := one.row["speedup_process_spread"])), default=None),
+        _mde(options), fits,
         baseline_unchecked=unchecked[0] if unchecked and all(unchecked) else "",
         rival=_choice(rival, baseline) if rival else None,
     )  # fmt: skip
@@ -218,9 +240,9 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
 
 def refusal(row: Row, wishes: Wishes) -> tuple[str, str] | None:
     """Kind and reason for a row that cannot be recommended; None for one that can."""
-    kind = next((kind for kind, holds in RULES if holds(row)), None)
-    if kind is not None:
-        return kind, ""
+    for kind, holds in RULES:
+        if holds(row):
+            return kind, ""
     limit_bytes = wishes.memory_limit_bytes
     fits = fits_into(row, limit_bytes)
     if limit_bytes is None or fits:
@@ -301,17 +323,12 @@ def _lost(option: Option, best: Option | None, least_gain: float, wishes: Wishes
     elif high(speedup) < 1 / (1 + MARGIN):
         kind = "slower"
     elif wishes.calls is not None and low(speedup) > least_gain:
-        pays = "so whether it pays is undecided"
+        kind, pays = "unpaid", "undecided whether it pays"
         if high(option.gain) < 1 + MARGIN:
-            pays = f"too few to pay for it, which takes {cells.break_even(row)} calls"
-        kind, reason = "unpaid", (
-            f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls with its first "
-            f"call of {cells.first_call(row)}, {pays}"
-        )  # fmt: skip
-    elif low(speedup) > 1 + MARGIN:
-        kind, reason = "noise", f"{cells.speedup(row)}: {KINDS['noise']}"
+            pays = f"it pays after {cells.break_even(row)} calls"
+        reason = f"{numbers.ratio(option.gain)} over {numbers.calls(wishes.calls)} calls, {pays}"
     else:
-        kind = "no_difference"
+        kind = "noise" if low(speedup) > 1 + MARGIN else "no_difference"
     return Refusal(row["run_id"], phrases.mode(row), kind, reason)
 
 
@@ -334,15 +351,14 @@ def _choice(option: Option, baseline: Row | None) -> Choice:
         gain=option.gain,
         latency=estimates.stored_duration(row, "latency_paired"),
         error=row["error"],
+        baseline_error=row["baseline_error"],
         first_call_s=row["first_call_s"],
-        cache=row["compile_cache"],
         break_even_calls=row["break_even_calls"],
         peak_bytes=peaks[0],
         extra_bytes=None if None in peaks else peaks[0] - peaks[1],
         processes=row["replicates"],
         flags=tuple(phrases.flags(row, Figure.SPEEDUP)),
         code=code(row),
-        accepted=phrases.accepted_knowingly(row),
         unchecked=phrases.unchecked(row),
         compiles=bool(row["compile_mode"] != "none" or row["graph"]),
         again=again if again.low is not None else None,

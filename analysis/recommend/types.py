@@ -53,15 +53,14 @@ class Choice:
     gain: Estimate  # the same with first calls spread over the requested calls, if any
     latency: Estimate
     error: float | None  # relative RMS error against float64; None if it was not checked
+    baseline_error: float | None
     first_call_s: float | None
-    cache: str  # cold | warm: the compiler cache before the first call
     break_even_calls: float | None
     peak_bytes: float | None  # of a steady call, above an empty process
     extra_bytes: float | None  # beyond the peak of the baseline
-    processes: int  # combined in this row; the spread between them is unknown for one
+    processes: int  # combined in this row
     flags: tuple[str, ...]  # those that concern the speedup
     code: str  # the lines of a program that do the same
-    accepted: str  # `error accepted up to 0.05`, where only max_error accepts its error
     unchecked: str  # why its results could not be judged
     compiles: bool  # or captures
     again: Estimate | None  # the speedup in a confirming process
@@ -78,12 +77,12 @@ class Tie:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that is not chosen: `kind` is a key of `decide.KINDS`."""
+    """A row that is not chosen."""
 
     run_id: str
     mode: str
-    kind: str
-    reason: str = ""  # a clause, where it follows from the user's constraints or the noise floor
+    kind: str  # a code, such as `not_in_effect`
+    reason: str = ""  # a clause, where it follows from the user's constraints
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,10 @@ class Recommendation:
     tied: tuple[Tie, ...]
     refused: tuple[Refusal, ...]
     floor: Estimate | None  # the baseline against itself
+    processes: int  # of the usable row that has fewest
+    process_spread: float | None  # the largest difference of a row's processes; None: unknown
     mde: float | None  # largest of the rows: the true change that even the least certain detects
     baseline_fits: bool | None  # into the memory limit; None: unknown
-    baseline_accepted: str  # `baseline's error accepted up to 0.7`, as of Choice
     baseline_unchecked: str  # why the baseline's results could not be judged
     rival: Choice | None  # the best other mode, neither tied nor slower than the baseline
     disputed: Choice | None = None  # the mode whose processes contradict each other

@@ -1,19 +1,45 @@
-"""The environments in which a study was measured, and how they differ."""
+"""Where and when a study was measured: devices, their ceilings, environments."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
 
 from modescope.analysis.derive.select import STEP
-from modescope.analysis.format import numbers
+from modescope.analysis.format import numbers, phrases
+from modescope.analysis.report.study import Study
 from modescope.bench.records.environment import Environment
 
+MOST_PLACES = 3  # named on one line; more are counted
 MOST_VALUES = 8  # of a property within an environment, such as the host
 _VARIES = "load_1min"  # changes from run to run; rows remain comparable
 _OF_MODEL = "model_source_id"  # differs between models, in one environment too
+
+
+def places(study: Study) -> str:
+    """`AMD EPYC, 1 thread, torch 2.13.0+cpu`: where the rows were measured."""
+    named = [*phrases.PLACE, "torch_version"]
+    rows = phrases.as_rows(study.rows[named].drop_duplicates())
+    texts = dict.fromkeys(
+        f"{study.place(row)}, torch {row['torch_version']}" if row["torch_version"]
+        else study.place(row)
+        for row in rows
+    )  # fmt: skip
+    if len(texts) > MOST_PLACES:
+        return f"{len(texts)} places and versions of torch"
+    return "; ".join(texts)
+
+
+def period(rows: pd.DataFrame) -> str:
+    """`2026-11-20 10:33 to 10:36 UTC`: start of the first and of the last row."""
+    first, last = (datetime.fromisoformat(rows["started_at"].agg(end)) for end in ("min", "max"))
+    start, end = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}"
+    if start == end:
+        return f"{start} UTC"
+    return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"
 
 
 def environments(rows: pd.DataFrame) -> dict[str, Any]:

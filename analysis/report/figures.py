@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 import pandas as pd
 
-from modescope.analysis.derive.select import FAMILY, SECTION, parts
+from modescope.analysis.derive.select import FAMILY, SECTION, parts, values_of
 from modescope.analysis.derive.series import grids, series
 from modescope.analysis.figures import details
 from modescope.analysis.figures.registry import (
@@ -33,18 +33,27 @@ _NOTHING = (
 
 @dataclass(frozen=True)
 class Chapter:
-    """Figures under one heading; `note` says why there are none."""
+    """Figures of one FAMILY under one heading; `note` says why there are none."""
 
     title: str
     place: str | None
     pictures: tuple[Picture, ...]
     tables: tuple[Table, ...]  # folded
     note: str | None
+    family: tuple[object, ...] = ()
+
+    def without(self, files: Collection[str]) -> Chapter | None:
+        """The chapter without these figures; None if it had no others."""
+        left = tuple(picture for picture in self.pictures if picture.file not in files)
+        empty = bool(self.pictures) and not left and not self.tables
+        return None if empty else replace(self, pictures=left)
 
 
 @dataclass(frozen=True)
 class _Plan:
     """A chapter before drawing; with `note` None, a chapter without figures is omitted."""
+
+    family: tuple[object, ...]
 
     title: str
     place: str
@@ -62,17 +71,12 @@ def chapters(study: Study) -> list[Chapter]:
         silent += not left and plan.note is None
         note = None if shown else plan.note if left else plan.note and _full(most)
         if shown or note:
-            chosen.append(Chapter(plan.title, plan.place, shown, plan.tables, note))
+            made = Chapter(plan.title, plan.place, shown, plan.tables, note, plan.family)
+            chosen.append(made)
         left -= len(shown)
     if silent:
         chosen.append(Chapter("further sizes", None, (), (), _full(most)))
     return chosen
-
-
-def drawn(chapters: Iterable[Chapter]) -> Iterator[Picture]:
-    """The figures of all chapters."""
-    for chapter in chapters:
-        yield from chapter.pictures
 
 
 def _plans(study: Study) -> Iterator[_Plan]:
@@ -86,26 +90,26 @@ def _plans(study: Study) -> Iterator[_Plan]:
 
 def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan]:
     row = phrases.as_rows(family.head(1))[0]
-    title, place = phrases.work_at(row, "{}"), study.place(row)
-    yield _Plan(f"{title}: all sizes", place, pictures(OF_GRIDS, grids(family), name), ())
+    title, place, key = phrases.work_at(row, "{}"), study.place(row), values_of(row, FAMILY)
+    yield _Plan(key, f"{title}: all sizes", place, pictures(OF_GRIDS, grids(family), name), ())
     for number, one in enumerate(series(family), start=1):
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
         shown = pictures(OF_SERIES, one, f"{name}-{number}")
-        yield _Plan(title, place, shown, (details.of_series(one),))
+        yield _Plan(key, title, place, shown, (details.of_series(one),))
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
     shapes = family["shape"].nunique()
     if shapes > MOST_SHAPES:
         row = phrases.as_rows(family.head(1))[0]
-        title = f"{phrases.work_at(row, '{}')}: single shapes"
-        yield _Plan(title, study.place(row), iter(()), (), _many(shapes))
+        title, key = f"{phrases.work_at(row, '{}')}: single shapes", values_of(row, FAMILY)
+        yield _Plan(key, title, study.place(row), iter(()), (), _many(shapes))
         return
     for shape in parts(family, SECTION):
         row = phrases.as_rows(shape.head(1))[0]
         shown = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        tables = tuple(details.of_section(shape))
-        yield _Plan(phrases.work(row), study.place(row), shown, tables, _NOTHING)
+        tables, key = tuple(details.of_section(shape)), values_of(row, FAMILY)
+        yield _Plan(key, phrases.work(row), study.place(row), shown, tables, _NOTHING)
 
 
 def _full(most: int) -> str:

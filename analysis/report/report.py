@@ -18,14 +18,30 @@ from modescope.analysis.load import Folder, RemotePath, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.constraints import ANYTHING, Wishes
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.report import figures, render, sections
-from modescope.analysis.report.ceilings import ceilings
-from modescope.analysis.report.study import LARGE, Study, period, places
+from modescope.analysis.report import figures, render
+from modescope.analysis.report.environment import environments, period, places
+from modescope.analysis.report.first_screen import which
+from modescope.analysis.report.listing import listing, runs
+from modescope.analysis.report.named_rows import diagnostics, left_out
+from modescope.analysis.report.study import LARGE, Study
+from modescope.analysis.report.terms import terms
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import ROOT
 
 RESULTS = Path("results")  # run.py's default folder of studies
 GUIDE = ROOT / "docs" / "how-to-read-a-report.md"
+PARTS = {
+    "which": "Which mode?",
+    "rows": "All rows",
+    "figures": "Figures",
+    "diagnostics": "Flags and remedies",
+    "left-out": "Left out",
+    "environment": "Environment",
+    "runs": "Commands and raw data",
+    "terms": "How to read this",
+}
+"""Title of each part by its anchor, which is also the name of its template for either page."""
+OPEN = ("which", "rows", "figures")  # the other parts of the HTML page are folded
 _DRAWN = tuple(kind.name for kind in (*OF_SECTION, *OF_GRIDS, *OF_SERIES))
 
 
@@ -63,7 +79,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         "nodes": nodes.names(processes),
         "warnings": nodes.sentences(processes),
     }
-    drawn = figures.drawn(context["parts"][sections.FIGURES][1])
+    drawn = (picture for chapter in context["chapters"] for picture in chapter.pictures)
     texts = {picture.file: picture.svg for picture in drawn}
     texts |= {page: render.render(page, context) for page in render.PAGES}
     folder = _folder(study)
@@ -92,11 +108,22 @@ def _context(study: Folder, shown: Study) -> dict[str, Any]:
     """The variables of the templates."""
     rows, unread = shown.rows, shown.unread
     counts = rows["status"].value_counts()
+    chapters = figures.chapters(shown)
+    answers = which(shown, chapters)
+    contents = {
+        "which": answers,
+        "rows": listing(shown),
+        "figures": [one for each in chapters if (one := each.without(answers["shown"]))],
+        "diagnostics": diagnostics(shown),
+        "left-out": left_out(shown),
+        "environment": environments(rows),
+        "runs": runs(shown),
+        "terms": terms(shown),
+    }
     return {
         "study": shown.name,
         "folder": shown.folder,
         "places": places(shown),
-        "ceilings": ceilings(shown),
         "counts": ", ".join(f"{count:,} {status}" for status, count in counts.items()),
         "rows": len(rows),
         "large": LARGE,
@@ -104,7 +131,9 @@ def _context(study: Folder, shown: Study) -> dict[str, Any]:
         "unread": numbers.counted(len(unread), "file", "files") if unread else "",
         "period": period(rows),
         "guide": _guide(study),
-        "parts": sections.contents(shown),
+        "chapters": chapters,
+        "parts": [(n, title, contents[n]) for n, title in PARTS.items() if contents[n]],
+        "open": OPEN,
     }
 
 

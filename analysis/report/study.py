@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 
 import pandas as pd
@@ -16,7 +15,6 @@ from modescope.analysis.format.phrases import Row
 from modescope.analysis.recommend.types import Recommendation
 
 LARGE = 200  # rows: a browser lays out a longer page as the reader scrolls
-MOST_PLACES = 3  # named on one line; more are counted
 MOST_LISTED = 1000  # rows per page: more make a browser slow
 
 
@@ -71,26 +69,3 @@ class Study:
     def place(self, row: Row) -> str:
         """Where a row was measured; with its environment's letter if there are several."""
         return phrases.place(row, self.has_letters)
-
-
-def places(study: Study) -> str:
-    """`AMD EPYC, 1 thread, torch 2.13.0+cpu`: where the rows were measured."""
-    named = [*phrases.PLACE, "torch_version"]
-    rows = phrases.as_rows(study.rows[named].drop_duplicates())
-    texts = dict.fromkeys(
-        f"{study.place(row)}, torch {row['torch_version']}" if row["torch_version"]
-        else study.place(row)
-        for row in rows
-    )  # fmt: skip
-    if len(texts) > MOST_PLACES:
-        return f"{len(texts)} places and versions of torch"
-    return "; ".join(texts)
-
-
-def period(rows: pd.DataFrame) -> str:
-    """`2026-11-20 10:33 to 10:36 UTC`: start of the first and of the last row."""
-    first, last = (datetime.fromisoformat(rows["started_at"].agg(end)) for end in ("min", "max"))
-    start, end = f"{first:%Y-%m-%d %H:%M}", f"{last:%Y-%m-%d %H:%M}"
-    if start == end:
-        return f"{start} UTC"
-    return f"{start} to {end[11:] if start[:10] == end[:10] else end} UTC"

@@ -32,8 +32,7 @@ from modescope.analysis.causes import finding
 from modescope.analysis.derive.registry import derive, derived
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.load import read
-from modescope.analysis.recommend.confirm import unconfirmed
-from modescope.analysis.recommend.decide import recommend
+from modescope.analysis.recommend.decide import recommend, unconfirmed
 from modescope.analysis.recommend.types import Choice, Recommendation
 from modescope.analysis.why import command
 from modescope.bench.api import saving

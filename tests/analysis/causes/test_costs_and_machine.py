@@ -26,7 +26,7 @@ def test_a_long_first_call_is_named_with_its_phases_and_with_a_warm_cache(tmp_pa
     assert found.code == "first_call"
     assert found.sentence == (
         "the first call takes 3.36 s, as long as 7,530 calls of the baseline: inductor 1.50 s, "
-        "dynamo 800 ms, codegen 700 ms; with a warm compiler cache 1.03 s."
+        "dynamo 0.800 s, codegen 0.700 s; with a warm compiler cache 1.03 s."
     )
     assert "it pays after" in found.remedy
 

@@ -157,3 +157,12 @@ def test_a_graph_with_guards_is_advised_to_be_captured_whole(
     ]
     found = {one.code: one for one in of_last(rows_of(records, tmp_path))}
     assert advised in found["more_overhead"].remedy
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_autotuning_is_no_advice_where_it_was_measured(measured: bool, tmp_path: Path) -> None:
+    clocks = cuda_clocks(8e-6, 95e-6)
+    others = [record("max-autotune", 100e-6, 0.9, **clocks)] if measured else []
+    graph = record("cuda-graph", 100e-6, 1.02, graph_launches=1, launches=0, **clocks)
+    found = {one.code: one for one in of_last(rows_of([*others, graph], tmp_path))}
+    assert ("max-autotune" not in found["device_is_the_limit"].remedy) is measured

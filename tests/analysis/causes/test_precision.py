@@ -126,12 +126,11 @@ def test_a_profile_at_half_the_pace_is_compared_at_the_same_pace(tmp_path: Path)
     assert "slower_products" not in codes(at_half)
 
 
-def test_times_scaled_to_the_same_pace_are_said_to_be(tmp_path: Path) -> None:
+def test_times_are_scaled_to_the_same_pace(tmp_path: Path) -> None:
     rows = rows_of(_study(0.4, FP32, SLOW), tmp_path)
     slower = {"profiled_pace_s": 1.5 * rows[0]["profiled_pace_s"]}
     assert "900 µs in bf16 and 300 µs in fp32." in of_last(rows)[0].sentence
-    at_pace = "600 µs in bf16 and 300 µs in fp32, at the same pace of the machine."
-    assert at_pace in of_last(rows, **slower)[0].sentence
+    assert "600 µs in bf16 and 300 µs in fp32." in of_last(rows, **slower)[0].sentence
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
+from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.merge_sizes import fold, remarks
+from modescope.analysis.recommend.sentences import remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.joining import join
@@ -78,7 +79,7 @@ def test_an_answer_is_undecided_where_two_processes_contradict_each_other(
     assert (found.disputed.mode if found.disputed else None) == disputed
     for figure in (found.disputed.speedup, found.disputed.again) if found.disputed else ():
         assert figure is not None
-        assert numbers.ratio(figure) in fold([found])[0].text
+        assert numbers.ratio(figure) in fold([found])[0].precisions[0].text
 
 
 def test_a_second_process_changes_no_figure_of_the_row(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from importlib import resources
 import pytest
 
 from modescope.analysis.format import style
-from modescope.analysis.report import glyphs
-from modescope.analysis.report.sections import PARTS, Part
+from modescope.analysis.report import render
+from modescope.analysis.report.report import PARTS
 
 TEXT, GRAPHICS = 4.5, 3.0  # least contrasts of WCAG 2.2, level AA (1.4.3 and 1.4.11)
 
@@ -61,17 +61,17 @@ def test_a_mark_of_its_own_for_each_mode_in_figures_pages_and_text() -> None:
     markers = [*style.MARKERS.values(), style.OTHER_MARKER]
     assert set(markers) == set(style.CHARACTERS)
     assert len(set(style.CHARACTERS.values())) == len(markers)
-    outlines = glyphs.symbols()
+    outlines = render.symbols()
     assert len(set(outlines.values())) == len(markers)
     row = {"mode": "compile", "autocast": False, "compile_mode": "default", "graph": False}
-    look = glyphs.glyph(row)
-    assert glyphs.colours()[look.colour] == style.COMPILE.colour
+    look = render.glyph(row)
+    assert render.colours()[look.colour] == style.COMPILE.colour
     assert look.character == "▼"
     assert outlines[look.symbol] == "M0 1L1 -1L-1 -1Z"
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
-def test_every_part_has_a_template_for_both_pages(part: Part) -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_a_template_for_both_pages(part: str) -> None:
     folder = resources.files("modescope.analysis.report").joinpath("templates")
-    assert folder.joinpath(f"page/{part.name}.html.j2").is_file()
-    assert folder.joinpath(f"markdown/{part.name}.md.j2").is_file()
+    assert folder.joinpath(f"page/{part}.html.j2").is_file()
+    assert folder.joinpath(f"markdown/{part}.md.j2").is_file()

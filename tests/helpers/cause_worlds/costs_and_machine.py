@@ -22,7 +22,7 @@ FIRST_CALL = {
         [record("compile", CALL_S / 1.25, 1.25, spread=0.002, first_call_s=4.0,
                 compile_phases_s='{"dynamo": 0.8, "inductor": 3.1}')],
         "the first call takes 4.00 s, as long as 10,000 calls of the baseline: inductor 3.10 s, "
-        "dynamo 800 ms.",
+        "dynamo 0.800 s.",
         silent={
             "less than a thousand calls": last(first_call_s=0.399),
             "unknown": last(first_call_s=None),

@@ -39,8 +39,8 @@ WORLDS = {
             record("compile", speedup=1.0, spread=0.002,
                    **profiled(100e-6, ("aten::addmm", 4, 80e-6), FUSED))
         ],
-        "80 % of a call is kernels that compile leaves as they are (aten::addmm 80 %); without all "
-        "the rest it would be at most 1.25× as fast as the baseline.",
+        "80 % of a call is kernels that it does not change (aten::addmm 80 %); without the rest it "
+        "would reach 1.25×.",
         silent={
             "less than half of a call": last(
                 heaviest_kernels=kernels(("aten::addmm", 4, 49e-6), FUSED)
@@ -103,8 +103,8 @@ WORLDS = {
     ),
     "near_floor": World(
         [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **FLOOR)],
-        "reading weights and inputs once at the measured bandwidth takes 91 % of the time of its "
-        "kernels, so no mode can gain much.",
+        "reading weights and inputs once, at the bandwidth measured here, takes 91 % of the "
+        "kernels' time, so no mode can gain much.",
         silent={
             "less than 0.7 of the longest work": last(latency_paired_ci_high_s=131e-6),
             "the floor is beaten": last(flags=["above_ceiling"]),

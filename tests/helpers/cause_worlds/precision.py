@@ -10,7 +10,7 @@ from tests.helpers.studies import cuda_clocks, record
 
 NATIVE, NONE = "avx2 avx512_bf16", "avx2"
 FP32 = ("aten::mm", 4, 300e-6)
-SIMT = "cutlass_80_simt_sgemm_128x64_8x5_tn_align1"
+SIMT = "cutlass_80_simt_sgemm_128x64_tn_align1"
 
 
 def _study(speedup: float, *bf16: Kernel, instructions: str = NATIVE) -> list[Any]:
