@@ -32,6 +32,16 @@ class Column:
         return self.key is None and self.align == "<"
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of text with its title."""
+
+    title: str
+    titles: tuple[str, ...]
+    named: int  # number of leading columns that hold names, left-aligned; the others hold numbers
+    rows: tuple[tuple[str, ...], ...]
+
+
 def _number(text: Callable[[float | None], str], title: str, name: str, spare: int = 0) -> Column:
     return Column(title, lambda row: text(row[name]), ">", True, spare, name)
 
@@ -185,6 +195,11 @@ def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
+def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns that name a row beside others of one work."""
+    return (*NAMING, *distinguishing(rows))
+
+
 def measured(rows: Sequence[Row]) -> list[Column]:
     """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
 
@@ -204,3 +219,12 @@ def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
     ok = [row for row in rows if row["status"] == "ok"]
     silent = ("", numbers.UNKNOWN)
     return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]
+
+
+def table_of(
+    title: str, rows: Sequence[Row], naming: Sequence[Column], columns: Sequence[Column]
+) -> Table:
+    """A line per row, with the naming columns and those of `columns` that are `wanted`."""
+    kept = (*naming, *wanted(columns, rows))
+    lines = tuple(tuple(column.cell(row) for column in kept) for row in rows)
+    return Table(title, tuple(column.title for column in kept), len(naming), lines)

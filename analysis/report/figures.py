@@ -10,16 +10,17 @@ import pandas as pd
 
 from modescope.analysis.derive.select import FAMILY, SECTION, parts
 from modescope.analysis.derive.series import grids, series
-from modescope.analysis.figures import details
 from modescope.analysis.figures.registry import (
     OF_GRIDS,
     OF_SECTION,
     OF_SERIES,
     Picture,
     pictures,
+    section_tables,
+    series_table,
 )
 from modescope.analysis.format import phrases
-from modescope.analysis.format.tables import Table
+from modescope.analysis.format.columns import Table
 from modescope.analysis.report.study import Study
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
@@ -91,7 +92,7 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan
     for number, one in enumerate(series(family), start=1):
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
         shown = pictures(OF_SERIES, one, f"{name}-{number}")
-        yield _Plan(title, place, shown, (details.of_series(one),))
+        yield _Plan(title, place, shown, (series_table(one),))
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
@@ -104,7 +105,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     for shape in parts(family, SECTION):
         row = phrases.as_rows(shape.head(1))[0]
         shown = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        tables = tuple(details.of_section(shape))
+        tables = tuple(section_tables(shape))
         yield _Plan(phrases.work(row), study.place(row), shown, tables, _NOTHING)
 
 
