@@ -92,7 +92,7 @@ def _draw_fusion(section: pd.DataFrame) -> Figure | None:
     if not known:
         return None
     rows = [pair.row for pair in known.values()]
-    panels = theme.panels("Device work", rows, cells.fusion_gain)
+    panels = theme.panels("Device work", rows, columns.FUSION.cell)
     counted = any(None not in _kernels(pair) for pair in known.values())
     figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows), 2 if counted else 1)
     for line, panel in zip(grid, panels, strict=True):
@@ -148,7 +148,7 @@ def _fusion_table(section: pd.DataFrame) -> Table:
             numbers.duration(pair.reference_work_s),
             columns.KERNELS.cell(pair.row),
             columns.KERNELS.cell(pair.reference),
-            cells.fusion_gain(pair.row),
+            columns.FUSION.cell(pair.row),
             numbers.factor(pair.row["fusion_speedup"]),
             numbers.factor(pair.row["launch_gain"]),
         )

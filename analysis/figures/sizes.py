@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,9 @@ def _draw_scaling(series: Series) -> Figure:
             else:  # as of dispatch under autocast
                 axes.remove()
         saved = [panels[_SAVED]] if _SAVED in panels else []
-        _share_scale(saved, numbers.size_tick, theme.BINARY)
+        _share_scale(saved, numbers.size_unit, theme.BINARY)
         clocks = [axes for axes in panels.values() if axes not in saved]
-        _share_scale(clocks, numbers.tick, theme.DECIMAL)
+        _share_scale(clocks, numbers.time_unit, theme.DECIMAL)
         sizes = sorted({size for line in members for size in line.sizes})
         thinned = [sizes[::step] for step in range(1, len(sizes) + 1)]
         for axes in panels.values():
@@ -195,14 +196,16 @@ def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
 
 
 def _share_scale(
-    panels: Sequence[Axes], label: Callable[[float], str], sets: Sequence[Sequence[float]]
+    panels: Sequence[Axes],
+    unit_of: Callable[[float], tuple[float, str]],
+    sets: Sequence[Sequence[float]],
 ) -> None:
     """One scale of values for these panels."""
     limits = [end for axes in panels for end in axes.get_ylim()]
     for axes in panels:
         beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5
         axes.set_ylim(min(limits) / beyond, max(limits) * beyond)
-        theme.log_ticks(axes.yaxis, _HIGH - 0.7, label, sets)
+        theme.log_ticks(axes.yaxis, _HIGH - 0.7, partial(numbers.tick, unit_of=unit_of), sets)
 
 
 def _scaling_table(series: Series) -> Table:

@@ -95,22 +95,14 @@ def place(row: Row, letter: bool) -> str:
     name its instruction sets. A GPU selected by its number is named with it: `NVIDIA H200 (cuda:1),
     1 thread`.
     """
-    threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
-    return ", ".join((_machine(row), threads, *([_environment(row)] if letter else [])))
-
-
-def _machine(row: Row) -> str:
-    """`AMD EPYC, AVX2, no bf16 instructions`: the device."""
     name, device = row["device_name"], row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
         None if on_cuda(row) else instructions_text(row["cpu_capability"], row["cpu_instructions"]),
+        f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}",
+        f"environment {row['environment']}" if letter else None,
     )
     return ", ".join(part for part in parts if part)
-
-
-def _environment(row: Row) -> str:
-    return f"environment {row['environment']}"
 
 
 def baseline(row: Row) -> str:
