@@ -7,6 +7,7 @@ studies are not comparable, or nothing is compared; 3 undecided (with --strict).
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Comparison,
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The environment variable with the file that GitHub shows as the summary of a step."""
 
 SKIP = 125
 """Tells `git bisect run` that a commit cannot be judged."""
@@ -109,8 +113,9 @@ def _write(comparison: Comparison, options: argparse.Namespace) -> None:
     """Writes the files; UsageError for the first that cannot be written."""
     option = "--github"
     try:
-        if options.github:
-            exporters.add_summary(comparison)
+        if options.github and (summary := os.environ.get(SUMMARY)):
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(f"\n{exporters.markdown(comparison)}\n")
         for name, (text, _) in FILES.items():
             if path := getattr(options, name):
                 option = f"--{name} {path}"

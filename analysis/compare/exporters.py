@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,9 +28,6 @@ MOST_ROWS = 40  # changed ones and others, in a terminal and in Markdown; --json
 MOST_ITEMS = 15  # differences, and works with eager's change
 CELL = 200  # characters of a cell in Markdown: GitHub accepts 65,536 in a comment
 ANNOTATIONS = 10  # of one level, that GitHub shows for a step
-SUMMARY = "GITHUB_STEP_SUMMARY"
-"""The environment variable with the file that GitHub shows as the summary of a step."""
-
 VERSION = 1
 """Of the JSON; increased when a name or a meaning changes. New names may be added without."""
 
@@ -51,18 +47,14 @@ def change(one: Estimate | None) -> str:
     """`+4.8 % [+4.1, +5.5]`; without the brackets if there is no interval."""
     if one is None:
         return numbers.UNKNOWN
-    value = one.value * 100
-    if one.low is None or one.high is None:
-        return f"{_signed(value, 1)} %"
-    low, high = one.low * 100, one.high * 100
-    places = 1 if high - low >= 0.2 else 2
-    return f"{_signed(value, places)} % [{_signed(low, places)}, {_signed(high, places)}]"
-
-
-def _signed(value: float, places: int) -> str:
-    """`+0.3`; `0.0` without a sign."""
-    rounded = round(value, places)
-    return f"{rounded:+.{places}f}" if rounded else f"{0:.{places}f}"
+    known = one.low is not None and one.high is not None
+    places = 2 if known and one.high - one.low < 0.002 else 1
+    value, low, high = (
+        # what rounds to zero has a plus
+        f"{round(each * 100, places) + 0.0:+.{places}f}" if each is not None else ""
+        for each in (one.value, one.low, one.high)
+    )
+    return f"{value} % [{low}, {high}]" if known else f"{value} %"
 
 
 def _cells(row: Compared) -> tuple[str, ...]:
@@ -342,13 +334,6 @@ def _command(level: str, title: str, message: str) -> str:
         return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
 
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
-
-
-def add_summary(comparison: Comparison) -> None:
-    """Appends the comparison to the summary of GitHub's step, if this is one."""
-    if name := os.environ.get(SUMMARY):
-        with open(name, "a", encoding="utf-8") as summary:
-            summary.write(f"\n{markdown(comparison)}\n")
 
 
 FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {

@@ -211,7 +211,7 @@ def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins)
     found = _changes(times, eager)
     shown = replace(
         points,
-        against_eager=found.against_eager and _estimate(found.against_eager),
+        against_eager=_estimate(found.against_eager) if found.against_eager else None,
         latency=_estimate(found.latency),
     )
     if broken:

@@ -20,7 +20,7 @@ from modescope.analysis.figures.theme import FigureKind, Panel
 from modescope.analysis.format import cells, numbers, phrases, style
 from modescope.analysis.format.columns import NAMING, Column, Table, table_of
 from modescope.analysis.format.phrases import Row
-from modescope.bench.summary import STEP_PARTS, TOLERANCE, parts_of
+from modescope.bench import summary
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
 
@@ -120,7 +120,12 @@ def _draw_overhead(section: pd.DataFrame) -> Figure | None:
     if all("unsplit" in _of_call(row) for row in rows):
         return None
     panels = theme.panels("Where the time of a call goes", rows, _split)
-    line = {"color": style.INK, "marker": "|", "linestyle": "none", "markeredgewidth": 2}
+    line: dict[str, Any] = {
+        "color": style.INK,
+        "marker": "|",
+        "linestyle": "none",
+        "markeredgewidth": 2,
+    }
     marked = [row for row in rows if phrases.on_cuda(row) and row["work_s"] is not None]
     busy = [Line2D([], [], markersize=9, label="device busy", **line)] if marked else []
     parts = [[_of_call(row) for row in panel.rows] for panel in panels]
@@ -143,7 +148,7 @@ def _of_call(row: Row) -> Parts:
 def _exceeds_call(row: Row) -> bool:
     """Whether an empty batch took longer than the whole call on a CPU, which cannot be split."""
     low = row["dispatch_share_ci_low"]
-    return low is not None and low > 1 + TOLERANCE
+    return low is not None and low > 1 + summary.TOLERANCE
 
 
 def _split(row: Row) -> str:
@@ -219,9 +224,9 @@ def _memory_table(section: pd.DataFrame) -> Table:
     rows = _with_peak(section)
     used = {name for row in rows for name, _ in memory.stack(row)}
     parts = [_of_peak(name, look.name) for name, look in _OF_MEMORY.items() if name in used]
-    sums = (("total", "peak_bytes"), ("first-call peak", "setup_peak_bytes"))
-    totals = [Column(title, lambda row, name=name: numbers.size(row[name])) for title, name in sums]
-    return table_of("Memory", rows, NAMING, (*parts, *totals))
+    total = Column("total", lambda row: numbers.size(row["peak_bytes"]))
+    first = Column("first-call peak", lambda row: numbers.size(row["setup_peak_bytes"]))
+    return table_of("Memory", rows, NAMING, (*parts, total, first))
 
 
 def _of_peak(part: str, title: str) -> Column:
@@ -269,7 +274,7 @@ def _whole_step(row: Row) -> str:
 def _of_step(row: Row) -> Parts:
     if row["parts_ratio"] is None:
         return {"undivided": row["latency_paired_s"]}
-    return {name: row[f"{name}_paired_s"] for name in parts_of(row)}
+    return {name: row[f"{name}_paired_s"] for name in summary.parts_of(row)}
 
 
 def _step_share(name: str) -> Column:
@@ -285,7 +290,7 @@ STEP_PARTS = FigureKind(
     "than the whole step, which stands beside them.",
     _draw_step_parts,
     theme.charted_table("Parts", (
-        *map(_step_share, STEP_PARTS),
+        *map(_step_share, summary.STEP_PARTS),
         Column("whole step [95 %]", cells.latency),
         Column("sum of parts ÷ step [95 %]", partial(cells.share, name="parts_ratio")),
     )),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -66,7 +65,7 @@ def test_the_sentence_comes_first(comparison: Comparison) -> None:
     ("estimate", "text"),
     [
         (Estimate(0.048, 0.041, 0.055), "+4.8 % [+4.1, +5.5]"),
-        (Estimate(-0.0001, -0.02, 0.02), "0.0 % [-2.0, +2.0]"),
+        (Estimate(-0.0001, -0.02, 0.02), "+0.0 % [-2.0, +2.0]"),
         (Estimate(0.0012, 0.0008, 0.0016), "+0.12 % [+0.08, +0.16]"),
         (Estimate(0.5, None, None), "+50.0 %"),
         (None, "–"),
@@ -165,15 +164,3 @@ def test_annotations_are_few_and_escaped(comparison: Comparison, large: Comparis
 
 def test_percent_and_line_ends_are_encoded() -> None:
     assert exporters._command("error", "a:b,c", "50 %\nx") == "::error title=a%3Ab%2Cc::50 %25%0Ax"
-
-
-def test_the_comparison_is_added_to_the_summary_of_a_step(
-    comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = tmp_path / "summary.md"
-    summary.write_text("before")
-    monkeypatch.delenv(exporters.SUMMARY, raising=False)
-    exporters.add_summary(comparison)
-    monkeypatch.setenv(exporters.SUMMARY, str(summary))
-    exporters.add_summary(comparison)
-    assert summary.read_text() == f"before\n{exporters.markdown(comparison)}\n"
