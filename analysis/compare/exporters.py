@@ -47,14 +47,15 @@ def change(one: Estimate | None) -> str:
     """`+4.8 % [+4.1, +5.5]`; without the brackets if there is no interval."""
     if one is None:
         return numbers.UNKNOWN
-    known = one.low is not None and one.high is not None
-    places = 2 if known and one.high - one.low < 0.002 else 1
-    value, low, high = (
-        # what rounds to zero has a plus
-        f"{round(each * 100, places) + 0.0:+.{places}f}" if each is not None else ""
-        for each in (one.value, one.low, one.high)
-    )
-    return f"{value} % [{low}, {high}]" if known else f"{value} %"
+    if one.low is None or one.high is None:
+        return f"{_signed(one.value, 1)} %"
+    places = 2 if one.high - one.low < 0.002 else 1
+    value, low, high = (_signed(each, places) for each in (one.value, one.low, one.high))
+    return f"{value} % [{low}, {high}]"
+
+
+def _signed(share: float, places: int) -> str:
+    return f"{round(share * 100, places) + 0.0:+.{places}f}"  # what rounds to zero has a plus
 
 
 def _cells(row: Compared) -> tuple[str, ...]:

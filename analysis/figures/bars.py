@@ -240,8 +240,8 @@ MEMORY = FigureKind(
     "memory",
     "Memory",
     "bars of the memory of a call by its parts, a row per mode",
-    "What a call holds at its peak: grey parts stay between calls, brown ones are kept for the "
-    "backward or are cast weights, and the outline is the rest of the call.",
+    "What a call holds at its peak: grey and blue parts stay between calls, yellow ones are kept "
+    "for the backward or are cast weights, and the outline is the rest of the call.",
     _draw_memory,
     _memory_table,
 )
