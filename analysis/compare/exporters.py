@@ -144,9 +144,13 @@ def terminal(comparison: Comparison) -> str:
     if changed:
         lines += ["", *_table(changed)]
     if rest:
-        undecided = Counter(_timing_verdict(row.timing) for row in rest if is_open(row))
+        undecided = phrases.grouped(
+            (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
+        )
         lines += ["", *paragraph(count)]
-        lines += _beneath([f"{number} {text}" for text, number in undecided.most_common()])
+        lines += _beneath([
+            f"{text}: {', '.join(dict.fromkeys(names))}" for text, names in undecided.items()
+        ])  # fmt: skip
     return "\n".join(lines)
 
 
