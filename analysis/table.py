@@ -11,7 +11,7 @@ import pandas as pd
 
 from modescope.analysis import cli, nodes, terminal, where
 from modescope.analysis.causes.important import most_important
-from modescope.analysis.changes.verdicts import LEAST_PROCESSES
+from modescope.analysis.changes import LEAST_PROCESSES
 from modescope.analysis.derive.against import (
     BETWEEN_PROCESSES,
     COLUMNS,
@@ -22,7 +22,7 @@ from modescope.analysis.derive.registry import CONTRACT, METRICS, derive
 from modescope.analysis.derive.replicates import ADDED
 from modescope.analysis.derive.select import latest, ordered
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.format.phrases import beneath, paragraph
 from modescope.analysis.load import Folder, read
 from modescope.analysis.recommend import constraints
 from modescope.analysis.recommend.advice import Advice, fold

@@ -11,8 +11,7 @@ from modescope.analysis.derive.select import SECTION, ordered, row_parts
 from modescope.analysis.format import disturbed, phrases
 from modescope.analysis.format.cells import graph_breaks
 from modescope.analysis.format.columns import AGAINST, Column, distinguishing, measured
-from modescope.analysis.format.paragraphs import WIDTH, beneath
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.format.phrases import WIDTH, Row, beneath
 
 _MARKS = ("*", "†", "‡", "§", "¶")
 _GAP = "  "

@@ -1,8 +1,9 @@
 """Finds steps in speedups over several studies: `python -m analysis.trend SET SET SET SET ...`.
 
 The sets are studies in the order of their code. For each row the series of its times against eager
-is split in two where the two levels differ most. Nothing fails: the exit status is 0 or, if nothing
-can be compared, 2.
+is split in two where the two levels differ most. Chance makes a best split, too, so it is held
+against the best ones of simulated series without a step, not against a table of t. Nothing fails:
+the exit status is 0 or, if nothing can be compared, 2.
 """
 
 from __future__ import annotations
@@ -13,23 +14,34 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
-from modescope.analysis import cli, where
-from modescope.analysis.changes import split, welch
-from modescope.analysis.compare import words
+from modescope.analysis import changes, cli, where
+from modescope.analysis.changes import Change, Numbers
+from modescope.analysis.compare import differences, exporters, sides
 from modescope.analysis.compare.command import margin_of
-from modescope.analysis.compare.rules import differences, sides
-from modescope.analysis.compare.rules.sides import Pair, Side
-from modescope.analysis.compare.rules.timing import against_eager
+from modescope.analysis.compare.sides import Pair, Side
+from modescope.analysis.compare.timing import against_eager
 from modescope.analysis.format import numbers
-from modescope.analysis.format.paragraphs import beneath, paragraph
+from modescope.analysis.format.phrases import beneath, paragraph
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.stats.estimates import Estimate
+
+LEAST = 2
+"""Sets on each side of a step, so that a single odd set is none."""
+
+SHORTEST = 2 * LEAST
+ALPHA = 0.05
+"""Share of reports, of all their rows together, in which chance makes a step."""
+
+_SERIES = 200_000  # simulated without a step
+_AT_ONCE = 20_000
+_SEED = 1
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,72 @@ class Step:
     change: Estimate  # relative, more is slower
 
 
+@dataclass(frozen=True)
+class Splits:
+    """The best split of each series: the number of sets before it, and the change there."""
+
+    before: Numbers
+    change: Change
+
+    @property
+    def strength(self) -> Numbers:
+        """The size of the change in standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            strength = np.abs(self.change.value) / self.change.error
+        return np.nan_to_num(strength, nan=0.0, posinf=np.inf)
+
+
+def best_split(series: Numbers, floor: Numbers | float = 0.0) -> Splits:
+    """The split with the largest t of each series, along the last axis, of SHORTEST or more values.
+
+    The spread is pooled over both sides; `floor`: the least variance of a value. Raises ValueError
+    for a shorter series.
+    """
+    count = series.shape[-1]
+    if count < SHORTEST:
+        raise ValueError(f"got {count} values; a step needs {LEAST} on each side")
+    places = range(LEAST, count - LEAST + 1)
+    each = [_at(series, place, np.asarray(floor)) for place in places]
+    values = np.stack([one.value for one in each], -1)
+    errors = np.stack([one.error for one in each], -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        chosen = np.nan_to_num(np.abs(values) / errors, nan=0.0).argmax(-1)[..., None]
+    value, error = (np.take_along_axis(one, chosen, -1)[..., 0] for one in (values, errors))
+    freedom = np.full_like(value, count - 2)
+    return Splits(chosen[..., 0] + float(LEAST), Change(value, error, freedom))
+
+
+def _at(series: Numbers, place: int, floor: Numbers) -> Change:
+    """The change at one place."""
+    count = series.shape[-1]
+    halves = series[..., :place], series[..., place:]
+    means = [half.mean(-1) for half in halves]
+    squares = sum(
+        ((half - mean[..., None]) ** 2).sum(-1) for half, mean in zip(halves, means, strict=True)
+    )
+    variance = np.maximum(squares / (count - 2), floor)
+    error = np.sqrt(variance * (1 / place + 1 / (count - place)))
+    return Change(means[1] - means[0], error, np.full_like(error, count - 2))
+
+
+def threshold(count: int, rows: int) -> float:
+    """The strength that the best of `rows` series of `count` values exceeds by chance in 5 %."""
+    strengths = _of_chance(count)
+    share = 1 - (1 - ALPHA) ** (1 / rows)
+    return float(np.quantile(strengths, 1 - share))
+
+
+@cache
+def _of_chance(count: int) -> Numbers:
+    """The strengths of the best splits of series without a step."""
+    source = np.random.default_rng(_SEED)
+    parts = [
+        best_split(source.normal(size=(_AT_ONCE, count))).strength
+        for _ in range(_SERIES // _AT_ONCE)
+    ]
+    return np.concatenate(parts)
+
+
 def every_series(sets: Sequence[Side]) -> Iterator[Series]:
     """The series of each row that was timed, by the order of its first appearance."""
     tables = [sides.by_row(one.processes) for one in sets]
@@ -65,7 +143,7 @@ def every_series(sets: Sequence[Side]) -> Iterator[Series]:
             yield Series(Pair(row, (), ()), tuple(found), values, variance)
 
 
-def _variance(side: welch.Side) -> float:
+def _variance(side: changes.Side) -> float:
     """Of the mean of the processes."""
     between = float(side.values.var(ddof=1)) if side.processes > 1 else 0.0
     return max(between, float((side.within**2).mean())) / side.processes
@@ -73,9 +151,9 @@ def _variance(side: welch.Side) -> float:
 
 def step(one: Series, rows: int, margin: float) -> Step | None:
     """The step of a series, of `rows` that are looked at; `margin` is a logarithm."""
-    best = split.best(np.array(one.values), one.variance)
+    best = best_split(np.array(one.values), one.variance)
     value, low, high = map(float, (best.change.value, best.change.low, best.change.high))
-    is_chance = float(best.strength) <= split.threshold(len(one.values), rows)
+    is_chance = float(best.strength) <= threshold(len(one.values), rows)
     if is_chance or max(low, -high) <= margin:
         return None
     return Step(one, one.places[int(best.before)], Estimate(*map(math.expm1, (value, low, high))))
@@ -92,13 +170,12 @@ def text(
     for each in differing:
         differences.check(each, allowed)
     every = list(every_series(sets))
-    long = [one for one in every if len(one.values) >= split.SHORTEST]
+    long = [one for one in every if len(one.values) >= SHORTEST]
     if not long:
         raise UsageError(
-            f"no row was timed in {split.SHORTEST} sets or more: a step needs {split.LEAST} before "
-            f"and {split.LEAST} after it; got {len(sets)} sets"
+            f"no row was timed in {SHORTEST} of {len(sets)} sets: a step needs {LEAST} on each side"
         )
-    found = [step(one, len(long), welch.log_margin(margin)) for one in long]
+    found = [step(one, len(long), changes.log_margin(margin)) for one in long]
     steps = sorted(filter(None, found), key=lambda step: -abs(step.change.value))
     kinds = Counter("slower" if step.change.value > 0 else "faster" for step in steps)
     counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
@@ -108,38 +185,23 @@ def text(
         sentence = f"No step beyond {numbers.percent(margin)} found in {rows} {over}"
     if short := len(every) - len(long):
         were = numbers.counted(short, "row was", "rows were")
-        sentence += f"; {were} timed in fewer than {split.SHORTEST} sets"
+        sentence += f"; {were} timed in fewer than {SHORTEST} sets"
     lines = paragraph(f"{sentence}.")
     for one in steps:
         lines += paragraph(
-            f"{words.change(one.change)} since {names[one.since]}: {one.series.pair.name}, "
+            f"{exporters.change(one.change)} since {names[one.since]}: {one.series.pair.name}, "
             f"{one.series.pair.work}"
         )
     for place in sorted({one.since for one in steps}):
         lines += [f"what differs between {names[place - 1]} and {names[place]}"]
-        changes = [f"{one.column} {one.old} → {one.new}" for one in differing[place - 1]]
-        lines += [line for each in changes or [words.SAME] for line in beneath(each)]
+        texts = [f"{one.column} {one.old} → {one.new}" for one in differing[place - 1]]
+        lines += [line for each in texts or [exporters.SAME] for line in beneath(each)]
     return "\n".join(lines)
-
-
-class _Parser(cli.Parser):
-    """Reads the options of several studies."""
-
-    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        known, surplus = self.parse_known_args(arguments)
-        self.check_surplus(known, surplus, known.sets)
-        if len(known.sets) < split.SHORTEST:
-            raise UsageError(
-                f"expected {split.SHORTEST} studies or more, got {len(known.sets)}: a step needs "
-                f"{split.LEAST} before and {split.LEAST} after it; compare two with "
-                f"`{program('analysis.compare')} OLD NEW`"
-            )
-        return known
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    parser = _Parser(
+    parser = cli.Parser(
         prog=program("analysis.trend"),
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -152,7 +214,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where.add_option(parser)
 
     def body() -> None:
-        options = parser.read(arguments)
+        options, surplus = parser.parse_known_args(arguments)
+        parser.check_surplus(options, surplus, options.sets)
+        if len(options.sets) < SHORTEST:
+            raise UsageError(f"expected {SHORTEST} studies or more, got {len(options.sets)}")
         allowed = differences.names_of(options.allow)
         folders = {f"SET {place}": folder for place, folder in enumerate(options.sets, start=1)}
         read = sides.read_all(folders, options.where, allowed)

@@ -7,56 +7,38 @@ studies are not comparable, or nothing is compared; 3 undecided (with --strict).
 from __future__ import annotations
 
 import argparse
-import math
-import re
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from modescope.analysis import cli, where
-from modescope.analysis.compare import exporters
+from modescope.analysis.compare import differences, exporters, gate
 from modescope.analysis.compare.exporters import FILES
-from modescope.analysis.compare.rules import differences, gate
-from modescope.analysis.compare.rules.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
+from modescope.analysis.compare.gate import NOT_COMPARED, UNDECIDED, Comparison, Request
 from modescope.analysis.load import located
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The environment variable with the file that GitHub shows as the summary of a step."""
+
 SKIP = 125
 """Tells `git bisect run` that a commit cannot be judged."""
 
-_PERCENT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)")
 
-
-class _Parser(cli.Parser):
-    """Reads the options of two studies."""
-
-    def error(self, message: str) -> NoReturn:
-        if message.startswith("the following arguments are required"):
-            message = "expected two studies, OLD and NEW"
-        super().error(message)
-
-    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        known, surplus = self.parse_known_args(arguments)
-        self.check_surplus(known, surplus, [known.old, known.new])
-        return known
-
-
-def _parser() -> _Parser:
-    parser = _Parser(
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = cli.Parser(
         prog=program("analysis.compare"),
         allow_abbrev=False,  # main looks for --bisect even where parsing fails
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "old", metavar="OLD", type=located, help="folder or address of the earlier study"
-    )
-    parser.add_argument(
-        "new", metavar="NEW", type=located, help="folder or address of the later study"
-    )
+    for name, place in (("old", "earlier"), ("new", "later")):
+        parser.add_argument(
+            name, metavar=name.upper(), type=located, help=f"folder or address of the {place} study"
+        )
     parser.add_argument(
         "--gate", metavar="NAMES", action="append",
         help=f"what fails, of {', '.join(gate.GATES)} (default: exact; with speedup,latency if "
@@ -81,7 +63,9 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--github", action="store_true", help="annotations, and the summary of the step"
     )
-    return parser
+    known, surplus = parser.parse_known_args(arguments)
+    parser.check_surplus(known, surplus, [known.old, known.new])
+    return known
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,9 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status = [NOT_COMPARED]
 
     def body() -> None:
-        options = _parser().read(typed)
+        options = _options(typed)
         request = _request(options)
-        comparison = _answer(request)
+        try:
+            comparison = gate.compare(request)
+        except UsageError as error:  # the reason goes to every output, too
+            comparison = Comparison(request, NOT_COMPARED, str(error), (), False, (), (), (), ())
         status[0] = comparison.status  # holds even if the reader of the output stops reading
         try:
             _write(comparison, options)
@@ -110,15 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check(options: Sequence[str]) -> None:
     """UsageError for a mistake in options, before there are two studies to compare."""
-    _request(_parser().read(["OLD", "NEW", *options]))
-
-
-def _answer(request: Request) -> Comparison:
-    """The comparison, or the reason why there is none, which goes to every output, too."""
-    try:
-        return gate.compare(request)
-    except UsageError as error:
-        return Comparison(request, NOT_COMPARED, str(error), (), False, (), (), (), ())
+    _request(_options(["OLD", "NEW", *options]))
 
 
 def _print(comparison: Comparison, options: argparse.Namespace) -> None:
@@ -132,23 +111,17 @@ def _print(comparison: Comparison, options: argparse.Namespace) -> None:
 
 def _write(comparison: Comparison, options: argparse.Namespace) -> None:
     """Writes the files; UsageError for the first that cannot be written."""
-    for name, (text, _) in FILES.items():
-        path = getattr(options, name)
-        if path is not None:
-            try:
+    option = "--github"
+    try:
+        if options.github and (summary := os.environ.get(SUMMARY)):
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(f"\n{exporters.markdown(comparison)}\n")
+        for name, (text, _) in FILES.items():
+            if path := getattr(options, name):
+                option = f"--{name} {path}"
                 path.write_text(text(comparison), encoding="utf-8")
-            except OSError as error:
-                raise UsageError(_unwritable(f"--{name} {path}", error)) from None
-    if options.github:
-        try:
-            if why := exporters.add_summary(comparison):
-                print(f"note: {why}", file=sys.stderr)
-        except OSError as error:
-            raise UsageError(_unwritable(f"${exporters.SUMMARY}", error)) from None
-
-
-def _unwritable(what: str, error: OSError) -> str:
-    return f"{what} cannot be written ({error.strerror or error}); name a file in a folder of yours"
+    except OSError as error:
+        raise UsageError(f"{option} cannot be written: {error.strerror or error}") from None
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -166,11 +139,10 @@ def _request(options: argparse.Namespace) -> Request:
 
 def margin_of(option: str, text: str) -> float:
     """`1%` as 0.01; UsageError for anything but a percentage below 100 %."""
-    match = _PERCENT.fullmatch(text.strip())
-    if not match or not match[2]:
-        number = f", such as {text.strip()}%" if match else ""
-        raise UsageError(f"{option} {text}: expected a percentage{number or ', such as 1%'}")
-    share = float(match[1]) / 100
-    if not (math.isfinite(share) and share < 1):
-        raise UsageError(f"{option} {text}: expected a percentage from 0% to below 100%")
+    try:
+        share = float(text.removesuffix("%")) / 100
+    except ValueError:
+        share = -1.0
+    if not (text.endswith("%") and 0 <= share < 1):
+        raise UsageError(f"{option} {text}: expected a percentage from 0% to below 100%, as 1%")
     return share

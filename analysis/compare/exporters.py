@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from modescope.analysis.compare import words
-from modescope.analysis.compare.rules.gate import (
+from modescope.analysis.compare.gate import (
     FAILED,
     NOT_COMPARED,
     UNDECIDED,
@@ -21,25 +18,16 @@ from modescope.analysis.compare.rules.gate import (
     Comparison,
     is_open,
 )
+from modescope.analysis.compare.timing import EagerChange, Timing
 from modescope.analysis.format import numbers, phrases
-from modescope.analysis.format.paragraphs import WIDTH, beneath, paragraph
+from modescope.analysis.format.phrases import WIDTH, beneath, paragraph
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.text.markup import escape
 
-MOST_LINES = 40  # of one kind in a terminal; files hold all
-MOST_ITEMS = 15  # differences, and works with eager's change, in Markdown
-CELL = 200  # characters of a cell in Markdown
-COMMENT_BYTES = 65_536
-"""GitHub accepts so many characters in a comment."""
-
-ENDING_BYTES = 400  # for what stands beneath the last row
-SUMMARY = "GITHUB_STEP_SUMMARY"
-"""The environment variable with the file that GitHub shows as the summary of a step."""
-
-SUMMARY_BYTES = 2**20
-LEAST_ROOM_BYTES = 2**16  # for all but the rows
-ANNOTATIONS = 10
-"""Annotations of one level that GitHub shows for a step."""
-
+MOST_ROWS = 40  # changed ones and others, in a terminal and in Markdown; --json has all
+MOST_ITEMS = 15  # differences, and works with eager's change
+CELL = 200  # characters of a cell in Markdown: GitHub accepts 65,536 in a comment
+ANNOTATIONS = 10  # of one level, that GitHub shows for a step
 VERSION = 1
 """Of the JSON; increased when a name or a meaning changes. New names may be added without."""
 
@@ -47,45 +35,145 @@ WORK = ("model", "model_args", "shape", "phase", "dtype", "mode", "baseline_mode
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, such as the escapes of colours in a torch message."""
 
+TITLES = ("row", "old", "new", "against eager [95 %]", "latency [95 %]", "verdict")
+LEGEND = (
+    "old and new: speedup over eager of the same side (without a baseline: latency); the other two "
+    "are changes of time, + is slower"
+)
+SAME = "Nothing that is recorded differs: the same code on both sides."
+
+
+def change(one: Estimate | None) -> str:
+    """`+4.8 % [+4.1, +5.5]`; without the brackets if there is no interval."""
+    if one is None:
+        return numbers.UNKNOWN
+    if one.low is None or one.high is None:
+        return f"{_signed(one.value, 1)} %"
+    places = 2 if one.high - one.low < 0.002 else 1
+    value, low, high = (_signed(each, places) for each in (one.value, one.low, one.high))
+    return f"{value} % [{low}, {high}]"
+
+
+def _signed(share: float, places: int) -> str:
+    return f"{round(share * 100, places) + 0.0:+.{places}f}"  # what rounds to zero has a plus
+
+
+def _cells(row: Compared) -> tuple[str, ...]:
+    """The cells of a row, by TITLES."""
+    timing = row.timing
+    if timing.speedup_old is None:
+        levels = map(numbers.duration, (timing.latency_old_s, timing.latency_new_s))
+    else:
+        levels = map(numbers.factor, (timing.speedup_old, timing.speedup_new))
+    changes = map(change, (timing.against_eager, timing.latency))
+    return (row.pair.name, *levels, *changes, _verdict(row))
+
+
+def _verdict(row: Compared) -> str:
+    """The verdict on the timing and the exact changes; `FAILS: ...` stands before what fails."""
+    rest = [one.text for one in row.findings if one.text not in row.failures]
+    if row.timing.verdict not in row.failures and (row.timing.verdict or not row.findings):
+        rest = [_timing_verdict(row.timing), *rest]
+    failing = [f"FAILS: {'; '.join(row.failures)}"] if row.failures else []
+    return " · ".join(filter(None, [*failing, *rest])) or numbers.UNKNOWN
+
+
+def _timing_verdict(timing: Timing) -> str:
+    """`no worse`, `undecided (2 replicates a side, 3 are needed)`; empty without a timing."""
+    if timing.verdict is None:
+        return "" if timing.why in (None, "on one side only") else f"not timed: {timing.why}"
+    if timing.why:
+        return f"{timing.verdict} ({timing.why})"
+    if timing.detectable is None:
+        return timing.verdict
+    shown = f"{numbers.percent(timing.detectable)} would be shown in 80 % of such comparisons"
+    if timing.replicates is None:
+        shown += "; more replicates do not help"
+    elif timing.replicates > min(timing.old, timing.new):
+        shown += f", {numbers.percent(timing.target)} with {timing.replicates} replicates"
+    return f"{timing.verdict} ({shown})"
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    """`Gates: exact, speedup (beyond 1 %), latency (beyond 2 %).`, and the notes."""
+    request = comparison.request
+    margins = {"speedup": request.margin, "latency": request.latency_margin}
+    gates = (
+        f"{name} (beyond {numbers.percent(margins[name])})" if name in margins else name
+        for name in comparison.gates
+    )
+    return [f"Gates: {', '.join(gates)}.", *comparison.notes]
+
+
+def _differing(comparison: Comparison) -> list[str]:
+    """`torch_version 2.12.1 → 2.13.0`, with the number of rows if it is not all of them."""
+    both = sum(1 for row in comparison.rows if row.pair.old and row.pair.new)
+    return [
+        f"{one.column} {one.old} → {one.new}"
+        + (f" ({one.rows} of {both} rows)" if one.rows < both else "")
+        for one in comparison.differences
+    ] or [SAME]
+
+
+def _eager(one: EagerChange) -> str:
+    """`+0.3 % [-0.4, +1.0] (50 and 50 readings)`."""
+    return f"{change(one.change)} ({one.old} and {one.new} readings)"
+
+
+def _parted(comparison: Comparison) -> tuple[list[Compared], list[Compared], str]:
+    """The rows that changed, those that fail first; the others; and a count of those."""
+    changed = sorted((row for row in comparison.rows if row.changed), key=lambda r: not r.failures)
+    rest = [row for row in comparison.rows if not row.changed]
+    kinds = Counter(row.timing.verdict or "not timed" for row in rest)
+    counts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    more = "more " if changed else ""
+    count = numbers.counted(len(rest), f"{more}row", f"{more}rows")
+    return changed, rest, f"{count} without a change that was shown: {counts}"
+
 
 def terminal(comparison: Comparison) -> str:
     """The sentence, what differs, eager's own change, the changed rows; the others are counted."""
-    lines = []
-    for text in (comparison.sentence, words.gates(comparison), *comparison.notes):
-        lines += paragraph(text)
-    lines += ["", "what differs", *_first(words.differing(comparison))]
+    lines = [
+        line for text in (comparison.sentence, *_notes(comparison)) for line in paragraph(text)
+    ]
+    lines += ["", "what differs", *_beneath(_differing(comparison))]
     if comparison.eager:
         lines += ["eager itself"]
-        lines += _first([f"{words.eager(one)}  {one.work}" for one in comparison.eager])
-    changed, rest = words.parted(comparison)
+        lines += _beneath([f"{_eager(one)}  {one.work}" for one in comparison.eager])
+    changed, rest, count = _parted(comparison)
     if changed:
         lines += ["", *_table(changed)]
     if rest:
-        count, more = numbers.counted(len(rest), "row", "rows"), "more " if changed else ""
-        text = f"{count} {more}without a change that was shown: {words.counts(rest)}"
-        lines += ["", *paragraph(text), *_undecided([row for row in rest if is_open(row)])]
+        undecided = phrases.grouped(
+            (_timing_verdict(row.timing), row.pair.name) for row in rest if is_open(row)
+        )
+        lines += ["", *paragraph(count)]
+        lines += _beneath([
+            f"{text}: {', '.join(dict.fromkeys(names))}" for text, names in undecided.items()
+        ])  # fmt: skip
     return "\n".join(lines)
 
 
-def _first(texts: Sequence[str]) -> Iterator[str]:
-    for text in texts[:MOST_LINES]:
-        yield from beneath(text)
-    if len(texts) > MOST_LINES:
-        yield f"    and {len(texts) - MOST_LINES} more; --json has all"
+def _first(texts: Sequence[str]) -> list[str]:
+    more = len(texts) - MOST_ITEMS
+    return [*texts[:MOST_ITEMS], *([f"and {more} more; --json has all"] if more > 0 else [])]
+
+
+def _beneath(texts: Sequence[str]) -> list[str]:
+    return [line for text in _first(texts) for line in beneath(text)]
 
 
 def _table(rows: Sequence[Compared]) -> Iterator[str]:
     """A block per work; verdicts that do not fit stand beneath their row."""
-    shown = [(row.pair.work, (f" {row.pair.name}", *words.cells(row))) for row in rows[:MOST_LINES]]
-    titles = ("row", *words.TITLES)
-    columns = list(zip(titles, *(cells for _, cells in shown), strict=True))[:-1]
+    shown = [(row.pair.work, (f" {row.pair.name}", *_cells(row)[1:])) for row in rows[:MOST_ROWS]]
+    columns = list(zip(TITLES, *(cells for _, cells in shown), strict=True))[:-1]
     widths = [max(map(len, column)) for column in columns]
 
     def line(cells: Sequence[str]) -> str:
         padded = [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=False)]
         return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
 
-    yield line(titles)
+    yield line(TITLES)
     for work, members in phrases.grouped(shown).items():
         yield work
         for cells in members:
@@ -93,87 +181,45 @@ def _table(rows: Sequence[Compared]) -> Iterator[str]:
             yield line(cells if fits else cells[:-1])
             yield from () if fits else beneath(cells[-1])
     if len(rows) > len(shown):
-        yield f"and {len(rows) - len(shown)} more rows that changed; --markdown and --json have all"
-    yield from paragraph(words.LEGEND)
+        yield f"and {len(rows) - len(shown)} more rows that changed; --json has all"
+    yield from paragraph(LEGEND)
 
 
-def _undecided(rows: Sequence[Compared]) -> Iterator[str]:
-    """Why rows are undecided, what they could have shown, and what would show more."""
-    for why, number in Counter(row.timing.why for row in rows if row.timing.why).items():
-        yield from beneath(f"{number} undecided: {why}")
-    timings = [row.timing for row in rows if row.timing.detectable]
-    if not timings:
-        return
-    known = sorted(timing.detectable for timing in timings if timing.detectable)
-    span = " to ".join(dict.fromkeys(map(numbers.percent, (known[0], known[-1]))))
-    needed = [timing.replicates for timing in timings if timing.replicates]
-    more = len(needed) == len(timings) and max(needed) > min(timings[0].old, timings[0].new)
-    target = numbers.percent(timings[0].target)
-    advice = f"; {max(needed)} replicates a side would show {target}" if more else ""
-    yield from beneath(
-        f"{len(timings)} undecided: a change of {span} would be shown in 80 % of such "
-        f"comparisons{advice}"
-    )
-
-
-def markdown(comparison: Comparison, limit_bytes: int = COMMENT_BYTES) -> str:
-    """The whole comparison; rows that exceed the limit are left out, which the text says."""
-    changed, rest = words.parted(comparison)
-    titles = [escape(title) for title in ("work", "row", *words.TITLES)]
-    table = f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n"
-    folded = f"{len(rest)} rows without a change that was shown: {words.counts(rest)}"
-    blocks = (
-        (changed, "\n", f"\n{escape(words.LEGEND)}\n"),
-        (rest, f"\n<details><summary>{escape(folded)}</summary>\n\n", "\n</details>\n"),
-    )
-    parts, shown = [_head(comparison)], 0
-    room = limit_bytes - _size(parts[0]) - ENDING_BYTES
-    for rows, before, after in blocks:
-        around = _size(f"{before}{table}{after}") if rows else 0
-        lines = list(_fitting(rows, room - around))
-        if lines:
-            parts += [before, table, *lines, after]
-        room -= around + sum(map(_size, lines))
-        shown += len(lines)
-    if shown < len(comparison.rows):
-        parts.append(f"\n{len(comparison.rows) - shown} rows are left out here; --json has all.\n")
-    return "".join(parts)
-
-
-def _head(comparison: Comparison) -> str:
+def markdown(comparison: Comparison) -> str:
+    """The comparison, short enough for a comment on GitHub; it says how many rows are left out."""
     lines = [f"**{_short(comparison.sentence)}**", ""]
-    if comparison.status != NOT_COMPARED:
-        for note in (words.gates(comparison), *comparison.notes):
-            lines += [_short(note), ""]
-        lines += ["What differs:", *_items(map(_short, words.differing(comparison)))]
-        if comparison.eager:
-            eager = (f"{_short(one.work)}: {escape(words.eager(one))}" for one in comparison.eager)
-            lines += ["", "Eager itself:", *_items(eager)]
-        lines += [""]
-    return "\n".join(lines)
+    if comparison.status == NOT_COMPARED:
+        return "\n".join(lines)
+    for note in _notes(comparison):
+        lines += [_short(note), ""]
+    lines += ["What differs:", *_items(_differing(comparison))]
+    if comparison.eager:
+        lines += ["", "Eager itself:"]
+        lines += _items([f"{one.work}: {_eager(one)}" for one in comparison.eager])
+    changed, rest, count = _parted(comparison)
+    if changed:
+        lines += ["", *_lines(changed), "", escape(LEGEND)]
+    if rest:
+        lines += ["", f"<details><summary>{escape(count)}</summary>", ""]
+        lines += [*_lines(rest), "", "</details>"]
+    if left_out := sum(max(len(rows) - MOST_ROWS, 0) for rows in (changed, rest)):
+        lines += ["", f"{left_out} rows are left out here; --json has all."]
+    return "\n".join([*lines, ""])
 
 
-def _items(texts: Iterable[str]) -> list[str]:
-    items = [f"- {text}" for text in texts]
-    more = len(items) - MOST_ITEMS
-    return [*items[:MOST_ITEMS], *([f"- and {more} more"] if more > 0 else [])]
+def _items(texts: Sequence[str]) -> list[str]:
+    return [f"- {_short(text)}" for text in _first(texts)]
 
 
-def _fitting(rows: Sequence[Compared], room_bytes: int) -> Iterator[str]:
-    """The lines of the first rows, as many as there is room for; a repeated work is left empty."""
+def _lines(rows: Sequence[Compared]) -> Iterator[str]:
+    """A table of the first rows, in which a repeated work is left empty."""
+    yield f"| {' | '.join(map(escape, ('work', *TITLES)))} |"
+    yield f"|{' --- |' * (1 + len(TITLES))}"
     work = None
-    for row in rows:
-        cells = ("" if row.pair.work == work else row.pair.work, row.pair.name, *words.cells(row))
-        line = f"| {' | '.join(map(_short, cells))} |\n"
-        room_bytes -= _size(line)
-        if room_bytes < 0:
-            return
-        yield line
+    for row in rows[:MOST_ROWS]:
+        named = "" if row.pair.work == work else row.pair.work
+        yield f"| {' | '.join(map(_short, (named, *_cells(row))))} |"
         work = row.pair.work
-
-
-def _size(text: str) -> int:
-    return len(text.encode())
 
 
 def _short(text: str) -> str:
@@ -235,41 +281,27 @@ def junit(comparison: Comparison) -> str:
     """JUnit XML, a test case per row; rows that are not compared are skipped."""
     root = ElementTree.Element("testsuites", name="modescope")
     suite = ElementTree.SubElement(root, "testsuite", name="modescope.compare")
-    request = comparison.request
-    properties = {"sentence": comparison.sentence, "old": request.old, "new": request.new}
-    properties |= {"gates": ",".join(comparison.gates)}
     around = ElementTree.SubElement(suite, "properties")
-    changes = (
-        (f"differs.{one.column}", f"{one.old} → {one.new}") for one in comparison.differences
-    )
-    for name, value in (*properties.items(), *changes):
-        ElementTree.SubElement(around, "property", name=name, value=_legal(str(value)))
+    said = {"sentence": comparison.sentence, "what differs": "; ".join(_differing(comparison))}
+    for name, value in said.items():
+        ElementTree.SubElement(around, "property", name=name, value=_legal(value))
     if comparison.status == NOT_COMPARED:
         refused = {"classname": "modescope.compare", "name": "comparison"}
         case = ElementTree.SubElement(suite, "testcase", refused)
         ElementTree.SubElement(case, "error", message=_legal(comparison.sentence), type="refused")
-    used: Counter[tuple[str, str]] = Counter()
     for row in comparison.rows:
-        names = _legal(row.pair.work), _legal(row.pair.name)
-        used[names] += 1
-        times = f" ({used[names]})" if used[names] > 1 else ""
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=names[0], name=f"{names[1]}{times}"
-        )
-        _outcome(case, row)
-    counts = {tag: str(sum(1 for _ in suite.iter(tag)))
-              for tag in ("testcase", "failure", "error", "skipped")}  # fmt: skip
-    for element in (root, suite):
-        element.set("failures", counts["failure"])
-        element.set("errors", counts["error"])
-        element.set("tests", counts["testcase"])
-    suite.set("skipped", counts["skipped"])
+        names = {"classname": _legal(row.pair.work), "name": _legal(row.pair.name)}
+        _outcome(ElementTree.SubElement(suite, "testcase", names), row)
+    found = Counter(element.tag for element in suite.iter())
+    counts = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
+    for name, tag in counts.items():
+        suite.set(name, str(found[tag]))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
 def _outcome(case: ElementTree.Element, row: Compared) -> None:
-    old, new, against, latency, verdict = map(_legal, words.cells(row))
+    _, old, new, against, latency, verdict = map(_legal, _cells(row))
     detail = f"old {old}, new {new}, against eager {against}, latency {latency}: {verdict}"
     if row.failures:
         message = _legal("; ".join(row.failures))
@@ -295,7 +327,7 @@ def github(comparison: Comparison) -> str:
     room = ANNOTATIONS - len(lines)
     shown = failed if len(failed) <= room else failed[: room - 1]
     for row in shown:
-        lines.append(_command("error", f"{row.pair.name}, {row.pair.work}", words.verdict(row)))
+        lines.append(_command("error", f"{row.pair.name}, {row.pair.work}", _verdict(row)))
     if len(failed) > len(shown):
         text = f"{len(failed) - len(shown)} more rows fail; the summary of the step has them"
         lines.append(_command("error", "modescope", text))
@@ -307,22 +339,6 @@ def _command(level: str, title: str, message: str) -> str:
         return "".join(f"%{ord(each):02X}" if each in f"%\r\n{more}" else each for each in text)
 
     return f"::{level} title={encoded(title, ':,')}::{encoded(message)}"
-
-
-def add_summary(comparison: Comparison) -> str | None:
-    """Appends the comparison to the summary of GitHub's step; returns why it could not.
-
-    Raises OSError if the file cannot be written.
-    """
-    if not (name := os.environ.get(SUMMARY)):
-        return f"${SUMMARY} is not set, so no summary is written; GitHub sets it in a step"
-    path = Path(name)
-    room = SUMMARY_BYTES - (path.stat().st_size if path.exists() else 0)
-    if room < LEAST_ROOM_BYTES:
-        return f"{path} is nearly as long as GitHub allows, so no summary is written"
-    with path.open("a", encoding="utf-8") as summary:
-        summary.write(f"\n{markdown(comparison, room - 2)}\n")
-    return None
 
 
 FILES: dict[str, tuple[Callable[[Comparison], str], str]] = {

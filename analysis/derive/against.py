@@ -4,7 +4,7 @@ No round holds both modes, so their times are not divided: their speedups over t
 each of them was paired with are, and the baseline cancels. Speedups of the same code differ between
 processes by more than their intervals, which hold within one process. With LEAST_PROCESSES or more
 of both modes that have a speedup, the ratio has Welch's interval over processes
-(`analysis.changes.welch`). With fewer, that spread is unknown: the interval is the worst case of
+(`analysis.changes`). With fewer, that spread is unknown: the interval is the worst case of
 both rows' intervals, widened by BETWEEN_PROCESSES.
 """
 
@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.changes import welch
-from modescope.analysis.changes.verdicts import LEAST_PROCESSES
-from modescope.analysis.changes.welch import Change
+from modescope.analysis import changes
+from modescope.analysis.changes import LEAST_PROCESSES, Change
 from modescope.analysis.derive.formulas import break_even_calls
 from modescope.analysis.derive.select import (
     OPTIONS,
@@ -123,7 +122,7 @@ def _speedup(row: Row) -> Estimate | None:
 
 def _over_processes(row: Row, other: Row) -> Estimate:
     """Welch's interval for the difference of the means of ln(speedup), as a ratio."""
-    change = welch.total(_mean(row), welch.negative(_mean(other)))
+    change = changes.total(_mean(row), changes.negative(_mean(other)))
     value, low, high = (math.exp(each) for each in (change.value, change.low, change.high))
     return Estimate(value, low, high)
 

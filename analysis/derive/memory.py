@@ -2,8 +2,7 @@
 
 A training step drops its gradients at its start and creates them again, so they exist between steps
 but not while forward saves activations. The contents at the exact peak are unknown: the stack of a
-step's peak shows all saved activations, with gradients in the rest; the memory held between two
-steps has a separate stack.
+step's peak shows all saved activations, with gradients in the rest.
 """
 
 from __future__ import annotations
@@ -56,15 +55,9 @@ def stack(row: Row) -> Parts:
     ]
 
 
-def lanes(row: Row) -> list[Parts]:
-    """The stack of the peak; if gradients are dropped before it, also that between two steps."""
-    between = _filled(row["resident_bytes"], _held(row), "kept")
-    return [stack(row), between] if drops_gradients(row) else [stack(row)]
-
-
-def without(row: Row, part: str, at_peak: bool) -> float | None:
-    """The bytes of a part that is missing in a bar: 0, or None where unknown."""
-    if part == "gradients" and at_peak and drops_gradients(row):
+def without(row: Row, part: str) -> float | None:
+    """The bytes of a part that is missing in a stack: 0, or None where unknown."""
+    if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
     return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None
 

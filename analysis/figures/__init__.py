@@ -1,4 +1,4 @@
-"""Figures of a report: a file for each kind of figure with its drawing, caption and table.
+"""Figures of a report, each with its drawing, caption and table.
 
 All numbers come from the derived columns and the metrics; nothing is computed from samples here.
 """

@@ -1,28 +1,36 @@
-"""Stacked bars, one per row: the parts of a call, of a step, or of its memory."""
+"""Stacked bars, one per row: the parts of a call, of its memory, and of a training step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from modescope.analysis.derive import memory
 from modescope.analysis.figures import theme
-from modescope.analysis.figures.theme import Panel
-from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.figures.theme import FigureKind, Panel
+from modescope.analysis.format import cells, numbers, phrases, style
+from modescope.analysis.format.columns import NAMING, Column, Table, table_of
 from modescope.analysis.format.phrases import Row
+from modescope.bench import summary
 
 Parts = Mapping[str, float]  # of a bar: name in the table of looks -> seconds or bytes
+
+# Light, middle and dark stay apart where colours are lost, and where they are not.
+_PALE, _MIDDLE, _DARK, _OVERHEAD = "#b6bec7", "#c29b2c", "#5357b8", "#a6409a"
 
 
 @dataclass(frozen=True)
 class Look:
-    """The look of a part; `fill` None is an outline. Hatches distinguish parts without colour."""
+    """The look of a part; `fill` None is an outline. Hatches distinguish parts of one colour."""
 
     name: str
     fill: str | None
@@ -36,30 +44,23 @@ class Look:
                 "linewidth": 0.5}  # fmt: skip
 
 
-def stacked(
+def _stacked(
     panels: Sequence[Panel],
     parts: Sequence[Sequence[Parts]],
     looks: Mapping[str, Look],
-    about: Sequence[Row],
+    rows: Sequence[Row],
     size: bool = False,
     further: Sequence[Any] = (),
 ) -> tuple[Figure, list[tuple[Axes, float]]]:
     """A figure with a bar per row, and of each panel its axes and the unit that is 1 on it.
 
-    `about`: all rows, of which the panels may have only some.
-    `size`: of bytes on one scale; else of seconds, a scale per panel. `further`: handles that the
-    legend has beside those of the parts in use.
+    `rows`: all, of which the panels may have only some. `size`: of bytes on one scale; else of
+    seconds, a scale per panel. `further`: handles of the legend beside those of the parts in use.
     """
     used = {name for panel in parts for bar in panel for name, amount in bar.items() if amount}
     named = [look for name, look in looks.items() if name in used]
-    handles = [Patch(label=look.name, **look.style) for look in named] + list(further)
-    across = theme.legend_columns([handle.get_label() for handle in handles])
-    figure, grid = theme.sheet(
-        panels, phrases.work(about[0]), theme.beyond(len(about), panels),
-        legend=-(-len(handles) // across), share=size,
-    )  # fmt: skip
-    figure.legend(handles=handles, loc="outside lower left", ncols=across, handlelength=1.6,
-                  borderpad=0.1, columnspacing=1.4)  # fmt: skip
+    figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows), share=size)
+    theme.legend(figure, [*(Patch(label=look.name, **look.style) for look in named), *further])
     longest = [max(sum(bar.values()) for bar in panel) for panel in parts]
     drawn = []
     if size:
@@ -90,3 +91,207 @@ def _bars(axes: Axes, bars: Sequence[Parts], looks: Mapping[str, Look], scale: f
             if not bar.get_width():
                 bar.remove()
     axes.set(ylabel="", ylim=(len(bars) - 0.5, -0.5))
+
+
+# Overhead has a strong colour, work a pale one, waiting none.
+_OF_CALL = {
+    "dispatch": Look("dispatch", _OVERHEAD),
+    "launch": Look("launching", _OVERHEAD, "////"),
+    "host": Look("host, not split", _OVERHEAD, "||||"),
+    "work": Look("work", _PALE),
+    "wait": Look("waiting", None),
+    "unsplit": Look("not split", None, "////"),
+}
+# part -> its column; of several splits the first that is known is drawn
+_ON_CPU = ({"dispatch": "dispatch_paired_s", "work": "work_s"},)
+_ON_CUDA = (
+    {"dispatch": "dispatch_paired_s", "launch": "launch_s", "wait": "host_wait_s"},
+    {"host": "host_paired_s", "wait": "host_wait_s"},
+)
+
+
+def _draw_overhead(section: pd.DataFrame) -> Figure | None:
+    """A bar per mode of a SECTION; None if no trusted row has a split.
+
+    On a GPU host and device work at the same time: the bar is the host's call, and a line marks for
+    how long the device is busy in it.
+    """
+    rows = theme.charted(section)
+    if all("unsplit" in _of_call(row) for row in rows):
+        return None
+    panels = theme.panels("Where the time of a call goes", rows, _split)
+    line: dict[str, Any] = {
+        "color": style.INK,
+        "marker": "|",
+        "linestyle": "none",
+        "markeredgewidth": 2,
+    }
+    marked = [row for row in rows if phrases.on_cuda(row) and row["work_s"] is not None]
+    busy = [Line2D([], [], markersize=9, label="device busy", **line)] if marked else []
+    parts = [[_of_call(row) for row in panel.rows] for panel in panels]
+    figure, drawn = _stacked(panels, parts, _OF_CALL, rows, further=busy)
+    for (axes, scale), panel in zip(drawn, panels, strict=True):
+        places = {place: row["work_s"] / scale for place, row in enumerate(panel.rows)
+                  if row in marked}  # fmt: skip
+        axes.plot(list(places.values()), list(places), markersize=13, **line)
+    return figure
+
+
+def _of_call(row: Row) -> Parts:
+    """The parts of a bar; a bar without one of them would look shorter, so they are all known."""
+    splits = _ON_CUDA if phrases.on_cuda(row) else () if _exceeds_call(row) else _ON_CPU
+    known = (split for split in splits if None not in (row[column] for column in split.values()))
+    split = next(known, {"unsplit": "latency_paired_s"})
+    return {name: row[column] for name, column in split.items()}
+
+
+def _exceeds_call(row: Row) -> bool:
+    """Whether an empty batch took longer than the whole call on a CPU, which cannot be split."""
+    low = row["dispatch_share_ci_low"]
+    return low is not None and low > 1 + summary.TOLERANCE
+
+
+def _split(row: Row) -> str:
+    latency = numbers.duration(row["latency_paired_s"])
+    if phrases.on_cuda(row) and row["host_share"] is not None:
+        host, device = (numbers.share(row[f"{clock}_share"], 1) for clock in ("host", "device"))
+        return f"{latency}, host {host}, device {device}"
+    if row["dispatch_share"] is None or "unsplit" in _of_call(row):
+        return f"{latency}, not split"
+    return f"{latency}, dispatch {numbers.share(row['dispatch_share'], 1)}"
+
+
+def _clock(title: str, name: str) -> Column:
+    return Column(title, lambda row: numbers.duration(row[name]), ">", optional=True)
+
+
+OVERHEAD = FigureKind(
+    "overhead",
+    "Where the time of a call goes",
+    "bars of overhead and work, a row per mode",
+    "A bar is one call: its overhead (dispatch, and on a GPU launching) in a strong colour, then "
+    "on a CPU the work, on a GPU the time for which the host waits; there the thick line is how "
+    "long the device is busy meanwhile.",
+    _draw_overhead,
+    theme.charted_table("Parts of a call", (
+        _clock("latency", "latency_paired_s"),
+        _clock("dispatch", "dispatch_paired_s"),
+        Column("dispatch share", partial(cells.share, name="dispatch_share")),
+        Column("host", cells.host_of_cuda, optional=True),
+        Column("host share", cells.host_share_of_cuda, optional=True),
+        Column("device share", partial(cells.share, name="device_share"), optional=True),
+        _clock("launching", "launch_s"),
+        _clock("host waits", "host_wait_s"),
+        _clock("work", "work_s"),
+        Column("work not in the profile", cells.residual, optional=True),
+        Column("launches", cells.launches, optional=True),
+        Column("device idle", lambda row: numbers.share(row["device_idle_fraction"], 1),
+               optional=True),
+    )),
+)  # fmt: skip
+
+_OF_MEMORY = {
+    "weights": Look("weights", _PALE),
+    "inputs": Look("inputs", "#3d444c"),
+    "state": Look("optimizer state", _DARK),
+    "gradients": Look("gradients", _DARK, "////"),
+    "kept": Look("other resident", _PALE, "||||"),  # on CUDA mostly the workspace of cuBLAS
+    "pool": Look("reserved by graph pool", None, "xxxx"),
+    "saved": Look("saved for backward", _MIDDLE),
+    "copies": Look("cast weights", _MIDDLE, "////"),
+    "step": Look("rest of the call", None),
+}
+
+
+def _with_peak(section: pd.DataFrame) -> list[Row]:
+    return [row for row in theme.charted(section) if row["peak_bytes"] is not None]
+
+
+def _draw_memory(section: pd.DataFrame) -> Figure | None:
+    """A bar per mode of a SECTION; None if no trusted row has a known peak."""
+    rows = _with_peak(section)
+    if not rows:
+        return None
+    panels = theme.panels("Memory at the peak of a call", rows,
+                          lambda row: numbers.size(row["peak_bytes"]))  # fmt: skip
+    parts = [[dict(memory.stack(row)) for row in panel.rows] for panel in panels]
+    figure, _ = _stacked(panels, parts, _OF_MEMORY, rows, size=True)
+    return figure
+
+
+def _memory_table(section: pd.DataFrame) -> Table:
+    """The parts of each peak that any row has."""
+    rows = _with_peak(section)
+    used = {name for row in rows for name, _ in memory.stack(row)}
+    parts = [_of_peak(name, look.name) for name, look in _OF_MEMORY.items() if name in used]
+    total = Column("total", lambda row: numbers.size(row["peak_bytes"]))
+    first = Column("first-call peak", lambda row: numbers.size(row["setup_peak_bytes"]))
+    return table_of("Memory", rows, NAMING, (*parts, total, first))
+
+
+def _of_peak(part: str, title: str) -> Column:
+    def cell(row: Row) -> str:
+        return numbers.size(dict(memory.stack(row)).get(part, memory.without(row, part)))
+
+    return Column(title, cell)
+
+
+MEMORY = FigureKind(
+    "memory",
+    "Memory",
+    "bars of the memory of a call by its parts, a row per mode",
+    "What a call holds at its peak: grey and blue parts stay between calls, yellow ones are kept "
+    "for the backward or are cast weights, and the outline is the rest of the call.",
+    _draw_memory,
+    _memory_table,
+)
+
+# Each part has the colour of the memory that it needs.
+_OF_STEP = {
+    "forward": Look("forward and loss", _PALE),
+    "backward": Look("backward", _MIDDLE),
+    "optimizer": Look("optimizer", _DARK),
+    "scaler": Look("GradScaler", _DARK, "////"),
+    "undivided": Look("not divided", None, "////"),
+}
+
+
+def _draw_step_parts(section: pd.DataFrame) -> Figure | None:
+    """A bar per mode of a SECTION; None if no step of it was timed by parts."""
+    rows = theme.charted(section)
+    if all(row["parts_ratio"] is None for row in rows):
+        return None
+    panels = theme.panels("Parts of a training step", rows, _whole_step)
+    parts = [[_of_step(row) for row in panel.rows] for panel in panels]
+    figure, _ = _stacked(panels, parts, _OF_STEP, rows)
+    return figure
+
+
+def _whole_step(row: Row) -> str:
+    return f"whole step {numbers.duration(row['latency_paired_s'])}"
+
+
+def _of_step(row: Row) -> Parts:
+    if row["parts_ratio"] is None:
+        return {"undivided": row["latency_paired_s"]}
+    return {name: row[f"{name}_paired_s"] for name in summary.parts_of(row)}
+
+
+def _step_share(name: str) -> Column:
+    title = f"{_OF_STEP[name].name} ÷ step [95 %]"
+    return Column(title, partial(cells.share, name=f"{name}_share"), optional=True)
+
+
+STEP_PARTS = FigureKind(
+    "parts",
+    "Parts of a training step",
+    "bars of forward, backward and optimizer, a row per mode",
+    "The parts of a step, timed separately and each waited for, so that they may add up to more "
+    "than the whole step, which stands beside them.",
+    _draw_step_parts,
+    theme.charted_table("Parts", (
+        *map(_step_share, summary.STEP_PARTS),
+        Column("whole step [95 %]", cells.latency),
+        Column("sum of parts ÷ step [95 %]", partial(cells.share, name="parts_ratio")),
+    )),
+)  # fmt: skip

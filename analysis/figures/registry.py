@@ -1,107 +1,106 @@
-"""The table of figures, in the order of a report. A new figure is a file and an entry here.
+"""The table of figures, in the order of a report, and the folded tables beneath them.
 
 Only this module and those of the figures import seaborn, which takes two seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from modescope.analysis.figures import (
-    fusion,
-    heatmap,
-    memory,
-    overhead,
-    scaling,
-    speedup,
-    step_parts,
-    theme,
-)
-from modescope.analysis.format.tables import Table
+from modescope.analysis.derive import profile
+from modescope.analysis.derive.series import Line, Series, by_slope
+from modescope.analysis.derive.split import Overhead
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.points import FUSION, SPEEDUP
+from modescope.analysis.figures.sizes import HEATMAP, SCALING
+from modescope.analysis.figures.theme import FigureKind
+from modescope.analysis.format import numbers, phrases, style
+from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
 
-Topic = TypeVar("Topic")  # what a figure shows: a SECTION, the grids of a FAMILY or a Series
-
-
-@dataclass(frozen=True)
-class FigureKind(Generic[Topic]):
-    """A kind of figure. All its functions take the topic.
-
-    `draw` returns None where there is nothing to show; only then may `table` fail.
-    """
-
-    name: str  # prefix of its files
-    title: str  # in pages, and its heading in docs/how-to-read-a-report.md
-    alt: str  # a short description for screen readers
-    caption: str  # how to read it
-    draw: Callable[[Topic], Figure | None]
-    table: Callable[[Topic], Table]  # the numbers drawn
+OF_SECTION = (SPEEDUP, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
+OF_GRIDS = (HEATMAP,)  # one work at all sizes
+OF_SERIES = (SCALING,)  # one work over one size
 
 
 @dataclass(frozen=True)
 class Picture:
     """A drawn figure as a file and as part of a page, with its table."""
 
-    kind: FigureKind[Any]
+    kind: FigureKind
     file: str
     svg: str
     inline: Markup
     table: Table
 
 
-SPEEDUP = FigureKind(
-    "speedup", "Speedup", "speedups with their intervals, a row per mode",
-    speedup.CAPTION, speedup.draw, speedup.table,
-)  # fmt: skip
-OF_SECTION = (  # one work at one size
-    SPEEDUP,
-    FigureKind(
-        "overhead", "Where the time of a call goes", "bars of overhead and work, a row per mode",
-        overhead.CAPTION, overhead.draw, overhead.table,
-    ),
-    FigureKind(
-        "fusion", "Device work and kernels",
-        "device work and kernels of each mode and of eager, a row per mode",
-        fusion.CAPTION, fusion.draw, fusion.table,
-    ),
-    FigureKind(
-        "memory", "Memory", "bars of the memory of a call by its parts, a row per mode",
-        memory.CAPTION, memory.draw, memory.table,
-    ),
-    FigureKind(
-        "parts", "Parts of a training step",
-        "bars of forward, backward and optimizer, a row per mode",
-        step_parts.CAPTION, step_parts.draw, step_parts.table,
-    ),
-)  # fmt: skip
-OF_GRIDS = (  # one work at all sizes
-    FigureKind(
-        "heatmap", "Speedup by mode and size",
-        "a grid of speedups, a row per mode and a column per size",
-        heatmap.CAPTION, heatmap.draw, heatmap.table,
-    ),
-)  # fmt: skip
-OF_SERIES = (  # one work over one size
-    FigureKind(
-        "scaling", "Latency, overhead and saved activations over a size",
-        "latency, overhead and saved bytes over a size, a line per mode",
-        scaling.CAPTION, scaling.draw, scaling.table,
-    ),
-)  # fmt: skip
-
-
-def pictures(kinds: Iterable[FigureKind[Topic]], subject: Topic, name: str) -> Iterator[Picture]:
+def pictures(kinds: Iterable[FigureKind], topic: Any, name: str) -> Iterator[Picture]:
     """The non-empty figures, each drawn on demand; `name` is part of the file names."""
     for kind in kinds:
         with theme.look():
-            figure = kind.draw(subject)
+            figure = kind.draw(topic)
         if figure is not None:
             drawn = theme.svg(figure, f"{kind.name}-{name}")
-            yield Picture(
-                kind, f"{kind.name}-{name}.svg", theme.on_paper(drawn),
-                Markup(theme.inline(drawn)), kind.table(subject),
-            )  # fmt: skip
+            inline = Markup(theme.inline(drawn))
+            file = f"{kind.name}-{name}.svg"
+            yield Picture(kind, file, theme.on_paper(drawn), inline, kind.table(topic))
+
+
+def section_tables(section: pd.DataFrame) -> Iterator[Table]:
+    """The counts of one call, and its heaviest kernels and operators.
+
+    Includes rows that ended ok without being in effect: their counts describe what ran.
+    """
+    rows = phrases.as_rows(section)
+    ok = [row for row in rows if row["status"] == "ok"]
+    if wanted(COUNTED, ok):
+        yield table_of("Operators, generated code and allocations", ok, naming(rows), COUNTED)
+    for kind in profile.KINDS:
+        if lines := tuple(profile.heaviest(ok, kind)):
+            yield Table(kind.title, kind.titles, profile.NAMED, lines)
+
+
+def series_table(series: Series) -> Table:
+    """The measured sizes, and those at which each mode is bound by overhead."""
+    slope = (f"{series.overhead.name} per {series.unit} [95 %]",) if series.is_chain else ()
+    titles = ("mode", f"{series.size} measured", *slope, "bound by overhead")
+    return Table("Bound by overhead", titles, len(titles), tuple(_bound_lines(series)))
+
+
+def _bound_lines(series: Series) -> Iterator[tuple[str, ...]]:
+    """A line per mode; for a chain of operators the cheapest overhead first."""
+    known = [line for line, _ in by_slope(series)] if series.is_chain else []
+    rest = sorted(series.lines, key=lambda line: style.order(line.rows[0]))
+    for line in (*known, *(line for line in rest if line not in known)):
+        slope = (numbers.estimate(line.slope),) if series.is_chain else ()
+        sizes = f"{min(line.sizes)} to {max(line.sizes)}, {len(line.sizes)} rows"
+        yield line.name, sizes, *slope, _bound(line, series.overhead, series.size)
+
+
+def _bound(line: Line, overhead: Overhead, size: str) -> str:
+    """`up to about ops 49 (by the intervals between 32 and 64)`: where overhead sets the time."""
+    if (crossing := line.crossing) is not None:
+        rounded = float(f"{crossing.size:.2g}")  # interpolation gives no more than two digits
+        about = f"about {size} {rounded:g}"
+        where = f"up to {about}" if crossing.falling else f"from {about} on"
+        after, before = crossing.after, crossing.before
+        sure = after is not None and before is not None
+        ends = f"between {after} and {before}" if sure else "undecided"
+        return f"{where} (by the intervals {ends})"
+    sides = {row["bound_by"] for row in line.rows}
+    side = sides.pop() if len(sides) == 1 else "undecided"
+    # every row has a latency
+    needed = [clock for clock in (overhead.clock, overhead.against) if clock != "latency"]
+    return _THROUGHOUT.get(side) or f"unknown, as {' or '.join(needed)} time is missing"
+
+
+_THROUGHOUT = {
+    "overhead": "at every size",
+    "work": "at no size",
+    "undecided": "undecided by the intervals",
+}

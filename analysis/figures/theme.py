@@ -23,21 +23,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from modescope.analysis.derive.select import GROUP, row_parts, trusted
 from modescope.analysis.format import phrases, style
-from modescope.analysis.format.columns import NAMING, Column, distinguishing
+from modescope.analysis.format.columns import Column, Table, naming, table_of
 from modescope.analysis.format.phrases import Row
-from modescope.analysis.format.tables import Table, of_columns
 
 WIDTH = 6.4  # inches: 614 pixels, two columns of a page; on a phone a figure can be scrolled
 ROW = 0.21  # inches
 MOST_ROWS = 60  # per figure: about two pages
 SMALL = 8  # points
-PALE = "#b6bec7"  # bars of what is not the point
 _LONGEST = 26  # letters of a row's name on one line
 _RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -61,6 +58,13 @@ _RC: dict[Any, Any] = {
     "hatch.linewidth": 0.7,
     "legend.fontsize": SMALL,
     "legend.frameon": False,
+    "legend.handlelength": 2.0,
+    "legend.columnspacing": 1.4,
+    "legend.borderpad": 0.1,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+    "figure.constrained_layout.hspace": 0.0,
     "text.color": style.INK,
     "xtick.color": style.INK,
     "ytick.color": style.INK,
@@ -73,9 +77,19 @@ _RC: dict[Any, Any] = {
 }
 
 
-def look() -> AbstractContextManager[None]:
-    """The settings of matplotlib under which a figure is drawn and saved."""
-    return matplotlib.rc_context(_RC)
+@dataclass(frozen=True)
+class FigureKind:
+    """A kind of figure of some topic: a SECTION, the grids of a FAMILY or a Series.
+
+    `draw` returns None where there is nothing to show; only then may `table` fail.
+    """
+
+    name: str  # prefix of its files
+    title: str  # in pages, and its heading in docs/how-to-read-a-report.md
+    alt: str  # a short description for screen readers
+    caption: str  # how to read it
+    draw: Callable[[Any], Figure | None]
+    table: Callable[[Any], Table]  # the numbers drawn
 
 
 @dataclass(frozen=True)
@@ -88,16 +102,25 @@ class Panel:
     numbers: Sequence[str]
 
 
+def look() -> AbstractContextManager[None]:
+    """The settings of matplotlib under which a figure is drawn and saved."""
+    return matplotlib.rc_context(_RC)
+
+
 def charted(section: pd.DataFrame) -> list[Row]:
     """The trusted rows of a SECTION, in the order of figures: the baseline's precision first."""
     rows = phrases.as_rows(trusted(section))
     return sorted(rows, key=lambda row: (row["dtype"] != row["baseline_dtype"], style.order(row)))
 
 
-def table_of(title: str, section: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    """These columns of the charted rows."""
-    rows = charted(section)
-    return of_columns(title, rows, (*NAMING, *distinguishing(rows)), columns)
+def charted_table(title: str, columns: Sequence[Column]) -> Callable[[pd.DataFrame], Table]:
+    """A function from a SECTION to these columns of its charted rows."""
+
+    def table(section: pd.DataFrame) -> Table:
+        rows = charted(section)
+        return table_of(title, rows, naming(rows), columns)
+
+    return table
 
 
 def panels(
@@ -123,28 +146,21 @@ def panels(
     ]  # fmt: skip
 
 
-def beyond(rows: int, panels: Sequence[Panel]) -> str:
-    """How many of so many rows have no place in the panels; empty if all have."""
-    hidden = rows - sum(len(panel.rows) for panel in panels)
-    return f"{hidden} more rows are in the table only" if hidden else ""
-
-
 def sheet(
-    panels: Sequence[Panel], *above: str, columns: int = 1, legend: int = 0, share: bool = False
+    panels: Sequence[Panel], work: str, rows: int, columns: int = 1, share: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure and its axes, a line of `columns` axes per panel, in which row n lies at y = n.
 
-    `above`: texts over the panels, in small print; `legend`: lines below them; `share`: one scale
-    of a column for all panels.
+    `work`: what the rows are of, in small print above; `rows`: how many there are, of which the
+    panels may have only some; `share`: one scale of a column for all panels.
     """
     names = [[textwrap.fill(name, _LONGEST) for name in panel.names] for panel in panels]
     row = ROW + 0.145 * max(name.count("\n") for every in names for name in every)
     letters = int((WIDTH - _widest(names)) / 0.082)
     titles = [textwrap.fill(panel.title, letters) for panel in panels]
     heights = [len(panel.rows) for panel in panels]
-    lines = sum(title.count("\n") for title in titles) * 0.17 + 0.2 * legend
-    figure = Figure((WIDTH, row * sum(heights) + 0.56 * len(panels) + lines + 0.25),
-                    layout="constrained")  # fmt: skip
+    high = row * sum(heights) + 0.56 * len(panels) + 0.25
+    figure = Figure((WIDTH, high + 0.17 * sum(title.count("\n") for title in titles)))
     grid = figure.subplots(
         len(panels), columns, squeeze=False, height_ratios=heights, sharex="col" if share else False
     )
@@ -157,27 +173,29 @@ def sheet(
         right = line[-1].secondary_yaxis("right")
         right.set_yticks(places, panel.numbers, size=SMALL)
         right.spines["right"].set_visible(False)
-    small_print(figure, *above)
+    hidden = rows - sum(heights)
+    more = f"; {hidden} more rows are in the table only" if hidden else ""
+    small_print(figure, f"{work}{more}")
     return figure, [list(line) for line in grid]
 
 
-def small_print(figure: Figure, *texts: str) -> None:
-    """Writes texts, such as the work of a figure, over its panels."""
-    engine = figure.get_layout_engine()
-    assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.set(w_pad=0.03, h_pad=0.03, hspace=0.0)
-    text = textwrap.fill("; ".join(filter(None, texts)), 94)
+def small_print(figure: Figure, text: str) -> None:
+    """Writes a text over the panels."""
+    text = textwrap.fill(text, 94)
     figure.set_figheight(figure.get_figheight() + 0.14 * text.count("\n"))
     figure.suptitle(text, x=0.008, ha="left", size=SMALL)
 
 
-def legend_columns(names: Sequence[str]) -> int:
-    """The most columns of a legend in which names fit, which fill it column by column."""
+def legend(figure: Figure, handles: Sequence[Any]) -> None:
+    """Adds a legend below the panels, in the most columns that fit, which fill one by one."""
+    names = [str(handle.get_label()) for handle in handles]
 
     def wide(columns: int) -> float:
-        return sum(max(map(text_width, each)) + 0.52 for each in np.array_split(names, columns))
+        return sum(max(map(text_width, each)) + 0.56 for each in np.array_split(names, columns))
 
-    return next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
+    across = next((n for n in range(len(names), 1, -1) if wide(n) <= WIDTH), 1)
+    figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(names) // across))
+    figure.legend(handles=handles, loc="outside lower left", ncols=across)
 
 
 def room(panels: Sequence[Panel]) -> float:
@@ -191,9 +209,9 @@ def _widest(texts: Iterable[Iterable[str]]) -> float:
 
 
 @cache
-def text_width(text: str, size: float = SMALL) -> float:
-    """The width of a line in a figure, in inches; about the same in the font of a page."""
-    font = FontProperties(family=_RC["font.sans-serif"], size=size)
+def text_width(text: str) -> float:
+    """The width of a line of small print, in inches; about the same in the font of a page."""
+    font = FontProperties(family=_RC["font.sans-serif"], size=SMALL)
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width) / 72
 
@@ -208,19 +226,13 @@ EVEN = [[round(step * n, 4) for n in range(1, 200)] for step in (0.01, 0.02, 0.0
 
 
 def log_ticks(
-    axis: Any,
-    inches: float,
-    label: Callable[[float], str],
-    sets: Iterable[Sequence[float]],
-    across: bool = True,
+    axis: Any, inches: float, label: Callable[[float], str], sets: Iterable[Sequence[float]]
 ) -> None:
-    """On a logarithmic axis the densest set of ticks whose labels do not touch.
-
-    `inches`: the length of the axis; `across`: whether its labels stand beside each other.
-    """
+    """On a logarithmic axis of so many inches the densest ticks whose labels do not touch."""
     low, high = sorted(axis.get_view_interval())
 
     def touching(ticks: Sequence[float]) -> bool:
+        across = axis.axis_name == "x"
         half = {tick: text_width(label(tick)) / 2 if across else 0.1 for tick in ticks}
         apart = inches / math.log(high / low)
         return any(math.log(b / a) * apart < half[a] + half[b] + 0.07 for a, b in pairwise(ticks))

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.numbers import UNKNOWN
 from modescope.analysis.format.phrases import Row, that_counts
 
+ENDS = ("", "_ci_low", "_ci_high")
+"""What the names of the columns of an estimate end in: its value, low and high."""
+
 
 def speedup(row: Row) -> str:
     """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
-    names = ("speedup", "speedup_ci_low", "speedup_ci_high")
-    return numbers.factor_interval(*(that_counts(row, name) for name in names))
+    return numbers.factor_interval(*(that_counts(row, f"speedup{end}") for end in ENDS))
 
 
-def same_grad(row: Row) -> str:
-    """`1.05×`: the speedup over plain eager with the same grad axis."""
-    return numbers.factor(row["speedup_same_grad"])
-
-
-def fusion_gain(row: Row) -> str:
-    """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
-    ends = row["fusion_gain_ci_low"], row["fusion_gain_ci_high"]
-    return numbers.factor_interval(row["fusion_gain"], *ends)
-
-
-def threads_gain(row: Row) -> str:
-    """`1.62× [1.58, 1.66]`: the gain over the fewest threads; `~1.62×` if flagged."""
-    ends = row["threads_gain_ci_low"], row["threads_gain_ci_high"]
-    return approximate(numbers.factor_interval(row["threads_gain"], *ends), row, "latency")
+def gain(row: Row, name: str) -> str:
+    """`1.23× [1.21, 1.25]`: the ratio in column `name`; without the brackets if no interval."""
+    return numbers.factor_interval(*(row[f"{name}{end}"] for end in ENDS))
 
 
 def latency(row: Row) -> str:
@@ -58,7 +46,7 @@ def host_of_cuda(row: Row) -> str:
 
 def share(row: Row, name: str) -> str:
     """`33 % [32, 34]`: a share in column `name`; without the brackets if it has no interval."""
-    return numbers.share_interval(*(row[f"{name}{end}"] for end in ("", "_ci_low", "_ci_high")))
+    return numbers.share_interval(*(row[f"{name}{end}"] for end in ENDS))
 
 
 def host_share_of_cuda(row: Row) -> str:
@@ -76,10 +64,8 @@ def residual(row: Row) -> str:
 
 def loss_scale(row: Row) -> str:
     """`65,536, overflow skipped`: GradScaler's factor, and whether it skipped the overflow."""
-    if row["loss_scale"] is None:
-        return UNKNOWN
-    text = f"{row['loss_scale']:,.10g}"
-    return f"{text}, overflow skipped" if row["overflow_skipped"] else text
+    skipped = ", overflow skipped" if row["overflow_skipped"] else ""
+    return UNKNOWN if row["loss_scale"] is None else f"{row['loss_scale']:,.10g}{skipped}"
 
 
 def launches(row: Row) -> str:
@@ -97,8 +83,8 @@ def roofline(row: Row) -> str:
 
 def leaf_operators(row: Row) -> str:
     """`38 (210 µs)`: operators that call no other operator, and their total time."""
-    text, seconds = numbers.count(row["ops_leaf"]), row["leaf_ops_s"]
-    return text if seconds is None else f"{text} ({numbers.duration(seconds)})"
+    text, time = numbers.count(row["ops_leaf"]), numbers.duration(row["leaf_ops_s"])
+    return text if time == UNKNOWN else f"{text} ({time})"
 
 
 def traffic(row: Row) -> str:
@@ -174,16 +160,13 @@ def graph_breaks(row: Row) -> str:
     """`2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward`; empty if none."""
     sites = json.loads(row["graph_break_reasons"] or "[]")
     in_eager = json.loads(row["eager_functions"] or "[]")
-    texts = [f"{_breaks_counted(row)}: {_first(sites)}"] if sites else []
-    texts += [f"in eager: {', '.join(in_eager)}"] if in_eager else []
+    texts = [f"in eager: {', '.join(in_eager)}"] if in_eager else []
+    if sites:
+        at = f" at {sites[0]['place']}" if sites[0]["place"] else ""
+        more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
+        texts.insert(0, f"{_breaks_counted(row)}: {sites[0]['reason']}{at}{more}")
     return "; ".join(texts)
 
 
 def _breaks_counted(row: Row) -> str:
     return numbers.counted(row["graph_breaks"], "graph break", "graph breaks")
-
-
-def _first(sites: Sequence[Mapping[str, Any]]) -> str:
-    at = f" at {sites[0]['place']}" if sites[0]["place"] else ""
-    more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
-    return f"{sites[0]['reason']}{at}{more}"

@@ -32,8 +32,22 @@ class Column:
         return self.key is None and self.align == "<"
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of text with its title."""
+
+    title: str
+    titles: tuple[str, ...]
+    named: int  # number of leading columns that hold names, left-aligned; the others hold numbers
+    rows: tuple[tuple[str, ...], ...]
+
+
 def _number(text: Callable[[float | None], str], title: str, name: str, spare: int = 0) -> Column:
     return Column(title, lambda row: text(row[name]), ">", True, spare, name)
+
+
+def _text(title: str, name: str) -> Column:
+    return Column(title, lambda row: row[name] or numbers.UNKNOWN, optional=True)
 
 
 def _clock(name: str, spare: int = 0) -> Column:
@@ -48,29 +62,22 @@ def _approximate(column: Column, *figures: str) -> Column:
 _size = partial(_number, numbers.size)
 _count = partial(_number, numbers.count)
 _factor = partial(_number, numbers.factor)
+_share = partial(_number, partial(numbers.share, whole=1))
 
 
 MODE = Column("mode", phrases.mode)
 DTYPE = Column("dtype", lambda row: row["dtype"])
 NAMING = (MODE, DTYPE)
 SPEEDUP = Column("speedup [95 %]", cells.speedup, key="speedup")
-SAME_GRAD = Column(
-    "same grad", cells.same_grad, ">", optional=True, spare=2, key="speedup_same_grad"
-)
-THREADS_GAIN = Column(
-    "threads gain", lambda row: numbers.factor(row["threads_gain"]), ">", True, key="threads_gain"
-)
+SAME_GRAD = _factor("same grad", "speedup_same_grad", spare=2)
 VERDICT = Column("verdict", lambda row: row["verdict"] or numbers.UNKNOWN)
 FIRST_CALL = Column("first call", cells.first_call, ">", spare=8, key="first_call_s")
 PAYS_AFTER = Column("pays after", cells.break_even, ">", key="break_even_calls")
 ERROR = Column("error", lambda row: numbers.scientific(row["error"]), ">", spare=4, key="error")
 KERNELS = _approximate(_count("kernels", "kernels", spare=6), "profile")
-FUSION = Column("fusion gain [95 %]", cells.fusion_gain, optional=True, key="fusion_gain")
+FUSION = Column("fusion gain [95 %]", partial(cells.gain, name="fusion_gain"), optional=True,
+                key="fusion_gain")  # fmt: skip
 PEAK = _size("peak", "peak_bytes", spare=2)
-SLOWEST_PACE = Column(
-    "slowest pace", lambda row: numbers.share(row["pace_slowest"], 1), ">", True, key="pace_slowest"
-)
-AT_FULL_PACE = _number(numbers.duration, "at full pace", "latency_at_full_pace_s")
 # Parts of a training step. A narrow table omits first what differs least between modes.
 _SPARE_PARTS = {"forward": 1, "backward": 1, "optimizer": 2, "scaler": 3}
 PARTS = tuple(_clock(name, spare) for name, spare in _SPARE_PARTS.items())
@@ -84,7 +91,7 @@ MEASURED = (
     SPEEDUP,
     SAME_GRAD,
     VERDICT,
-    _approximate(THREADS_GAIN, "latency"),
+    _approximate(_factor("threads gain", "threads_gain"), "latency"),
     *PARTS,
     _DISPATCH,
     _DEVICE,
@@ -103,7 +110,15 @@ MEASURED = (
 REPORTED = (
     SPEEDUP,
     SAME_GRAD,
-    Column("threads gain [95 %]", cells.threads_gain, optional=True, key="threads_gain"),
+    _approximate(
+        Column(
+            "threads gain [95 %]",
+            partial(cells.gain, name="threads_gain"),
+            optional=True,
+            key="threads_gain",
+        ),
+        "latency",
+    ),
     Column("latency [95 %]", cells.latency, key="latency_paired_s"),
     Column(
         "first call", lambda row: numbers.duration(row["first_call_s"]), ">", key="first_call_s"
@@ -119,19 +134,17 @@ _HOW_CHECKED = {"exact": "exact", "without_randomness": "without randomness", "n
 FURTHER = (
     Column("mde", lambda row: numbers.percent(row["mde"]), ">", key="mde"),
     Column("p95", lambda row: numbers.duration(row["latency_p95_s"]), ">", key="latency_p95_s"),
-    SLOWEST_PACE,
-    AT_FULL_PACE,
+    _share("slowest pace", "pace_slowest"),
+    _number(numbers.duration, "at full pace", "latency_at_full_pace_s"),
     _HOST,
     _DEVICE,
     _clock("pipelined"),
     _DISPATCH,
     *PARTS,
-    Column("of the step", lambda row: numbers.share(row["parts_ratio"], 1), ">", True,
-           key="parts_ratio"),
+    _share("of the step", "parts_ratio"),
     KERNELS,
     Column("launches", cells.launches, ">", optional=True, key="launches"),
-    Column("idle", lambda row: numbers.share(row["device_idle_fraction"], 1), ">", True,
-           key="device_idle_fraction"),
+    _share("idle", "device_idle_fraction"),
     FUSION,
     _factor("alone", "fusion_speedup"),
     _factor("launch gain", "launch_gain"),
@@ -144,16 +157,14 @@ FURTHER = (
     _size("graph pool", "graph_pool_bytes"),
     _size("live in it", "graph_pool_live_bytes"),
     _size("setup peak", "setup_peak_bytes"),
-    Column("error of", lambda row: row["error_place"] or numbers.UNKNOWN, optional=True),
+    _text("error of", "error_place"),
     _number(numbers.scientific, "error limit", "error_limit"),
     _number(numbers.scientific, "scale error", "scale_error"),
-    Column("unchecked", lambda row: row["unchecked_outputs"] or "", optional=True),
+    _text("unchecked", "unchecked_outputs"),
     Column("checked", lambda row: _HOW_CHECKED.get(row["checked"], numbers.UNKNOWN), optional=True),
-    Column("checked on", lambda row: row["checked_inputs"] or numbers.UNKNOWN, optional=True),
-    Column(
-        "checked against", lambda row: row["checked_against"] or numbers.UNKNOWN, optional=True
-    ),
-    Column("about the check", lambda row: row["checked_note"] or numbers.UNKNOWN, optional=True),
+    _text("checked on", "checked_inputs"),
+    _text("checked against", "checked_against"),
+    _text("about the check", "checked_note"),
     Column("loss scale", cells.loss_scale, ">", optional=True, key="loss_scale"),
     Column("rounds", lambda row: numbers.calls(row["rounds"]), ">", key="rounds"),
     Column("between processes", cells.process_spread, ">", True, key="speedup_process_spread"),
@@ -185,18 +196,21 @@ def distinguishing(rows: Sequence[Row]) -> tuple[Column, ...]:
     return tuple(column for column, group in groups if len({*map(column.cell, group)}) > 1)
 
 
+def naming(rows: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns that name a row beside others of one work."""
+    return (*NAMING, *distinguishing(rows))
+
+
 def measured(rows: Sequence[Row]) -> list[Column]:
     """Those of MEASURED that are `wanted`; always with the first call where rows differ in cache.
 
     It then needs no note, as the cache has a column of its own.
     """
-    shown = wanted(MEASURED, rows)
-    if CACHE not in distinguishing(rows):
-        return shown
-    first_call = replace(
-        FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]), spare=0
-    )
-    return [first_call if column is FIRST_CALL else column for column in shown]
+    plain = replace(FIRST_CALL, cell=lambda row: numbers.duration(row["first_call_s"]), spare=0)
+    caches = CACHE in distinguishing(rows)
+    return [
+        plain if caches and column is FIRST_CALL else column for column in wanted(MEASURED, rows)
+    ]
 
 
 def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
@@ -204,3 +218,12 @@ def wanted(columns: Iterable[Column], rows: Iterable[Row]) -> list[Column]:
     ok = [row for row in rows if row["status"] == "ok"]
     silent = ("", numbers.UNKNOWN)
     return [c for c in columns if not c.optional or any(c.cell(row) not in silent for row in ok)]
+
+
+def table_of(
+    title: str, rows: Sequence[Row], naming: Sequence[Column], columns: Sequence[Column]
+) -> Table:
+    """A line per row, with the naming columns and those of `columns` that are `wanted`."""
+    kept = (*naming, *wanted(columns, rows))
+    lines = tuple(tuple(column.cell(row) for column in kept) for row in rows)
+    return Table(title, tuple(column.title for column in kept), len(naming), lines)

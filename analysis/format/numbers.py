@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from modescope.bench.stats.estimates import Estimate
 
@@ -21,12 +22,6 @@ def duration(seconds: float | None) -> str:
     return f"{_digits(seconds / scale, 3)} {unit}"
 
 
-def tick(seconds: float) -> str:
-    """`0.5 ms`: a round number without trailing zeros, for an axis."""
-    scale, unit = time_unit(seconds)
-    return f"{seconds / scale:g} {unit}" if seconds else "0"
-
-
 def duration_interval(value: float | None, low: float | None, high: float | None) -> str:
     """`357 µs [355, 359]`, with enough digits to show the width of the interval."""
     if value is None or low is None or high is None:
@@ -34,9 +29,8 @@ def duration_interval(value: float | None, low: float | None, high: float | None
     # The value of an interval around zero may be tiny: its ends choose the unit.
     size = value if low > 0 else max(abs(low), abs(high))
     scale, unit = time_unit(size)
-    value, low, high, size = value / scale, low / scale, high / scale, size / scale
-    places = _places(value, low, high, least=max(0, 2 - _magnitude(size)))
-    return f"{value:.{places}f} {unit} [{low:.{places}f}, {high:.{places}f}]"
+    least = max(0, 2 - _magnitude(size / scale))
+    return _interval(value / scale, low / scale, high / scale, f" {unit}", least)
 
 
 def estimate(value: Estimate | None) -> str:
@@ -53,8 +47,7 @@ def factor_interval(value: float | None, low: float | None, high: float | None) 
     """`1.23× [1.21, 1.25]`; without the brackets if there is no interval."""
     if value is None or low is None or high is None:
         return factor(value)
-    places = _places(value, low, high, least=2)
-    return f"{value:.{places}f}× [{low:.{places}f}, {high:.{places}f}]"
+    return _interval(value, low, high, "×", least=2)
 
 
 def ratio(value: Estimate) -> str:
@@ -76,9 +69,7 @@ def share_interval(value: float | None, low: float | None, high: float | None) -
     """`81 % [80, 82]`; without the brackets if there is no interval."""
     if value is None or low is None or high is None:
         return share(value, 1)
-    value, low, high = value * 100, low * 100, high * 100
-    places = _places(value, low, high, least=0)
-    return f"{value:.{places}f} % [{low:.{places}f}, {high:.{places}f}]"
+    return _interval(value * 100, low * 100, high * 100, " %", least=0)
 
 
 def whole_percent(fraction: float) -> str:
@@ -144,15 +135,15 @@ def size_unit(size_bytes: float) -> tuple[float, str]:
     return next((unit for unit in _SIZES if abs(size_bytes) >= unit[0] * 0.9995), _SIZES[-1])
 
 
-def size_tick(size_bytes: float) -> str:
-    """`20 MiB`: a round number without trailing zeros, for an axis."""
-    scale, unit = size_unit(size_bytes)
-    return f"{size_bytes / scale:g} {unit}" if size_bytes else "0"
-
-
 def time_unit(seconds: float) -> tuple[float, str]:
     """The unit that fits the time: its seconds and its name."""
     return next((unit for unit in _UNITS if abs(seconds) >= unit[0] * 0.9995), _UNITS[-1])
+
+
+def tick(value: float, unit_of: Callable[[float], tuple[float, str]]) -> str:
+    """`0.5 ms`, `20 MiB`: a round number without trailing zeros, for an axis."""
+    scale, unit = unit_of(value)
+    return f"{value / scale:g} {unit}"
 
 
 def _magnitude(value: float) -> int:
@@ -164,7 +155,7 @@ def _digits(value: float, count_: int) -> str:
     return f"{value:.{max(0, count_ - 1 - _magnitude(value))}f}"
 
 
-def _places(value: float, low: float, high: float, least: int) -> int:
-    """`least` decimals, or one more if the ends of the interval would look like its middle."""
-    half = min(value - low, high - value)
-    return least if half >= 10.0**-least else least + 1
+def _interval(value: float, low: float, high: float, unit: str, least: int) -> str:
+    """With `least` decimals, or one more if the ends would look like the middle."""
+    places = least if min(value - low, high - value) >= 10.0**-least else least + 1
+    return f"{value:.{places}f}{unit} [{low:.{places}f}, {high:.{places}f}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from modescope.bench.records.cases import eager_is_sane
 from modescope.bench.records.cpu import instructions_text
 
 Row = Mapping[str, Any]  # a row of the derived table; unknown values are None
+WIDTH = 132  # of a terminal's lines, in tables, too: spare columns are dropped to fit
 Key = TypeVar("Key")
 Member = TypeVar("Member")
 
@@ -93,22 +95,14 @@ def place(row: Row, letter: bool) -> str:
     name its instruction sets. A GPU selected by its number is named with it: `NVIDIA H200 (cuda:1),
     1 thread`.
     """
-    threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
-    return ", ".join((_machine(row), threads, *([_environment(row)] if letter else [])))
-
-
-def _machine(row: Row) -> str:
-    """`AMD EPYC, AVX2, no bf16 instructions`: the device."""
     name, device = row["device_name"], row["device"]
     parts = (
         f"{name} ({device})" if name and ":" in device else name or device,
         None if on_cuda(row) else instructions_text(row["cpu_capability"], row["cpu_instructions"]),
+        f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}",
+        f"environment {row['environment']}" if letter else None,
     )
     return ", ".join(part for part in parts if part)
-
-
-def _environment(row: Row) -> str:
-    return f"environment {row['environment']}"
 
 
 def baseline(row: Row) -> str:
@@ -256,3 +250,16 @@ def why_left_out(row: Row) -> str | None:
     if row["speedup_ci_low"] is None:
         return "no interval: no baseline, or fewer than 12 rounds"
     return None
+
+
+def paragraph(text: str) -> list[str]:
+    """`text` over lines of WIDTH, all but the first indented; paths in it are not broken."""
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent="    ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def beneath(text: str) -> list[str]:
+    """`paragraph` with all lines indented."""
+    return paragraph("    " + text)

@@ -8,7 +8,6 @@ from modescope.analysis.format.phrases import Row
 
 INK = "#24292f"  # text and lines; pages replace it with their own (`figures.theme.inline`)
 FADED = "#8c959f"
-ACTIVATIONS, OPTIMIZER = "#9a7b1e", "#6a6fc9"  # their share of memory and of a training step
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,6 @@ COMPILE = Family("compile", "#0072b2")
 COMPILE_GRAPHS = Family("compile + graphs", "#009e73")
 CUDA_GRAPH = Family("cuda-graph", "#cc79a7")
 FAMILIES = (EAGER, AMP, COMPILE, COMPILE_GRAPHS, CUDA_GRAPH)
-
-# compile axis -> whether the compiler itself uses CUDA graphs
-_COMPILES_TO_GRAPHS = {"reduce-overhead": True, "max-autotune": True}
 
 MARKERS = {
     "eager": "o",
@@ -66,7 +62,7 @@ def family(row: Row) -> Family:
     """The family by the resolved axes: an overridden preset belongs where its axes belong."""
     if row["compile_mode"] == "none":
         return CUDA_GRAPH if row["graph"] else AMP if row["autocast"] else EAGER
-    graphs = row["graph"] or _COMPILES_TO_GRAPHS.get(row["compile_mode"], False)
+    graphs = row["graph"] or row["compile_mode"] in ("reduce-overhead", "max-autotune")
     return COMPILE_GRAPHS if graphs else COMPILE
 
 

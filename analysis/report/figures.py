@@ -10,16 +10,17 @@ import pandas as pd
 
 from modescope.analysis.derive.select import FAMILY, SECTION, parts, values_of
 from modescope.analysis.derive.series import grids, series
-from modescope.analysis.figures import details
 from modescope.analysis.figures.registry import (
     OF_GRIDS,
     OF_SECTION,
     OF_SERIES,
     Picture,
     pictures,
+    section_tables,
+    series_table,
 )
 from modescope.analysis.format import phrases
-from modescope.analysis.format.tables import Table
+from modescope.analysis.format.columns import Table
 from modescope.analysis.report.study import Study
 
 MOST_SHAPES = 4  # a work with more shapes has figures over its sizes only
@@ -95,7 +96,7 @@ def _over_sizes(study: Study, family: pd.DataFrame, name: str) -> Iterator[_Plan
     for number, one in enumerate(series(family), start=1):
         title = f"{phrases.work_at(row, one.others)}: over {one.size}"
         shown = pictures(OF_SERIES, one, f"{name}-{number}")
-        yield _Plan(key, title, place, shown, (details.of_series(one),))
+        yield _Plan(key, title, place, shown, (series_table(one),))
 
 
 def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> Iterator[_Plan]:
@@ -108,7 +109,7 @@ def _at_sizes(study: Study, family: pd.DataFrame, numbered: Iterator[int]) -> It
     for shape in parts(family, SECTION):
         row = phrases.as_rows(shape.head(1))[0]
         shown = pictures(OF_SECTION, shape, f"{next(numbered)}")
-        tables, key = tuple(details.of_section(shape)), values_of(row, FAMILY)
+        tables, key = tuple(section_tables(shape)), values_of(row, FAMILY)
         yield _Plan(key, phrases.work(row), study.place(row), shown, tables, _NOTHING)
 
 

@@ -16,8 +16,7 @@ from modescope.analysis.causes.verdicts import UNDECIDED, lead
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import SECTION, ordered, row_parts
 from modescope.analysis.format import cells, phrases
-from modescope.analysis.format.paragraphs import beneath
-from modescope.analysis.format.phrases import Row
+from modescope.analysis.format.phrases import Row, beneath
 
 
 def text(rows: pd.DataFrame, found: Mapping[str, tuple[Finding, ...]]) -> str:

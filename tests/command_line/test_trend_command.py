@@ -64,7 +64,7 @@ def test_without_a_step_the_sentence_says_so(capsys: pytest.CaptureFixture[str])
     ("arguments", "expected"),
     [
         (SETS[:3], "expected 4 studies or more, got 3"),
-        ((*SETS, SETS[0]), "SET 1 and SET 9 are the same study"),
+        ((*SETS, SETS[0]), "SET 1 and SET 9 hold the same runs"),
         ((*SETS, "other"), "no row of week-7 is in other"),
         ((*SETS, "elsewhere"), "--allow host"),
     ],

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from modescope.analysis.compare.rules import gate, sides
-from modescope.analysis.compare.rules.gate import Compared, Comparison, Request
-from modescope.analysis.compare.rules.sides import Side
+from modescope.analysis.compare import gate, sides
+from modescope.analysis.compare.gate import Compared, Comparison, Request
+from modescope.analysis.compare.sides import Side
 from modescope.bench.records.parquet import SAMPLES
 from modescope.bench.records.results import Record, row
 from modescope.bench.summary import measured

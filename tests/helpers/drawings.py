@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.series import Series, series
-from modescope.analysis.format.tables import Table
+from modescope.analysis.format.columns import Table
 from modescope.bench.records.results import Record
 from tests.helpers.studies import content, save
 

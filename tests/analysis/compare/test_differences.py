@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compare.rules import differences
-from modescope.analysis.compare.rules.sides import matched
+from modescope.analysis.compare import differences
+from modescope.analysis.compare.sides import matched
 from modescope.bench.records.errors import UsageError
 from tests.helpers.comparisons import compared, processes, side
 
@@ -77,7 +77,7 @@ def test_sides_of_versus_that_are_exchanged_are_refused() -> None:
     old = side("OLD", processes(1, **FEW), versus_side="new", versus_block=0)
     new = side("NEW", processes(2, **FEW), versus_side="old", versus_block=0)
     differing = differences.found(matched(old, new))
-    with pytest.raises(UsageError, match=r"exchange the two.*--allow versus_side"):
+    with pytest.raises(UsageError, match=r"versus_side new → old.*--allow versus_side"):
         differences.check(differing, ())
 
 

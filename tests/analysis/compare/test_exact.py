@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from modescope.analysis.compare.rules import exact
-from modescope.analysis.compare.rules.exact import BETTER, REPORTED, WORSE, Finding
+from modescope.analysis.compare import exact
+from modescope.analysis.compare.exact import BETTER, REPORTED, WORSE, Finding
 
 ROW: dict[str, Any] = {
     "status": "ok", "reason": None, "in_effect": True, "in_effect_note": None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modescope.analysis.compare.rules.sides import Side, took_turns
+from modescope.analysis.compare.sides import Side, took_turns
 from tests.helpers.comparisons import processes, side
 
 

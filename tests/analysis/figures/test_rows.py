@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from modescope.analysis.figures import fusion, memory, overhead, speedup, step_parts, theme
-from modescope.analysis.figures.registry import OF_SECTION, FigureKind
+from modescope.analysis.figures import points, theme
+from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.points import FUSION, SPEEDUP
+from modescope.analysis.figures.registry import OF_SECTION
+from modescope.analysis.figures.theme import FigureKind
 from tests.helpers import pass_columns
 from tests.helpers.drawings import US, bars, cells, names, numbers, only_axes, panels, rows_of
 from tests.helpers.pass_columns import cuda_passes, pool, profiled, trained
@@ -30,7 +33,7 @@ def _points(axes: Axes) -> list[tuple[float, float, Any]]:
 
 
 def test_speedup_has_a_panel_per_precision_without_empty_rows(tmp_path: Path) -> None:
-    found = panels(speedup.draw(rows_of(tmp_path, *cpu_sweep())))
+    found = panels(SPEEDUP.draw(rows_of(tmp_path, *cpu_sweep())))
     assert {title: names(axes) for title, axes in found.items()} == {
         "Speedup, fp32 against eager fp32": ["eager", "no_grad", "inference_mode", "compile"],
         "Speedup, bf16 against eager fp32": ["amp", "amp-compile"],
@@ -39,7 +42,7 @@ def test_speedup_has_a_panel_per_precision_without_empty_rows(tmp_path: Path) ->
 
 def test_speedup_draws_values_and_intervals_and_fills_what_is_decided(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, record("eager", speedup=1.0), record("compile", speedup=2.0))
-    axes = only_axes(speedup.draw(rows))
+    axes = only_axes(SPEEDUP.draw(rows))
     eager, compiled = _points(axes)
     assert (*eager[:2], *compiled[:2]) == pytest.approx((0, 1.0, 1, 2.0))
     assert (eager[2], compiled[2] == "none") == ("none", False)
@@ -54,7 +57,7 @@ def test_speedup_draws_values_and_intervals_and_fills_what_is_decided(tmp_path: 
 def test_a_figure_is_limited_and_counts_the_rest(tmp_path: Path) -> None:
     many = [record(dtype=dtype, case_id=f"{dtype}{n}") for dtype in ("bf16", "fp32") for n in
             range(40)]  # fmt: skip
-    figure = speedup.draw(rows_of(tmp_path, *many))
+    figure = SPEEDUP.draw(rows_of(tmp_path, *many))
     assert figure is not None
     assert sum(len(names(axes)) for axes in figure.axes) == theme.MOST_ROWS
     assert "20 more rows" in figure.get_suptitle()
@@ -66,7 +69,7 @@ def test_overhead_on_a_cpu_is_dispatch_then_work(tmp_path: Path) -> None:
         record("eager", 300e-6, 1.0, **cpu_clocks(300e-6, 200e-6)),
         record("amp", 500e-6, 0.6, dtype="fp32", **cpu_clocks(500e-6, None)),
     )
-    axes = only_axes(overhead.draw(rows))
+    axes = only_axes(OVERHEAD.draw(rows))
     assert bars(axes) == {
         "eager": [(0, pytest.approx(200)), (pytest.approx(200), pytest.approx(100))],
         "amp": [(0, pytest.approx(500, rel=1e-3))],
@@ -81,7 +84,7 @@ def test_overhead_on_cuda_is_the_hosts_call_with_the_busy_device_marked(tmp_path
         record("eager", 132e-6, 1.0, **cuda_clocks(120e-6, 40e-6, 70e-6)),
         record("cuda-graph", 52.8e-6, 2.5, **cuda_clocks(8e-6, 41e-6)),
     )
-    axes = only_axes(overhead.draw(rows))
+    axes = only_axes(OVERHEAD.draw(rows))
     assert {name: np.round(parts, 1).tolist() for name, parts in bars(axes).items()} == {
         "eager": [[0, 70], [70, 50], [120, 12]],  # dispatch, launching, waiting
         "cuda-graph": [[0, 8], [8, 44.8]],  # its host is not split
@@ -97,7 +100,7 @@ def test_fusion_spans_the_work_and_the_kernels_of_eager_and_of_the_mode(tmp_path
         record("compile", 134.4e-6 / 1.8, 1.8, **cuda_clocks(6e-5, 25e-6), **profiled(9, 24e-6)),
         record("cuda-graph", 134.4e-6 / 2.5, 2.5, **cuda_clocks(8e-6, 41e-6)),
     )
-    work, kernels = panels(fusion.draw(rows)).values()
+    work, kernels = panels(FUSION.draw(rows)).values()
     assert names(work) == ["compile", "cuda-graph"]
     ends = [np.ravel(line.get_xdata()).tolist() for line in work.lines]
     assert ends == [pytest.approx([25, 40]), pytest.approx([40, 41])]
@@ -109,7 +112,7 @@ def test_fusion_spans_the_work_and_the_kernels_of_eager_and_of_the_mode(tmp_path
 def test_both_ends_of_a_pair_refer_to_the_same_baseline(tmp_path: Path) -> None:
     eager = record("inference_mode", 90e-6, 100 / 90, **cpu_clocks(90e-6, 30e-6))
     compiled = record("compile", 50e-6, 2.0, **cpu_clocks(50e-6, 10e-6))
-    (pair,) = fusion.pairs(rows_of(tmp_path, eager, compiled))
+    (pair,) = points.pairs(rows_of(tmp_path, eager, compiled))
     assert pair.row["work_s"] == pytest.approx(40e-6, rel=1e-3)
     assert pair.reference_work_s == pytest.approx(60e-6, rel=1e-3)
     assert pair.reference["mode"] == "inference_mode"
@@ -123,7 +126,7 @@ def test_memory_adds_up_to_the_peak_on_one_scale(tmp_path: Path) -> None:
         record("eager", device="cuda", **eager),
         record("cuda-graph", device="cuda", dtype="bf16", **replayed),
     )
-    fp32, bf16 = panels(memory.draw(rows)).values()
+    fp32, bf16 = panels(MEMORY.draw(rows)).values()
     assert fp32.get_xlim() == bf16.get_xlim()
     for axes, name in ((fp32, "eager"), (bf16, "cuda-graph")):
         row = rows.set_index("mode").loc[name]
@@ -132,26 +135,20 @@ def test_memory_adds_up_to_the_peak_on_one_scale(tmp_path: Path) -> None:
     assert bf16.patches[-1].get_hatch() == "xxxx"
 
 
-def test_memory_of_training_shows_the_peak_and_lists_what_is_held_between_steps(
-    tmp_path: Path,
-) -> None:
+def test_memory_of_training_shows_gradients_as_part_of_the_rest(tmp_path: Path) -> None:
     # held: 1000 weights, 10 inputs, 500 state, 1000 gradients; the peak is 300 above that, and
     # 1300 of it are allocated once gradients are dropped: 1100 saved and 200 of other tensors
     rows = rows_of(tmp_path, training("eager", **trained(1000, 300, 1100, state=500)))
-    lengths = [length for _, length in bars(only_axes(memory.draw(rows)), KIB)["eager"]]
+    lengths = [length for _, length in bars(only_axes(MEMORY.draw(rows)), KIB)["eager"]]
     assert lengths == pytest.approx([1000, 10, 500, 1100, 200], abs=1)
-    table = memory.table(rows)
-    peak, between = (dict(zip(table.titles, line, strict=True)) for line in table.rows)
-    assert [peak["when"], between["when"]] == ["peak", "between steps"]
-    assert [peak["gradients"], between["gradients"]] == ["–", "1000 B"]
-    assert [peak["total"], between["total"]] == ["2.74 KiB", "2.45 KiB"]
+    assert cells(MEMORY.table(rows), "eager")["total"] == "2.74 KiB"
 
 
 def test_a_row_with_a_pool_of_unknown_use_has_no_bar(tmp_path: Path) -> None:
     known = record("eager", device="cuda", **pass_columns.memory(1000, 300), **pool(0, 0))
     unknown = pass_columns.memory(1000, 0) | {"graph_pool_bytes": 400}
     rows = rows_of(tmp_path, known, record("cuda-graph", device="cuda", **unknown))
-    assert names(only_axes(memory.draw(rows))) == ["eager"]
+    assert names(only_axes(MEMORY.draw(rows))) == ["eager"]
 
 
 def test_steps_are_stacked_by_their_parts(tmp_path: Path) -> None:
@@ -161,13 +158,13 @@ def test_steps_are_stacked_by_their_parts(tmp_path: Path) -> None:
         training("amp", 1000 * US, 1.0, (300 * US, 400 * US, 200 * US, 50 * US), dtype="fp32"),
         training("cuda-graph", 500 * US, 2.0, parts_s=None),
     )
-    axes = only_axes(step_parts.draw(rows))
+    axes = only_axes(STEP_PARTS.draw(rows))
     assert bars(axes, 1000) == {
         "eager": [(0, 400), (400, 600), (1000, 200)],
         "amp": [(0, 300), (300, 400), (700, 200), (900, 50)],
         "cuda-graph": [(0, 500)],
     }
-    table = step_parts.table(rows)
+    table = STEP_PARTS.table(rows)
     eager = cells(table, "eager", "fp32")
     assert eager["sum of parts ÷ step [95 %]"].startswith("120")
     assert cells(table, "cuda-graph", "fp32")["backward ÷ step [95 %]"] == "–"
@@ -202,7 +199,7 @@ SPOILED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("kind", OF_SECTION, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("spoiled", SPOILED, ids=str)
 def test_untrusted_rows_are_not_drawn(
-    tmp_path: Path, kind: FigureKind[Any], spoiled: dict[str, Any]
+    tmp_path: Path, kind: FigureKind, spoiled: dict[str, Any]
 ) -> None:
     planted = trained(1000, 300, 1100) if kind.name == "parts" else (
         pass_columns.memory(1000, 300) | profiled(9, 2e-4) | cpu_clocks(3e-4, 1e-4)
@@ -221,11 +218,11 @@ def test_untrusted_rows_are_not_drawn(
 
 def test_tables_hold_the_numbers_of_each_mode(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, *cuda_passes())
-    compiled = cells(fusion.table(rows), "compile", "fp32")
+    compiled = cells(FUSION.table(rows), "compile", "fp32")
     assert (compiled["work"], compiled["eager's work"]) == ("25.0 µs", "40.0 µs")
     assert (compiled["kernels"], compiled["eager's kernels"]) == ("9", "42")
-    eager = cells(overhead.table(rows), "eager", "fp32")
+    eager = cells(OVERHEAD.table(rows), "eager", "fp32")
     assert [eager[name] for name in ("host", "dispatch", "launching")] == [
         "120 µs", "70.0 µs", "50.0 µs",
     ]  # fmt: skip
-    assert cells(memory.table(rows), "cuda-graph", "fp32")["reserved by graph pool"] == "20.0 MiB"
+    assert cells(MEMORY.table(rows), "cuda-graph", "fp32")["reserved by graph pool"] == "20.0 MiB"

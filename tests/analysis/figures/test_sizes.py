@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from modescope.analysis.derive.series import grids
-from modescope.analysis.figures import heatmap, scaling
+from modescope.analysis.figures.sizes import HEATMAP, MOST_SIZES, SCALING
 from modescope.bench.records.cases import canonical_json
 from tests.helpers.drawings import cells, names, only_axes, panels, rows_of, series_of
 from tests.helpers.studies import (
@@ -24,7 +24,7 @@ from tests.helpers.studies import (
 
 def test_a_heatmap_has_a_number_in_each_measured_cell(tmp_path: Path) -> None:
     records = [at_size("compile", 2.0, 1), at_size("compile", 0.5, 8), at_size("eager", 1.0, 8)]
-    axes = only_axes(heatmap.draw(grids(rows_of(tmp_path, *records))))
+    axes = only_axes(HEATMAP.draw(grids(rows_of(tmp_path, *records))))
     assert names(axes) == ["eager", "compile"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "8"]
     assert [(text.get_text(), text.get_fontweight()) for text in axes.texts] == [
@@ -34,7 +34,7 @@ def test_a_heatmap_has_a_number_in_each_measured_cell(tmp_path: Path) -> None:
 
 def test_twice_and_half_as_fast_have_equally_strong_colours(tmp_path: Path) -> None:
     records = [at_size("compile", 2.0, 1), at_size("compile", 0.5, 8)]
-    axes = only_axes(heatmap.draw(grids(rows_of(tmp_path, *records))))
+    axes = only_axes(HEATMAP.draw(grids(rows_of(tmp_path, *records))))
     (mesh,) = axes.collections
     faster, slower = np.ravel(mesh.norm(np.array([2.0, 0.5])))
     assert faster - 0.5 == pytest.approx(0.5 - slower)
@@ -42,14 +42,14 @@ def test_twice_and_half_as_fast_have_equally_strong_colours(tmp_path: Path) -> N
 
 def test_of_many_sizes_some_are_drawn_and_all_are_in_the_table(tmp_path: Path) -> None:
     found = grids(rows_of(tmp_path, *batch_series([2**power for power in range(13)])))
-    labels = [label.get_text() for label in only_axes(heatmap.draw(found)).get_xticklabels()]
-    assert (len(labels), labels[0], labels[-1]) == (heatmap.MOST_SIZES, "1", "4096")
-    assert len(heatmap.table(found).titles) == 2 + 13
-    assert heatmap.draw([]) is None
+    labels = [label.get_text() for label in only_axes(HEATMAP.draw(found)).get_xticklabels()]
+    assert (len(labels), labels[0], labels[-1]) == (MOST_SIZES, "1", "4096")
+    assert len(HEATMAP.table(found).titles) == 2 + 13
+    assert HEATMAP.draw([]) is None
 
 
 def test_scaling_draws_latency_and_overhead_on_one_scale(tmp_path: Path) -> None:
-    found = panels(scaling.draw(series_of(tmp_path, *batch_series())))
+    found = panels(SCALING.draw(series_of(tmp_path, *batch_series())))
     assert list(found) == ["Latency", "Dispatch"]
     latency, dispatch = found.values()
     assert latency.get_ylim() == dispatch.get_ylim()
@@ -61,17 +61,17 @@ def test_scaling_draws_latency_and_overhead_on_one_scale(tmp_path: Path) -> None
 
 def test_each_precision_has_its_own_panels(tmp_path: Path) -> None:
     both = [*batch_series((1, 8, 64)), *batch_series((1, 8, 64), dtype="bf16")]
-    found = panels(scaling.draw(series_of(tmp_path, *both)))
+    found = panels(SCALING.draw(series_of(tmp_path, *both)))
     assert list(found) == ["Latency, fp32", "Dispatch, fp32", "Latency, bf16", "Dispatch, bf16"]
 
 
 def test_unknown_overhead_has_no_panel_and_saved_bytes_have_one(tmp_path: Path) -> None:
     unread = [record(shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
-    assert list(panels(scaling.draw(series_of(tmp_path / "unread", *unread)))) == ["Latency"]
+    assert list(panels(SCALING.draw(series_of(tmp_path / "unread", *unread)))) == ["Latency"]
     saving = series_of(tmp_path / "saved", *saving_steps("eager", (1024, 2048, 4096)))
-    saved = panels(scaling.draw(saving))["Saved bytes"]
+    saved = panels(SCALING.draw(saving))["Saved bytes"]
     assert np.ravel(saved.lines[0].get_ydata()) == pytest.approx([1024, 2048, 4096])
-    assert cells(scaling.table(saving), "eager", "Saved bytes")["batch 4"] == "4.00 KiB"
+    assert cells(SCALING.table(saving), "eager", "Saved bytes")["batch 4"] == "4.00 KiB"
 
 
 def test_a_panel_without_values_does_not_stretch_the_scale_of_the_others(tmp_path: Path) -> None:
@@ -80,19 +80,19 @@ def test_a_panel_without_values_does_not_stretch_the_scale_of_the_others(tmp_pat
                shape=canonical_json({"batch": batch, "seq": 64}), **cpu_clocks(1e-3 * batch, None))
         for batch in (1, 4, 16, 64, 256)
     ]  # fmt: skip
-    found = panels(scaling.draw(series_of(tmp_path, *batch_series(), *amp)))
+    found = panels(SCALING.draw(series_of(tmp_path, *batch_series(), *amp)))
     low, high = found["Latency, bf16"].get_ylim()
     assert 1e-6 < low < high < 1
 
 
 def test_two_lines_of_one_mode_are_drawn_differently(tmp_path: Path) -> None:
-    figure = scaling.draw(series_of(tmp_path, *batch_series(), *compiled_in_pieces()))
+    figure = SCALING.draw(series_of(tmp_path, *batch_series(), *compiled_in_pieces()))
     (legend,) = figure.legends
     looks = {(one.get_color(), one.get_marker(), one.get_linestyle()) for one in legend.get_lines()}
     assert len(looks) == len(legend.get_lines()) == 4
 
 
 def test_times_are_in_the_table_at_every_size(tmp_path: Path) -> None:
-    table = scaling.table(series_of(tmp_path, *dispatch_series((4, 8, 16))))
+    table = SCALING.table(series_of(tmp_path, *dispatch_series((4, 8, 16))))
     assert table.titles == ("mode", "of a call", "ops 4", "ops 8", "ops 16")
     assert cells(table, "compile", "Dispatch")["ops 4"].endswith("µs")

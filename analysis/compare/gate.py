@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from modescope.analysis.changes import verdicts, welch
-from modescope.analysis.changes.verdicts import Margins
-from modescope.analysis.compare.rules import differences, exact, sides
-from modescope.analysis.compare.rules.differences import Difference
-from modescope.analysis.compare.rules.exact import Finding
-from modescope.analysis.compare.rules.sides import Pair, matched
-from modescope.analysis.compare.rules.timing import (
-    EagerChange,
-    Timing,
-    is_interleaved,
-    timings,
-)
+from modescope.analysis.changes import log_margin
+from modescope.analysis.compare import differences, exact, sides, verdicts
+from modescope.analysis.compare.differences import Difference
+from modescope.analysis.compare.exact import Finding
+from modescope.analysis.compare.sides import Pair, matched
+from modescope.analysis.compare.timing import BROKEN, EagerChange, Timing, is_interleaved, timings
+from modescope.analysis.compare.verdicts import Margins
 from modescope.analysis.format import numbers
 from modescope.analysis.load import Folder
 from modescope.bench.records.errors import UsageError
@@ -91,11 +85,11 @@ def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -
     """The answer on rows that are paired already."""
     differing = differences.found(pairs)
     differences.check(differing, request.allowed)
-    margins = Margins(welch.log_margin(request.margin), welch.log_margin(request.latency_margin))
-    timed = timings(pairs, margins)
+    margins = Margins(log_margin(request.margin), log_margin(request.latency_margin))
+    of_pairs, eager = timings(pairs, margins)
     interleaved = is_interleaved(pairs)
     gates = request.gates or (EXACT, *(TIMED if interleaved else ()))
-    rows = [_row(pair, timing, gates) for pair, timing in zip(pairs, timed.of_pairs, strict=True)]
+    rows = [_row(pair, timing, gates) for pair, timing in zip(pairs, of_pairs, strict=True)]
     _check_something(rows, gates)
     status = _status(rows, gates, request.strict)
     return Comparison(
@@ -105,7 +99,7 @@ def judged(request: Request, pairs: Sequence[Pair], notes: Sequence[str] = ()) -
         tuple(gates),
         interleaved,
         tuple(differing),
-        tuple(timed.eager),
+        tuple(eager),
         tuple(rows),
         (*notes, *_notes(pairs, rows, gates, interleaved)),
     )
@@ -115,12 +109,10 @@ def gates_of(text: str) -> tuple[str, ...]:
     """The names in `exact,speedup`; UsageError for one that does not exist, or for none."""
     names = tuple(dict.fromkeys(filter(None, (name.strip() for name in text.split(",")))))
     if not names:
-        raise UsageError(f"--gate is empty; name what fails: {', '.join(GATES)}")
+        raise UsageError(f"--gate: it is empty; allowed: {', '.join(GATES)}")
     for name in names:
         if name not in GATES:
-            near = difflib.get_close_matches(name, GATES, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise UsageError(f"--gate {name}: no such gate; {hint}There are {', '.join(GATES)}")
+            raise UsageError(f"--gate {name}: no such gate; allowed: {', '.join(GATES)}")
     return names
 
 
@@ -177,8 +169,8 @@ def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> 
     """The answer in one sentence."""
     failed = [row for row in rows if row.failures]
     count = numbers.counted(len(rows), "row", "rows")
-    seen = Counter(row.timing.verdict for row in rows if row.timing.verdict)
-    timed = ", ".join(f"{number} {verdict.partition(':')[0]}" for verdict, number in _merged(seen))
+    seen = (row.timing.verdict.partition(":")[0] for row in rows if row.timing.verdict)
+    timed = ", ".join(f"{number} {one}" for one, number in Counter(seen).most_common())
     if failed:
         verb = "fails" if len(failed) == 1 else "fail"
         return f"Regression: {len(failed)} of {count} {verb} ({_reasons(failed)})."
@@ -187,30 +179,13 @@ def _sentence(rows: Sequence[Compared], gates: Collection[str], status: int) -> 
     return f"{lead}: {count} compared; timings{counted}: {timed or 'none'}."
 
 
-def _merged(seen: Counter[str]) -> list[tuple[str, int]]:
-    """Verdicts with their counts, the most frequent first; both kinds of undecided are one."""
-    merged: Counter[str] = Counter()
-    for verdict, number in seen.items():
-        merged[verdict.partition(":")[0]] += number
-    return merged.most_common()
-
-
 def _reasons(failed: Sequence[Compared]) -> str:
-    """`2 slower, 1 in_effect`: how many rows fail by what."""
+    """`2 slower, 1 no longer in effect`: how many rows fail by what."""
     kinds: Counter[str] = Counter()
     for row in failed:
-        worse = {one.text: one.quantity for one in row.findings}
-        kinds.update({_kind(worse.get(text, text)) for text in row.failures})
+        worse = {one.text: exact.MEANING[one.quantity] for one in row.findings}
+        kinds.update({worse.get(text, text) for text in row.failures})
     return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-
-
-def _kind(name: str) -> str:
-    """What failed, in a word or two."""
-    named = {"status": "no longer ok", "row": "missing", "in_effect": "no longer in effect",
-             "compiled": "compiled nothing"}  # fmt: skip
-    if name in named:
-        return named[name]
-    return name if name in TIMED.values() else f"more {name.replace('_', ' ')}"
 
 
 def _notes(
@@ -227,19 +202,14 @@ def _notes(
         notes.append(
             "Timings are reported only; --gate exact,speedup,latency lets them fail the comparison."
         )
-    if not interleaved and _after(pairs):
+    both = [pair for pair in pairs if pair.old and pair.new]
+    first_old = min(row["started_at"] for pair in both for row in pair.old)
+    if not interleaved and first_old > max(row["started_at"] for p in both for row in p.new):
         notes.append("OLD was measured after NEW; are the two exchanged?")
-    if broken := [row for row in rows if row.timing.why == "eager changed against itself"]:
+    if broken := [row for row in rows if row.timing.why == BROKEN]:
         works = dict.fromkeys(row.pair.work for row in broken)
         notes.append(
             f"Eager against itself changed, which it cannot, so the timings of {'; '.join(works)} "
             "are undecided: the machine was disturbed."
         )
     return notes
-
-
-def _after(pairs: Sequence[Pair]) -> bool:
-    both = [pair for pair in pairs if pair.old and pair.new]
-    first_old = min(row["started_at"] for pair in both for row in pair.old)
-    last_new = max(row["started_at"] for pair in both for row in pair.new)
-    return bool(first_old > last_new)

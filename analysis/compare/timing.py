@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from modescope.analysis.changes import power, verdicts, welch
-from modescope.analysis.changes.verdicts import LEAST_PROCESSES, UNDECIDED, Changes, Margins
-from modescope.analysis.changes.welch import Change
-from modescope.analysis.compare.rules.sides import Pair
+from modescope.analysis import changes
+from modescope.analysis.changes import LEAST_PROCESSES, Change
+from modescope.analysis.compare import verdicts
+from modescope.analysis.compare.sides import Pair
+from modescope.analysis.compare.verdicts import UNDECIDED, Changes, Margins
 from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.stats.estimates import Estimate
 
 LEAST_WITHOUT_BASELINE = 5
 """Processes a side for raw latencies, which differ five times as much as speedups do."""
+
+BROKEN = "eager changed against itself"
+"""Why a timing is undecided: what cannot change did."""
 
 NORMAL = 1.96  # half-widths of a 95 % interval, in standard errors
 
@@ -55,15 +59,7 @@ class EagerChange:
     new: int
 
 
-@dataclass(frozen=True)
-class Timings:
-    """The timing of each pair, in their order, and the eager baselines of their works."""
-
-    of_pairs: list[Timing]
-    eager: list[EagerChange]
-
-
-Sides = tuple[welch.Side, welch.Side]
+Sides = tuple[changes.Side, changes.Side]
 """The log times of the processes of the old and of the new side."""
 
 
@@ -81,8 +77,8 @@ class _Times:
         return min(side.processes for side in self.latency)
 
 
-def timings(pairs: Sequence[Pair], margins: Margins) -> Timings:
-    """The timings of all pairs."""
+def timings(pairs: Sequence[Pair], margins: Margins) -> tuple[list[Timing], list[EagerChange]]:
+    """The timing of each pair, in their order, and the eager baselines of their works."""
     times = [_times(pair) for pair in pairs]
     known = [one for one in times if isinstance(one, _Times)]
     groups = phrases.grouped((one.pair.group, one) for one in known)
@@ -94,7 +90,7 @@ def timings(pairs: Sequence[Pair], margins: Margins) -> Timings:
         else _judged(one, eager[one.pair.group], one.pair.group in broken, margins)
         for one in times
     ]
-    return Timings(rows, [_shown(groups[group], one) for group, one in eager.items() if one])
+    return rows, [_shown(groups[group], one) for group, one in eager.items() if one]
 
 
 def is_interleaved(pairs: Sequence[Pair]) -> bool:
@@ -108,7 +104,7 @@ def is_interleaved(pairs: Sequence[Pair]) -> bool:
     return bool(blocks) and all(old == new and -1 not in old for old, new in blocks)
 
 
-def against_eager(rows: Sequence[Row]) -> welch.Side | None:
+def against_eager(rows: Sequence[Row]) -> changes.Side | None:
     """Time against eager of the processes of a row whose timing counts; None without any."""
     counted = [row for row in rows if _counts(row) and row["_speedup"] is not None]
     return _against(counted) if counted else None
@@ -152,15 +148,15 @@ def _why_not(rows: Sequence[Row]) -> str:
     return "no time was measured" if row["in_effect"] else "not in effect"
 
 
-def _side(rows: Sequence[Row], name: str) -> welch.Side:
+def _side(rows: Sequence[Row], name: str) -> changes.Side:
     estimates: list[Estimate] = [row[name] for row in rows]
     values = np.log([one.value for one in estimates])
-    return welch.Side(values, np.array([_error(one) for one in estimates]))
+    return changes.Side(values, np.array([_error(one) for one in estimates]))
 
 
-def _against(rows: Sequence[Row]) -> welch.Side:
+def _against(rows: Sequence[Row]) -> changes.Side:
     speedup = _side(rows, "_speedup")
-    return welch.Side(-speedup.values, speedup.within)
+    return changes.Side(-speedup.values, speedup.within)
 
 
 def _error(one: Estimate) -> float:
@@ -178,7 +174,7 @@ def _enough(members: Sequence[_Times]) -> list[tuple[_Times, Sides]]:
 def _eager(members: Sequence[_Times]) -> Change | None:
     """The change of the baseline that the rows of a work share; None with too few processes."""
     readings = [eager for _, eager in _enough(members)]
-    return welch.mean_change(*zip(*readings, strict=True)) if readings else None
+    return changes.mean_change(*zip(*readings, strict=True)) if readings else None
 
 
 def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
@@ -190,44 +186,14 @@ def _shown(members: Sequence[_Times], eager: Change) -> EagerChange:
 def _broken(members: Sequence[_Times], margins: Margins) -> bool:
     """Whether a row of eager against itself changed."""
     controls = [one for one, _ in _enough(members) if phrases.is_control(one.pair.row)]
-    changes = [welch.change(*one.against) for one in controls if one.against]
-    return any(bool(verdicts.is_broken(change, margins)) for change in changes)
+    found = [changes.change(*one.against) for one in controls if one.against]
+    return any(bool(verdicts.is_broken(one, margins)) for one in found)
 
 
 def _judged(times: _Times, eager: Change | None, broken: bool, margins: Margins) -> Timing:
-    points = _points(times)
-    least = LEAST_PROCESSES if times.against else LEAST_WITHOUT_BASELINE
-    if times.fewest < least:
-        baseline = "" if times.against else " without a baseline"
-        count = numbers.counted(times.fewest, "replicate", "replicates")
-        why = f"{count} a side, {least} are needed{baseline}"
-        return replace(points, verdict=UNDECIDED, why=why)
-    changes = _changes(times, eager)
-    against = None if changes.against_eager is None else _estimate(changes.against_eager)
-    shown = replace(
-        points, verdict=UNDECIDED, against_eager=against, latency=_estimate(changes.latency)
-    )
-    if broken:
-        return replace(shown, why="eager changed against itself")
-    verdict = verdicts.verdict(changes, margins)
-    if verdict != UNDECIDED:
-        return replace(shown, verdict=verdict)
-    one, margin = changes.latency, margins.latency
-    if changes.against_eager is not None:  # the sharper of the two rules
-        one, margin = changes.against_eager, margins.against_eager
-    return replace(
-        shown,
-        detectable=math.expm1(float(power.detectable(one, margin))),
-        target=math.expm1(power.target(margin)),
-        replicates=power.replicates_needed(one, margin, shown.old, shown.new),
-    )
-
-
-def _points(times: _Times) -> Timing:
-    """The timing without intervals and verdict."""
     (old, new), against = times.latency, times.against
-    return Timing(
-        None,
+    points = Timing(
+        UNDECIDED,
         against_eager=_point(against) if against else None,
         latency=_point(times.latency),
         old=old.processes,
@@ -236,6 +202,31 @@ def _points(times: _Times) -> Timing:
         speedup_new=math.exp(-_mean(against[1])) if against else None,
         latency_old_s=math.exp(_mean(old)),
         latency_new_s=math.exp(_mean(new)),
+    )
+    least = LEAST_PROCESSES if against else LEAST_WITHOUT_BASELINE
+    if times.fewest < least:
+        baseline = "" if against else " without a baseline"
+        count = numbers.counted(times.fewest, "replicate", "replicates")
+        return replace(points, why=f"{count} a side, {least} are needed{baseline}")
+    found = _changes(times, eager)
+    shown = replace(
+        points,
+        against_eager=_estimate(found.against_eager) if found.against_eager else None,
+        latency=_estimate(found.latency),
+    )
+    if broken:
+        return replace(shown, why=BROKEN)
+    verdict = verdicts.verdict(found, margins)
+    if verdict != UNDECIDED:
+        return replace(shown, verdict=verdict)
+    one, margin = found.latency, margins.latency
+    if found.against_eager is not None:  # the sharper of the two rules
+        one, margin = found.against_eager, margins.against_eager
+    return replace(
+        shown,
+        detectable=math.expm1(float(verdicts.detectable(one, margin))),
+        target=math.expm1(verdicts.target(margin)),
+        replicates=verdicts.replicates_needed(one, margin, shown.old, shown.new),
     )
 
 
@@ -246,12 +237,12 @@ def _changes(times: _Times, eager: Change | None) -> Changes:
     which lengthens the one and shortens the other: their sum is rather more certain than stated.
     """
     if eager is None or times.against is None:
-        return Changes(None, None, welch.change(*times.latency))
-    against = welch.change(*times.against)
-    return Changes(against, eager, welch.total(against, eager))
+        return Changes(None, None, changes.change(*times.latency))
+    against = changes.change(*times.against)
+    return Changes(against, eager, changes.total(against, eager))
 
 
-def _mean(side: welch.Side) -> float:
+def _mean(side: changes.Side) -> float:
     return float(side.values.mean())
 
 

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modescope.analysis.changes import power, verdicts, welch
-from modescope.analysis.changes.verdicts import Changes, Margins
-from modescope.analysis.changes.welch import Change, Side
+from modescope.analysis import changes
+from modescope.analysis.changes import Change, Side
+from modescope.analysis.compare import verdicts
+from modescope.analysis.compare.verdicts import Changes, Margins
 
 BETWEEN, WITHIN, SHIFT, ROWS = 0.004, 0.0015, 0.003, 40
 LATENCY = 0.021
 """Spread of raw latencies between processes."""
 
-MARGINS = Margins(welch.log_margin(0.01), welch.log_margin(0.02))
+MARGINS = Margins(changes.log_margin(0.01), changes.log_margin(0.02))
 
 
 def side(
@@ -49,7 +50,9 @@ def false_failures(failed: np.ndarray) -> float:
 
 def of_gate(trials: int, processes: int, change: float = 0.0, shift: float = 0.0) -> np.ndarray:
     """Which rows fail by the rule of the gate."""
-    return verdicts.is_behind_eager(welch.change(*sides(trials, processes, change, shift)), MARGINS)
+    return verdicts.is_behind_eager(
+        changes.change(*sides(trials, processes, change, shift)), MARGINS
+    )
 
 
 def by_intervals_within_processes(old: Side, new: Side) -> np.ndarray:
@@ -80,7 +83,7 @@ def by_mann_whitney(old: Side, new: Side) -> np.ndarray:
 
 
 def by_bonferroni(old: Side, new: Side) -> np.ndarray:
-    one = welch.change(old, new)
+    one = changes.change(old, new)
     bound = stats.t.ppf(1 - 0.025 / ROWS, one.freedom)
     return np.asarray(np.abs(one.value) > bound * one.error)
 
@@ -89,14 +92,14 @@ def by_bonferroni(old: Side, new: Side) -> np.ndarray:
 def test_quantiles_are_those_of_student_or_a_little_wider(freedom: float) -> None:
     for alpha in (0.05, 0.4):
         exact = stats.t.ppf(1 - alpha / 2, freedom)
-        ratio = float(welch.quantile(np.asarray(freedom), alpha)) / exact
+        ratio = float(changes.quantile(np.asarray(freedom), alpha)) / exact
         assert 1 - 1e-6 <= ratio <= 1.02
 
 
 def test_the_interval_is_welchs() -> None:
     old = Side(np.array([0.0, 0.01, 0.03, 0.02]), np.zeros(4))
     new = Side(np.array([0.05, 0.09, 0.02]), np.zeros(3))
-    one = welch.change(old, new)
+    one = changes.change(old, new)
     expected = stats.ttest_ind(new.values, old.values, equal_var=False)
     interval = expected.confidence_interval()
     assert float(one.value) == pytest.approx(float(new.values.mean() - old.values.mean()))
@@ -107,10 +110,10 @@ def test_the_interval_is_welchs() -> None:
 
 def test_processes_that_agree_by_chance_keep_the_error_within_them() -> None:
     equal = Side(np.full(5, 0.1), np.full(5, 0.01))
-    one = welch.change(equal, equal)
+    one = changes.change(equal, equal)
     assert float(one.error) == pytest.approx(0.01 * math.sqrt(2 / 5))
     exact = Side(np.full(5, 0.1), np.zeros(5))
-    assert float(welch.change(exact, exact).high) == 0.0
+    assert float(changes.change(exact, exact).high) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_the_rules_of_others_fail_falsely() -> None:
 
 @pytest.mark.parametrize("processes", [3, 5, 10])
 def test_intervals_cover_the_true_change(processes: int) -> None:
-    one = welch.change(*sides(1000, processes, 0.05))
+    one = changes.change(*sides(1000, processes, 0.05))
     covered = (one.low < math.log1p(0.05)) & (one.high > math.log1p(0.05))
     assert 0.945 <= covered.mean() <= 0.975
 
@@ -157,9 +160,9 @@ def works(
         for side_, level in zip(readings, (0.0, math.log1p(eager)), strict=True)
     ]
     share = math.log1p(mode) - math.log1p(eager)
-    against = welch.change(Side(noises[0][0], floor), Side(noises[1][0] + share, floor))
-    e = welch.mean_change(*eagers)
-    return against, e, welch.total(against, e)
+    against = changes.change(Side(noises[0][0], floor), Side(noises[1][0] + share, floor))
+    e = changes.mean_change(*eagers)
+    return against, e, changes.total(against, e)
 
 
 def test_eager_read_by_every_mode_sharpens_the_latency() -> None:
@@ -206,7 +209,7 @@ def exact(value: float, error: float = 0.001) -> Change:
 )
 def test_verdicts(against: float, eager: float, expected: str) -> None:
     n, e = exact(against), exact(eager)
-    assert verdicts.verdict(Changes(n, e, welch.total(n, e)), MARGINS) == expected
+    assert verdicts.verdict(Changes(n, e, changes.total(n, e)), MARGINS) == expected
 
 
 def test_without_a_baseline_the_latency_decides() -> None:
@@ -223,19 +226,19 @@ def test_eager_that_changed_against_itself_is_broken(value: float) -> None:
 
 @pytest.mark.parametrize("processes", [3, 5, 10])
 def test_the_stated_change_is_shown_in_80_percent_of_comparisons(processes: int) -> None:
-    seen = welch.change(*sides(500, processes))
-    stated = math.expm1(float(np.median(power.detectable(seen, MARGINS.against_eager))))
+    seen = changes.change(*sides(500, processes))
+    stated = math.expm1(float(np.median(verdicts.detectable(seen, MARGINS.against_eager))))
     assert 0.7 <= of_gate(500, processes, stated).mean() <= 0.86
 
 
 def test_the_stated_number_of_replicates_shows_2_percent() -> None:
     margin = MARGINS.against_eager
     one = Change(np.asarray(0.0), np.asarray(0.012 * math.sqrt(2 / 3)), np.asarray(4.0))
-    count = power.replicates_needed(one, margin, 3, 3)
+    count = verdicts.replicates_needed(one, margin, 3, 3)
     for given, enough in ((count, True), (count - 1, False)):
         error, freedom = 0.012 * math.sqrt(2 / given), 2.0 * given - 2
         again = Change(np.asarray(0.0), np.asarray(error), np.asarray(freedom))
-        assert bool(power.detectable(again, margin) <= math.log(1.02)) is enough
+        assert bool(verdicts.detectable(again, margin) <= math.log(1.02)) is enough
     hopeless = Change(np.asarray(0.0), np.asarray(1.0), np.asarray(4.0))
-    assert power.replicates_needed(hopeless, margin, 3, 3) is None
-    assert power.target(math.log1p(0.05)) == pytest.approx(math.log1p(0.1))
+    assert verdicts.replicates_needed(hopeless, margin, 3, 3) is None
+    assert verdicts.target(math.log1p(0.05)) == pytest.approx(math.log1p(0.1))

@@ -16,7 +16,6 @@ from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.phrases import Row
 from modescope.analysis.load import Folder
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import program
 from modescope.bench.records.results import REVISION
 
 MATCH = ("case_id", "device", "compile_cache")
@@ -85,50 +84,50 @@ def took_turns(old: Side, new: Side) -> tuple[Side, Side]:
     Others are left from an interrupted versus, or from one whose other side has changed since.
     Rows without a block in common stay as they are.
     """
-    first, second = (_blocks(side) for side in (old, new))
-    shared = {one for one in first if one[1] is not None} & {*second}
-    rows = {key for key, _ in shared}
-    return (
-        _in_turns(old, [one in shared or one[0] not in rows for one in first]),
-        _in_turns(new, [one in shared or one[0] not in rows for one in second]),
+    first, second = (
+        [*zip(_keys(one), phrases.as_rows(one.processes[["versus_block"]]), strict=True)]
+        for one in (old, new)
     )
+    blocks = [{(key, row["versus_block"]) for key, row in side} for side in (first, second)]
+    shared = {one for one in blocks[0] & blocks[1] if one[1] is not None}
+    rows = {key for key, _ in shared}
+    kept = (
+        _kept(
+            one,
+            [key not in rows or (key, row["versus_block"]) in shared for key, row in side],
+            "whose block is on one side only",
+        )
+        for one, side in ((old, first), (new, second))
+    )
+    return next(kept), next(kept)
 
 
-def _blocks(side: Side) -> list[tuple[tuple[object, ...], object]]:
-    """The row and the block of versus of each process; None for one that took no turn."""
-    table = side.processes
-    rows = phrases.as_rows(table[[*MATCH, "versus_block"]])
-    return [(values_of(row, MATCH), row["versus_block"]) for row in rows]
+def _keys(side: Side) -> list[tuple[object, ...]]:
+    return list(side.processes[[*MATCH]].itertuples(index=False, name=None))
 
 
-def _in_turns(side: Side, kept: Sequence[bool]) -> Side:
-    out = len(kept) - sum(kept)
+def _kept(side: Side, which: Sequence[bool], why: str | None = None) -> Side:
+    """The side with some of its processes; `why` the others are left out, for a note."""
+    out = len(which) - sum(which)
     if not out:
         return side
+    table = side.processes[list(which)].reset_index(drop=True)
     count = numbers.counted(out, "process is", "processes are")
-    note = f"{side.label}: {count} left out, whose block is on one side only"
-    table = side.processes[list(kept)].reset_index(drop=True)
-    return Side(side.label, side.folder, table, (*side.notes, note))
+    note = () if why is None else (f"{side.label}: {count} left out, {why}",)
+    return Side(side.label, side.folder, table, (*side.notes, *note))
 
 
 def read_all(
     folders: Mapping[str, Folder], condition: str | None, allowed: Collection[str]
 ) -> list[Side]:
     """The same for any number of studies, each with its label."""
-    for (label, folder), (other, same) in combinations(folders.items(), 2):
-        if folder.resolve() == same.resolve():
-            raise UsageError(
-                f"{label} and {other} are the same study, {folder}, so nothing can differ; name "
-                "the study of the earlier code first and that of the later code second"
-            )
     sides = [_read(label, folder, allowed) for label, folder in folders.items()]
     for one, another in combinations(sides, 2):
         common = {*one.processes["run_id"]} & {*another.processes["run_id"]}
         if common:
             raise UsageError(
-                f"{one.folder} and {another.folder} hold the same runs ({len(common)}, such as "
-                f"{min(common)}): one is a copy of the other; measure the later code into a study "
-                "of its own (study=NAME)"
+                f"{one.label} and {another.label} hold the same runs ({len(common)}, such as "
+                f"{min(common)}); measure the later code into a study of its own (study=NAME)"
             )
     return sides if condition is None else _matching(sides, condition)
 
@@ -140,7 +139,7 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
         raise UsageError(f"{label}: {error}") from None
     if runs.left_out and UNREADABLE not in allowed:
         name, why = min(runs.left_out.items())
-        files = f"{len(runs.left_out)} file{'s' if len(runs.left_out) > 1 else ''}"
+        files = numbers.counted(len(runs.left_out), "file", "files")
         raise UsageError(
             f"{label}: {files} in {folder} cannot be compared ({name} {why}); remove them, "
             f"measure again, or leave them out with --allow {UNREADABLE}"
@@ -149,23 +148,14 @@ def _read(label: str, folder: Folder, allowed: Collection[str]) -> Side:
 
 
 def as_measured_last(side: Side) -> Side:
-    """Each row in the environment, and in the state of versus, that it was measured in last.
-
-    A note says what is left out.
-    """
-    table = side.processes.assign(_state=side.processes["versus_state"].map(_state))
-    last = table.sort_values("started_at").drop_duplicates([*MATCH], keep="last")
-    alike = [*MATCH, "environment", "_state"]
-    kept = table.merge(last[alike], on=alike).drop(columns="_state")
-    older = len(table) - len(kept)
-    if not older:
-        return side
-    count = numbers.counted(older, "older process is", "older processes are")
-    note = (
-        f"{side.label}: {count} left out: of each row, the environment and the state (of "
-        "bench.versus) that were measured last count"
-    )
-    return Side(side.label, side.folder, kept, (*side.notes, note))
+    """Each row in the environment, and in the state of versus, that it was measured in last."""
+    rows = phrases.as_rows(side.processes[["started_at", "environment", "versus_state"]])
+    places = [(row["environment"], _state(row["versus_state"])) for row in rows]
+    keys = _keys(side)
+    order = sorted(range(len(rows)), key=lambda place: rows[place]["started_at"])
+    last = {keys[place]: places[place] for place in order}
+    which = [last[key] == place for key, place in zip(keys, places, strict=True)]
+    return _kept(side, which, "measured earlier in another environment or state of versus")
 
 
 def _state(recorded: str | None) -> str:
@@ -173,32 +163,17 @@ def _state(recorded: str | None) -> str:
 
     Revisions may have the same files; where they do not, the environment's letter differs.
     """
-    if not isinstance(recorded, str):
-        return ""
-    return REVISION if recorded.startswith(REVISION) else recorded
+    text = recorded or ""
+    return REVISION if text.startswith(REVISION) else text
 
 
 def _matching(sides: Sequence[Side], condition: str) -> list[Side]:
     """The rows that match on any side: a row that changed is not taken for a missing one."""
-    chosen: set[tuple[object, ...]] = set()
-    counts = []
-    for side in sides:
-        every = derive(side.processes)
-        rows = where.select(every, condition)
-        chosen |= {tuple(values) for values in rows[[*MATCH]].to_numpy().tolist()}
-        counts.append(f"{side.label}: {where.count(rows, len(every), condition)}")
+    found = [where.select(derive(side.processes), condition) for side in sides]
+    chosen = {key for rows in found for key in rows[[*MATCH]].itertuples(index=False, name=None)}
     if not chosen:
-        raise UsageError(
-            f"{'; '.join(counts)}, so nothing is compared; "
-            f"`{program('analysis.table', sides[0].folder)}` lists the rows"
-        )
-    return [_only(side, chosen) for side in sides]
-
-
-def _only(side: Side, chosen: Collection[tuple[object, ...]]) -> Side:
-    keys = side.processes[[*MATCH]].to_numpy().tolist()
-    kept = side.processes[[tuple(key) in chosen for key in keys]]
-    return Side(side.label, side.folder, kept.reset_index(drop=True), side.notes)
+        raise UsageError(f"no row matches --where {condition!r}, so nothing is compared")
+    return [_kept(side, [key in chosen for key in _keys(side)]) for side in sides]
 
 
 def matched(old: Side, new: Side) -> list[Pair]:

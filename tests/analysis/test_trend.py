@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from modescope.analysis.changes import split
+from modescope.analysis import trend
 
 
 def test_the_best_split_by_hand() -> None:
-    found = split.best(np.array([0.0, 2.0, 10.0, 12.0, 11.0]))
+    found = trend.best_split(np.array([0.0, 2.0, 10.0, 12.0, 11.0]))
     assert float(found.before) == 2
     assert float(found.change.value) == pytest.approx(10.0)
     variance = (1 + 1 + 1 + 1 + 0) / 3
@@ -20,22 +20,22 @@ def test_the_best_split_by_hand() -> None:
 
 
 def test_a_single_odd_set_is_no_step() -> None:
-    found = split.best(np.array([0.0, 0.1, 0.0, 0.1, 0.0, 9.0]))
+    found = trend.best_split(np.array([0.0, 0.1, 0.0, 0.1, 0.0, 9.0]))
     assert 2 <= float(found.before) <= 4
-    assert float(found.strength) < split.threshold(6, rows=1)
+    assert float(found.strength) < trend.threshold(6, rows=1)
 
 
 def test_sets_that_agree_by_chance_keep_the_error_within_them() -> None:
     series = np.array([0.0, 0.0, 1.0, 1.0])
-    assert float(split.best(series).strength) == math.inf
-    assert float(split.best(series, floor=0.25).change.error) == pytest.approx(0.5)
-    assert float(split.best(np.zeros(5)).strength) == 0
+    assert float(trend.best_split(series).strength) == math.inf
+    assert float(trend.best_split(series, floor=0.25).change.error) == pytest.approx(0.5)
+    assert float(trend.best_split(np.zeros(5)).strength) == 0
 
 
 @pytest.mark.parametrize(("count", "rows"), [(4, 1), (8, 40), (12, 40), (20, 10)])
 def test_chance_makes_a_step_in_5_percent_of_reports(count: int, rows: int) -> None:
     series = np.random.default_rng(2).normal(size=(40_000 // rows, rows, count))
-    steps = split.best(series).strength > split.threshold(count, rows)
+    steps = trend.best_split(series).strength > trend.threshold(count, rows)
     assert 0.03 <= steps.any(axis=1).mean() <= 0.07
 
 
@@ -43,11 +43,11 @@ def test_chance_makes_a_step_in_5_percent_of_reports(count: int, rows: int) -> N
 def test_a_step_of_2_percent_is_found_at_its_place(count: int, least: float) -> None:
     series = np.random.default_rng(3).normal(0, 0.003, (4000, count))
     series[:, count // 2 :] += math.log(1.02)
-    found = split.best(series)
-    assert (found.strength > split.threshold(count, rows=40)).mean() >= least
+    found = trend.best_split(series)
+    assert (found.strength > trend.threshold(count, rows=40)).mean() >= least
     assert (found.before == count // 2).mean() > 0.98
 
 
 def test_short_series_are_refused() -> None:
     with pytest.raises(ValueError, match="got 3 values"):
-        split.best(np.zeros(3))
+        trend.best_split(np.zeros(3))

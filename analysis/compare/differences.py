@@ -9,9 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from modescope.analysis.compare.rules.sides import UNREADABLE, Pair
+from modescope.analysis.compare.sides import UNREADABLE, Pair
 from modescope.analysis.format.numbers import UNKNOWN
-from modescope.analysis.format.phrases import Row
 from modescope.bench.records.environment import FINGERPRINT
 from modescope.bench.records.errors import UsageError
 
@@ -56,10 +55,7 @@ class Difference:
 
 def found(pairs: Sequence[Pair]) -> list[Difference]:
     """The differences over all rows that are on both sides."""
-    counts: Counter[tuple[str, str, str]] = Counter()
-    for pair in pairs:
-        if pair.old and pair.new:
-            counts.update(_of_pair(pair))
+    counts = Counter(one for pair in pairs if pair.old and pair.new for one in _of_pair(pair))
     every = (
         Difference(column, old, new, rows, _OF.get(column))
         for (column, old, new), rows in counts.items()
@@ -92,11 +88,6 @@ def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
     if not refused:
         return
     names = " ".join(f"--allow {name}" for name in dict.fromkeys(one.refusal for one in refused))
-    if refused[0].refusal == "versus_side":
-        raise UsageError(
-            "versus measured what is given as OLD as its new side: exchange the two, or "
-            f"compare them nevertheless with {names}"
-        )
     texts = "; ".join(f"{one.column} {one.old} → {one.new}" for one in refused)
     raise UsageError(
         f"the sides are not comparable, as they differ in {texts}; measure both alike, or compare "
@@ -104,45 +95,32 @@ def check(differences: Sequence[Difference], allowed: Collection[str]) -> None:
     )
 
 
-def _of_pair(pair: Pair) -> list[tuple[str, str, str]]:
+def _of_pair(pair: Pair) -> list[tuple[str, ...]]:
     sides = [[row for row in rows if row["environment_id"]] for rows in (pair.old, pair.new)]
     if not all(sides):  # ended before the environment was read
         return []
     differing = []
     for column in COLUMNS:
-        if column == "versus_side":
-            differing += _exchanged(*sides)
-            continue
         old, new = (list(dict.fromkeys(row[column] for row in rows)) for rows in sides)
-        if {*old} != {*new}:
+        exchanged = old[0] == "new" or new[0] == "old"
+        if exchanged if column == "versus_side" else {*old} != {*new}:
             differing.append((column, *_texts(column, old, new)))
     return differing
 
 
-def _exchanged(old: Sequence[Row], new: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """The sides as versus named them, if they are not these."""
-    left, right = (rows[0].get("versus_side") for rows in (old, new))
-    return [("versus_side", str(left), str(right))] if left == "new" or right == "old" else []
-
-
-def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> tuple[str, str]:
+def _texts(column: str, old: Sequence[Any], new: Sequence[Any]) -> list[str]:
     """Both values as text; of JSON only the entries that differ."""
     if column in _JSON and len(old) == len(new) == 1:
         left, right = (json.loads(one[0] or "{}") for one in (old, new))
         names = [key for key in {**left, **right} if left.get(key) != right.get(key)]
-        return tuple(  # type: ignore[return-value]
+        return [
             ", ".join(f"{key}={side.get(key, UNKNOWN)}" for key in names) for side in (left, right)
-        )
-    return _text(column, old), _text(column, new)
+        ]
+    return [" and ".join(_text(column, one) for one in values) for values in (old, new)]
 
 
-def _text(column: str, values: Sequence[Any]) -> str:
-    texts = (UNKNOWN if value is None else _value(column, value) for value in values)
-    return " and ".join(texts)
-
-
-def _value(column: str, value: Any) -> str:
-    if column.endswith("_bytes"):
-        return f"{value / 2**30:.1f} GiB"
+def _text(column: str, value: Any) -> str:
+    if value is None:
+        return UNKNOWN
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text[:_KEPT] if column in _HASHES else text

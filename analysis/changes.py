@@ -22,6 +22,9 @@ from modescope.bench.stats.estimates import ALPHA, student_quantile
 
 Numbers = NDArray[np.float64]
 
+LEAST_PROCESSES = 3
+"""Processes a side, below which nothing is said of a change: the spread of two is a guess."""
+
 _FREEDOMS = (*range(1, 61), 80, 120, 240, 1000)
 
 

@@ -33,7 +33,8 @@ class Finding:
 class Exact:
     """A quantity, and how the processes of two sides are compared.
 
-    `always`: part of the gate `exact`; others are gates of their own name.
+    `meaning`: what fails, in a word or two. `always`: part of the gate `exact`; others are gates of
+    their own name.
     """
 
     name: str
@@ -124,9 +125,9 @@ def _counts(rows: Processes, name: str) -> set[float]:
 
 
 EXACT = (
-    Exact("status", _status, "a row no longer ends ok", always=True),
-    Exact("in_effect", _in_effect, "a mode is no longer in effect", always=True),
-    Exact("compiled", _compiled, "torch.compile made no graph at all", always=True),
+    Exact("status", _status, "no longer ok", always=True),
+    Exact("in_effect", _in_effect, "no longer in effect", always=True),
+    Exact("compiled", _compiled, "compiled nothing", always=True),
     _counted("graph_breaks", "graph breaks", always=True),
     _counted("recompiles", "compilations in the timed window", always=True),
     _counted("graphs", "graphs"),
@@ -141,3 +142,4 @@ EXACT = (
 
 ALWAYS = ("row", *(one.name for one in EXACT if one.always))
 ON_REQUEST = tuple(one.name for one in EXACT if not one.always)
+MEANING = {"row": "missing"} | {one.name: one.meaning for one in EXACT}

@@ -1,1 +1,0 @@
-"""What is compared with what, what changed, and what fails."""

@@ -1,0 +1,169 @@
+"""Markers, one row per mode: the speedup (the answer), and the work and kernels beside eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from modescope.analysis.derive.fusion import Pair, references_of, work_of
+from modescope.analysis.derive.select import trusted
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.theme import FigureKind
+from modescope.analysis.format import cells, columns, numbers, phrases, style
+from modescope.analysis.format.columns import Column, Table
+from modescope.analysis.format.phrases import Row
+from modescope.bench.stats.estimates import MARGIN, stored_ratio
+
+_ENDS = ("speedup", "speedup_ci_low", "speedup_ci_high")
+
+
+def _draw_speedup(section: pd.DataFrame) -> Figure | None:
+    """A panel per precision of a SECTION; None if no row is trusted."""
+    rows = theme.charted(section)
+    if not rows:
+        return None
+    panels = theme.panels("Speedup", rows, lambda row: f"{cells.speedup(row)} {row['verdict']}",
+                          against=True)  # fmt: skip
+    figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows))
+    for (axes,), panel in zip(grid, panels, strict=True):
+        _intervals(axes, panel.rows)
+        round_ones = [*theme.BINARY, *theme.EVEN]
+        theme.log_ticks(axes.xaxis, theme.room(panels), lambda value: f"{value:g}×", round_ones)
+    return figure
+
+
+def _intervals(axes: Axes, rows: Sequence[Row]) -> None:
+    """Markers and intervals: the median and the range of low, value and high."""
+    ends = [row[name] for row in rows for name in _ENDS]
+    places = [place for place in range(len(rows)) for _ in _ENDS]
+    axes.set_xscale("log")
+    axes.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=style.FADED, alpha=0.35, linewidth=0)
+    axes.axvline(1, color=style.INK, linewidth=0.8)
+    sns.pointplot(
+        x=ends, y=places, hue=places, orient="h", native_scale=True, estimator="median",
+        errorbar=("pi", 100), palette=[style.family(row).colour for row in rows],
+        markers=[style.marker(row) for row in rows], linestyles="none", markersize=6,
+        markeredgewidth=1.2, err_kws={"linewidth": 1.3}, legend=False, ax=axes,
+    )  # fmt: skip
+    for row, line in zip(rows, (one for one in axes.lines if one.get_marker() in style.CHARACTERS),
+                         strict=True):  # fmt: skip
+        if row["verdict"] not in ("faster", "slower"):
+            line.set_markerfacecolor("none")
+    low, high = min(*ends, 0.96), max(*ends, 1.04)
+    beyond = (high / low) ** 0.05  # room for half a marker
+    axes.set(xlim=(low / beyond, high * beyond), ylim=(len(rows) - 0.5, -0.5), xlabel="", ylabel="")
+
+
+SPEEDUP = FigureKind(
+    "speedup",
+    "Speedup",
+    "speedups with their intervals, a row per mode",
+    "Right of 1× is faster than the baseline; the band is ±1 %, the line through a marker its 95 % "
+    "interval. A filled marker is faster or slower, a hollow one neither.",
+    _draw_speedup,
+    theme.charted_table("Speedups", (
+        columns.AGAINST,
+        columns.SPEEDUP,
+        columns.VERDICT,
+        Column("smallest detectable change", lambda row: numbers.percent(row["mde"]),
+               optional=True),
+        Column("rounds", lambda row: numbers.calls(row["rounds"])),
+    )),
+)  # fmt: skip
+
+
+def pairs(section: pd.DataFrame) -> list[Pair]:
+    """The modes of a SECTION whose fusion gain is known, in the order of figures."""
+    references = references_of(phrases.as_rows(trusted(section)))
+    return [
+        Pair(row, references[work_of(row)], stored_ratio(row, "fusion_gain"))
+        for row in theme.charted(section)
+        if row["fusion_gain"] is not None
+    ]
+
+
+def _draw_fusion(section: pd.DataFrame) -> Figure | None:
+    """A panel of work and one of kernels per precision; None if no mode's gain is known."""
+    known = {pair.row["run_id"]: pair for pair in pairs(section)}
+    if not known:
+        return None
+    rows = [pair.row for pair in known.values()]
+    panels = theme.panels("Device work", rows, columns.FUSION.cell)
+    counted = any(None not in _kernels(pair) for pair in known.values())
+    figure, grid = theme.sheet(panels, phrases.work(rows[0]), len(rows), 2 if counted else 1)
+    for line, panel in zip(grid, panels, strict=True):
+        members = [known[row["run_id"]] for row in panel.rows]
+        times = [(pair.reference_work_s, pair.row["work_s"]) for pair in members]
+        scale, unit = numbers.time_unit(max(map(max, times)))
+        _dumbbells(line[0], members, [(a / scale, b / scale) for a, b in times])
+        theme.linear_ticks(line[0], max(map(max, times)) / scale, unit, most=5)
+        if counted:
+            counts = list(map(_kernels, members))
+            _dumbbells(line[1], members, counts)
+            most = max((count for both in counts for count in both if count), default=1)
+            theme.linear_ticks(line[1], most, "per call", most=5)
+            line[1].set_title("Kernels")
+    return figure
+
+
+def _kernels(pair: Pair) -> tuple[float | None, float | None]:
+    return pair.reference["kernels"], pair.row["kernels"]
+
+
+def _dumbbells(
+    axes: Axes, members: Sequence[Pair], ends: Sequence[tuple[float | None, float | None]]
+) -> None:
+    """A line per row from plain eager to the mode; none where one of them is unknown."""
+    known = [place for place, both in enumerate(ends) if None not in both]
+    frame = pd.DataFrame(
+        [(ends[place][side], place, side) for place in known for side in (0, 1)],
+        columns=["value", "place", "side"],
+    ).astype({"value": "float64"})
+    colours = {place: style.family(members[place].row).colour for place in known}
+    drawn = {"data": frame, "x": "value", "y": "place", "legend": False, "ax": axes}
+    sns.lineplot(**drawn, units="place", estimator=None, orient="y", hue="place",
+                 palette=colours, linewidth=2)  # fmt: skip
+    drawn["data"] = frame[frame["side"] == 0]
+    sns.scatterplot(**drawn, facecolor="none", edgecolor=style.EAGER.colour, linewidth=1.8, s=48,
+                    zorder=3)  # fmt: skip
+    drawn["data"] = frame[frame["side"] == 1]
+    sns.scatterplot(**drawn, hue="place", style="place", palette=colours, s=48, linewidth=0,
+                    markers={place: style.marker(members[place].row) for place in known},
+                    zorder=4)  # fmt: skip
+    axes.set(ylabel="", ylim=(len(members) - 0.5, -0.5))
+
+
+def _fusion_table(section: pd.DataFrame) -> Table:
+    """The work of each mode and of eager."""
+    titles = ("work", "eager's work", "kernels", "eager's kernels", "fusion gain [95 %]",
+              "speedup from work", "launch gain")  # fmt: skip
+    lines = [
+        (
+            *(column.cell(pair.row) for column in columns.NAMING),
+            numbers.duration(pair.row["work_s"]),
+            numbers.duration(pair.reference_work_s),
+            columns.KERNELS.cell(pair.row),
+            columns.KERNELS.cell(pair.reference),
+            columns.FUSION.cell(pair.row),
+            numbers.factor(pair.row["fusion_speedup"]),
+            numbers.factor(pair.row["launch_gain"]),
+        )
+        for pair in pairs(section)
+    ]
+    naming = tuple(column.title for column in columns.NAMING)
+    return Table("Work", (*naming, *titles), len(naming), tuple(lines))
+
+
+FUSION = FigureKind(
+    "fusion",
+    "Device work and kernels",
+    "device work and kernels of each mode and of eager, a row per mode",
+    "The ring is plain eager with the same grad axis, the marker the mode: further left is less "
+    "work. The numbers are eager's work ÷ the mode's, with their 95 % interval.",
+    _draw_fusion,
+    _fusion_table,
+)

@@ -1,0 +1,241 @@
+"""Figures over sizes: speedups by mode and size, and times and saved activations over one size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from modescope.analysis.derive.series import Grid, Line, Series
+from modescope.analysis.figures import theme
+from modescope.analysis.figures.theme import FigureKind, Panel
+from modescope.analysis.format import cells, numbers, phrases, style
+from modescope.analysis.format.columns import Table
+from modescope.analysis.format.phrases import Row
+
+MOST_PANELS, MOST_SIZES = 4, 9  # per figure; per panel, as more leave no room for numbers
+STRONGEST = 3.0  # times faster or slower at which the colour saturates
+
+
+def _draw_heatmap(grids: Sequence[Grid]) -> Figure | None:
+    """A panel for each grid of one work; None without any."""
+    if not grids:
+        return None
+    shown = _ordered_grids(grids)[:MOST_PANELS]
+    panels = [
+        Panel(_title(grid), [grid.first] * len(grid.names), grid.names, [""] * len(grid.names))
+        for grid in shown
+    ]
+    rows = sum(len(grid.names) for grid in grids)
+    figure, lines = theme.sheet(panels, phrases.work_at(grids[0].first, "{}"), rows)
+    for (axes,), grid in zip(lines, shown, strict=True):
+        _cells(axes, grid)
+    return figure
+
+
+def _ordered_grids(grids: Sequence[Grid]) -> list[Grid]:
+    """Those of the baseline's precision first."""
+    return sorted(grids, key=lambda grid: grid.first["dtype"] != grid.first["baseline_dtype"])
+
+
+def _title(grid: Grid) -> str:
+    others = f", {phrases.sizes(grid.others)}" if grid.others != "{}" else ""
+    return f"Speedup over {grid.size}, {phrases.contest(grid.first)}{others}"
+
+
+def _cells(axes: Axes, grid: Grid) -> None:
+    count = len(grid.sizes)
+    places = np.linspace(0, count - 1, min(count, MOST_SIZES)).round().astype(int)
+    rows = [[mode[place] for place in places] for mode in grid.modes]
+    values = np.array([[row["speedup"] if row else np.nan for row in line] for line in rows])
+    sns.heatmap(
+        values, norm=LogNorm(1 / STRONGEST, STRONGEST), cmap="PuOr", annot=True, fmt=".2f",
+        annot_kws={"size": theme.SMALL}, cbar=False, linewidths=0.8, linecolor="none", ax=axes,
+        xticklabels=[grid.sizes[place] for place in places],
+        yticklabels=[name.get_text() for name in axes.get_yticklabels()],
+    )  # fmt: skip
+    for text, row in zip(axes.texts, (row for line in rows for row in line if row), strict=True):
+        text.set_fontweight("bold" if row["verdict"] in ("faster", "slower") else "normal")
+    axes.tick_params(axis="y", rotation=0)
+    axes.set_xlabel(grid.size)
+
+
+def _heatmap_table(grids: Sequence[Grid]) -> Table:
+    """Speedups by mode and size, all grids of one work in one table."""
+    sizes = sorted({size for grid in grids for size in grid.sizes})
+    lines = []
+    for grid in _ordered_grids(grids):
+        contest = ", ".join(filter(None, (phrases.contest(grid.first), phrases.sizes(grid.others))))
+        for name, mode in zip(grid.names, grid.modes, strict=True):
+            at = {size: row for size, row in zip(grid.sizes, mode, strict=True) if row}
+            shown = (cells.speedup(at[size]) if size in at else numbers.UNKNOWN for size in sizes)
+            lines.append((name, contest, *shown))
+    titles = ("mode", "comparison", *(f"{grids[0].size} {size}" for size in sizes))
+    return Table("Speedups by size", titles, 2, tuple(lines))
+
+
+HEATMAP = FigureKind(
+    "heatmap",
+    "Speedup by mode and size",
+    "a grid of speedups, a row per mode and a column per size",
+    "Purple is faster than the baseline, orange slower, white 1×; bold numbers are faster or "
+    "slower beyond ±1 %.",
+    _draw_heatmap,
+    _heatmap_table,
+)
+
+_SAVED = "saved_activation_bytes"
+# Of several lines of one mode in a panel.
+_DASHES: tuple[Any, ...] = ("", (4, 1.5), (1, 1), (4, 1, 1, 1))
+_HIGH, _LABELS = 2.1, 0.62  # inches: of a panel, and of what stands on its left
+_LEAST = 3.0  # the greatest value of an axis ÷ its least, so that noise does not fill it
+_ENDS = ("", "_ci_low", "_ci_high")
+
+
+def _draw_scaling(series: Series) -> Figure:
+    """A line of panels per precision: latency, overhead and bytes saved, where they are known."""
+    lines = _ordered_lines(series)
+    precisions = list(phrases.grouped((line.rows[0]["dtype"], line) for line in lines).values())
+    columns = {c: title for c, title in _titles(series).items() if _points(lines, c)}
+    figure = Figure((theme.WIDTH, _HIGH * len(precisions) + 0.3))
+    grid = figure.subplots(len(precisions), len(columns), squeeze=False)
+    for members, every in zip(precisions, grid, strict=True):
+        dtype = f", {members[0].rows[0]['dtype']}" if len(precisions) > 1 else ""
+        panels = {}
+        for axes, (column, title) in zip(every, columns.items(), strict=True):
+            if _points(members, column):
+                _draw_lines(axes, members, column)
+                axes.set(title=f"{title}{dtype}", xlabel=series.size, ylabel="")
+                panels[column] = axes
+            else:  # as of dispatch under autocast
+                axes.remove()
+        saved = [panels[_SAVED]] if _SAVED in panels else []
+        _share_scale(saved, numbers.size_unit, theme.BINARY)
+        clocks = [axes for axes in panels.values() if axes not in saved]
+        _share_scale(clocks, numbers.time_unit, theme.DECIMAL)
+        sizes = sorted({size for line in members for size in line.sizes})
+        thinned = [sizes[::step] for step in range(1, len(sizes) + 1)]
+        for axes in panels.values():
+            inches = theme.WIDTH / len(columns) - _LABELS
+            theme.log_ticks(axes.xaxis, inches, "{:g}".format, thinned)
+    looks = {name: look for members in precisions for name, look in _looks(members).items()}
+    names = dict.fromkeys(map(_name, lines))
+    theme.legend(figure, [
+        Line2D([], [], label=name, color=looks[name]["color"], marker=looks[name]["marker"],
+               linestyle=(0, looks[name]["dashes"]) if looks[name]["dashes"] else "-")
+        for name in names
+    ])  # fmt: skip
+    theme.small_print(figure, phrases.work_at(lines[0].rows[0], series.others))
+    return figure
+
+
+def _ordered_lines(series: Series) -> list[Line]:
+    return sorted(series.lines, key=lambda line: style.order(line.rows[0]))
+
+
+def _titles(series: Series) -> dict[str, str]:
+    """The columns that may be drawn, and the titles of their panels."""
+    overhead = series.overhead
+    clock = f"{overhead.clock}_paired"
+    return {"latency_paired": "Latency", clock: overhead.name.capitalize(), _SAVED: "Saved bytes"}
+
+
+def _name(line: Line) -> str:
+    """The name of a line without its precision, which stands above the panel."""
+    return line.name.replace(f" {line.rows[0]['dtype']}", "", 1)
+
+
+def _points(lines: Iterable[Line], column: str) -> list[tuple[str, int, float]]:
+    """Line, size and each value: of a clock with the ends of its interval, where it has one."""
+    values = [column] if column == _SAVED else [f"{column}{end}_s" for end in _ENDS]
+    return [
+        (_name(line), size, float(row[value]))
+        for line in lines
+        for size, row in zip(line.sizes, line.rows, strict=True)
+        for value in values
+        if row.get(value)
+    ]
+
+
+def _draw_lines(axes: Axes, lines: Sequence[Line], column: str) -> None:
+    """A line per mode: the median and the range of low, value and high."""
+    frame = pd.DataFrame(_points(lines, column), columns=["line", "size", "value"])
+    looks = _looks(lines)
+    names = list(looks)
+    axes.set(xscale="log", yscale="log")
+    sns.lineplot(
+        frame, x="size", y="value", hue="line", style="line", hue_order=names, style_order=names,
+        palette=[look["color"] for look in looks.values()],
+        markers=[look["marker"] for look in looks.values()],
+        dashes=[look["dashes"] for look in looks.values()],
+        estimator="median", errorbar=("pi", 100), markeredgewidth=0, markersize=5.5, linewidth=1.4,
+        legend=False, ax=axes,
+    )  # fmt: skip
+    axes.grid(visible=True, axis="both")
+
+
+def _looks(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """The look of each line of a panel, by its name."""
+    drawn: Counter[tuple[str, str]] = Counter()
+    looks = {}
+    for line in lines:
+        look = style.family(line.rows[0]).colour, style.marker(line.rows[0])
+        dashes = _DASHES[drawn[look] % len(_DASHES)]
+        looks[_name(line)] = {"color": look[0], "marker": look[1], "dashes": dashes}
+        drawn[look] += 1
+    return looks
+
+
+def _share_scale(
+    panels: Sequence[Axes],
+    unit_of: Callable[[float], tuple[float, str]],
+    sets: Sequence[Sequence[float]],
+) -> None:
+    """One scale of values for these panels."""
+    limits = [end for axes in panels for end in axes.get_ylim()]
+    for axes in panels:
+        beyond = max(1.0, _LEAST * min(limits) / max(limits)) ** 0.5
+        axes.set_ylim(min(limits) / beyond, max(limits) * beyond)
+        theme.log_ticks(axes.yaxis, _HIGH - 0.7, partial(numbers.tick, unit_of=unit_of), sets)
+
+
+def _scaling_table(series: Series) -> Table:
+    """What is drawn of each mode at each size."""
+    sizes = sorted({size for line in series.lines for size in line.sizes})
+    lines = []
+    for line in _ordered_lines(series):
+        at = dict(zip(line.sizes, line.rows, strict=True))
+        for column, title in _titles(series).items():
+            cells = [_cell(at.get(size), column) for size in sizes]
+            if set(cells) != {numbers.UNKNOWN}:
+                lines.append((line.name, title, *cells))
+    titles = ("mode", "of a call", *(f"{series.size} {size}" for size in sizes))
+    return Table(f"Values over {series.size}", titles, 2, tuple(lines))
+
+
+def _cell(row: Row | None, column: str) -> str:
+    if row is None:
+        return numbers.UNKNOWN
+    if column == _SAVED:
+        return numbers.size(row[column])
+    return numbers.duration(row[f"{column}_s"])
+
+
+SCALING = FigureKind(
+    "scaling",
+    "Latency, overhead and saved activations over a size",
+    "latency, overhead and saved bytes over a size, a line per mode",
+    "Both axes are logarithmic. Where a mode's latency is close to its overhead, calls are bound "
+    "by overhead: larger sizes cost nothing more.",
+    _draw_scaling,
+    _scaling_table,
+)
