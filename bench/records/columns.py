@@ -151,6 +151,31 @@ class Compilations:
 
 
 @dataclass(frozen=True)
+class FirstPass:
+    """The first pass over calls of different sizes, call by call; null with calls=repeat."""
+
+    first_pass_s: tuple[float, ...] | None = nullable("time of each call, in order")
+    compiled_calls: str | None = nullable(
+        "JSON: calls in which torch compiled, each with its number (from 1), its time in seconds "
+        "and torch's reason to compile again; those of a second pass, in which the compiler "
+        "records CUDA graphs, have larger numbers"
+    )
+    eager_from_call: int | None = nullable(
+        "the first call that runs the model's own code, although the mode compiles; null where "
+        "none does"
+    )
+    eager_calls: int | None = nullable("how many calls of a pass do; null in eager")
+
+
+@dataclass(frozen=True)
+class SizeLatencies:
+    """Latency at each size of `calls`, ascending; calls of case and baseline taken in turns."""
+
+    size_latency_s: tuple[float, ...] | None = nullable("median latency of the case")
+    baseline_size_latency_s: tuple[float, ...] | None = nullable("median latency of the baseline")
+
+
+@dataclass(frozen=True)
 class ModelsOwn:
     """What the model itself does to torch, whatever the mode; null where it does nothing."""
 

@@ -111,6 +111,15 @@ class Work:
         "the setting model.inputs, which describes the model's inputs, canonical JSON; null where "
         "the model's function returns them"
     )
+    calls: str | None = nullable(
+        "sizes of the calls of one pass in order, canonical JSON; null where all calls have those "
+        "of `shape`; otherwise what other columns say of a call is of one pass, and `shape` holds "
+        "the largest sizes"
+    )
+    calls_pad: str | None = nullable(
+        "sizes that those of the case's calls, not of its baseline's, are padded to, canonical "
+        "JSON; null without padding"
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -167,6 +176,8 @@ class Findings(
     columns.Calibration,
     columns.Clocks,
     columns.Rounds,
+    columns.SizeLatencies,
+    columns.FirstPass,
     columns.ModelsOwn,
     columns.Checks,
 ):

@@ -185,8 +185,10 @@ class Phase:
     trains: ClassVar[bool] = False
     """Whether steps call the model in `train()`."""
 
-    no_dispatch: ClassVar[str | None] = None
-    """Why an empty batch cannot show dispatch in this phase; None where it can."""
+    @property
+    def no_dispatch(self) -> str | None:
+        """Why an empty batch cannot show dispatch in this phase; None where it can."""
+        return None
 
     def apply_settings(self) -> None:
         """Sets torch's global settings for this phase."""

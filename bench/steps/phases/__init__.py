@@ -18,18 +18,34 @@ from modescope.bench.records.cases import (
     Variant,
 )
 from modescope.bench.steps.phase_interface import Phase
+from modescope.bench.steps.phases.mixed_calls import MixedCheck, mixed, prepare_mixed_check
 from modescope.bench.steps.phases.output_check import OutputCheck, prepare_check
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training.trainer import RECOMPUTING, Start, Trainer, start_of, trainer
 
 
+@dataclass(frozen=True)
 class InferencePhase(Phase):
-    """A step is a forward; its outputs are checked."""
+    """A step is a forward, or a pass over forwards of different sizes; outputs are checked."""
 
-    def check(self, subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+    options: Inference
+
+    @property
+    def no_dispatch(self) -> str | None:
+        """Of a pass over sizes."""
+        return (
+            self.options.sizes_json and "calls of different sizes have no empty batch of their own"
+        )
+
+    def prepare(self, subject: Subject, seed: int) -> Subject:
+        """With the inputs of all sizes, if they vary."""
+        return mixed(subject, self.options, seed) if self.options.sizes_json else subject
+
+    def check(self, subject: Subject, device: Hardware, seed: int) -> OutputCheck | MixedCheck:
         """Outputs, and what is written to buffers."""
-        return prepare_check(subject, device, seed)
+        prepare = prepare_mixed_check if subject.order else prepare_check
+        return prepare(subject, device, seed)
 
 
 ONE_CALL = InferencePhase(Inference())
@@ -42,9 +58,13 @@ class TrainingPhase(Phase):
     options: Training
 
     trains = True
-    no_dispatch = (
-        "in training the optimizer and the gradients of weights have work on an empty batch too"
-    )
+
+    @property
+    def no_dispatch(self) -> str:
+        """Of the optimizer."""
+        return (
+            "in training the optimizer and the gradients of weights have work on an empty batch too"
+        )
 
     def apply_settings(self) -> None:
         """Sets the compiler's budget for activations."""

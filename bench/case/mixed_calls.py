@@ -1,0 +1,74 @@
+"""Calls of different sizes: the first pass call by call, and later the time at each size."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.columns import FirstPass, SizeLatencies
+from modescope.bench.records.errors import naming
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.subject import Built
+from modescope.bench.timing import timers
+
+if TYPE_CHECKING:
+    from modescope.bench.case.first_call import Contender
+
+SIZE_PASSES = 5
+"""Passes whose calls are timed one by one, those of case and baseline in turns."""
+
+
+def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, float]:
+    """Calls every size in order; the columns of the first pass, and the seconds of all passes.
+
+    There is a second one where the compiler records CUDA graphs, which it does at the second call
+    of a size. An error names the call.
+    """
+    order, seconds, compiled = built.subject.order, [], []
+    for number, name in enumerate(order * passes, start=1):
+        count, reasons = mode_effect.count_compilations(), mode_effect.recompile_reasons()
+        with naming(f"call {number}, {name}"):
+            seconds += timers.latency(built.parts[name].step, device, 1).samples_s
+        if count():
+            why = next(iter(reasons()), None)
+            compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
+    columns = FirstPass(tuple(seconds[: len(order)]), json.dumps(compiled))
+    return columns, sum(seconds)
+
+
+def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
+    """And from which call on, and in how many of a pass, the compiled model runs its own code."""
+    with built.kept():
+        eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
+    calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
+    return replace(columns, eager_from_call=next(iter(calls), None), eager_calls=len(calls))
+
+
+def size_latencies(
+    candidate: Contender, baseline: Contender | None, device: Hardware
+) -> SizeLatencies:
+    """The median latency of case and baseline at each size, in ascending order of sizes.
+
+    With padding the size is that before it, as the baseline is called.
+    """
+    sides = [each.built for each in (candidate, baseline) if each]
+    taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
+    names = candidate.built.subject.order_of_baseline
+    for number in range(SIZE_PASSES):
+        for call, name in enumerate(names):
+            sided = list(zip(sides, taken, strict=True))
+            for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:
+                step = built.parts[built.subject.order[call]].step
+                seconds[name] += timers.latency(step, device, 1).samples_s
+    in_order = sorted(taken[0], key=_sizes)
+    medians = [tuple(median(each[name]) for name in in_order) for each in taken]
+    return SizeLatencies(*medians)
+
+
+def _sizes(name: str) -> list[int]:
+    return [int(each.partition("=")[2]) for each in name.split()]
