@@ -13,6 +13,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from modescope.analysis.figures import (
+    first_pass,
     fusion,
     heatmap,
     memory,
@@ -59,6 +60,10 @@ SPEEDUP = FigureKind(
 )  # fmt: skip
 OF_SECTION = (  # one work at one size
     SPEEDUP,
+    FigureKind(
+        "first-pass", "Calls of different sizes", "time of each call of the first pass, by mode",
+        first_pass.CAPTION, first_pass.draw, first_pass.table,
+    ),
     FigureKind(
         "overhead", "Where the time of a call goes", "bars of overhead and work, a row per mode",
         overhead.CAPTION, overhead.draw, overhead.table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, 
         if count():
             why = next(iter(reasons()), None)
             compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
-    columns = FirstPass(tuple(seconds[: len(order)]), json.dumps(compiled))
+    columns = FirstPass(json.dumps(_rounded(seconds[: len(order)])), json.dumps(compiled))
     return columns, sum(seconds)
 
 
@@ -52,10 +52,7 @@ def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
 def size_latencies(
     candidate: Contender, baseline: Contender | None, device: Hardware
 ) -> SizeLatencies:
-    """The median latency of case and baseline at each size, in ascending order of sizes.
-
-    With padding the size is that before it, as the baseline is called.
-    """
+    """The median latency of case and baseline at each size before padding."""
     sides = [each.built for each in (candidate, baseline) if each]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.built.subject.order_of_baseline
@@ -65,10 +62,9 @@ def size_latencies(
             for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:
                 step = built.parts[built.subject.order[call]].step
                 seconds[name] += timers.latency(step, device, 1).samples_s
-    in_order = sorted(taken[0], key=_sizes)
-    medians = [tuple(median(each[name]) for name in in_order) for each in taken]
-    return SizeLatencies(*medians)
+    by_size = {name: _rounded(median(each[name]) for each in taken) for name in taken[0]}
+    return SizeLatencies(json.dumps(by_size))
 
 
-def _sizes(name: str) -> list[int]:
-    return [int(each.partition("=")[2]) for each in name.split()]
+def _rounded(seconds: Iterable[float]) -> list[float]:
+    return [round(each, 9) for each in seconds]

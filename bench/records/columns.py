@@ -152,27 +152,28 @@ class Compilations:
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The first pass over calls of different sizes, call by call; null with calls=repeat."""
+    """The first pass over calls of different sizes; null with calls=repeat."""
 
-    first_pass_s: tuple[float, ...] | None = nullable("time of each call, in order")
+    first_pass_s: str | None = nullable("JSON: time of each call of the first pass, in order")
     compiled_calls: str | None = nullable(
-        "JSON: calls in which torch compiled, each with its number (from 1), its time in seconds "
-        "and torch's reason to compile again; those of a second pass, in which the compiler "
-        "records CUDA graphs, have larger numbers"
+        "JSON: the calls in which torch compiled, each with its number from 1, its time in seconds "
+        "and torch's reason to compile again; larger numbers belong to a second pass, in which the "
+        "compiler records CUDA graphs"
     )
     eager_from_call: int | None = nullable(
-        "the first call that runs the model's own code, although the mode compiles; null where "
-        "none does"
+        "the first call that runs the model's own code although the mode compiles; null without one"
     )
-    eager_calls: int | None = nullable("how many calls of a pass do; null in eager")
+    eager_calls: int | None = nullable("how many calls of a pass do that; null in eager")
 
 
 @dataclass(frozen=True)
 class SizeLatencies:
-    """Latency at each size of `calls`, ascending; calls of case and baseline taken in turns."""
+    """Latency at each size, after the first pass; null with calls=repeat."""
 
-    size_latency_s: tuple[float, ...] | None = nullable("median latency of the case")
-    baseline_size_latency_s: tuple[float, ...] | None = nullable("median latency of the baseline")
+    size_latencies_s: str | None = nullable(
+        "JSON: by size before padding, the median latency of the case and, where there is one, of "
+        "the baseline, whose calls were taken in turns"
+    )
 
 
 @dataclass(frozen=True)
