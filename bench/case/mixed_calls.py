@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Plan
 from modescope.bench.records.columns import FirstPass, SizeLatencies
 from modescope.bench.records.errors import naming
 from modescope.bench.steps.evidence import mode_effect
@@ -18,6 +19,9 @@ from modescope.bench.timing import timers
 
 if TYPE_CHECKING:
     from modescope.bench.case.first_call import Contender
+
+PASS_PATIENCE = 10.0
+"""Times the budget's cap of timing: passes are long steps, and an interval takes twelve of each."""
 
 SIZE_PASSES = 5
 """Passes whose calls are timed one by one, those of case and baseline in turns."""
@@ -47,6 +51,13 @@ def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
         eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
     calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
     return replace(columns, eager_from_call=next(iter(calls), None), eager_calls=len(calls))
+
+
+def patient(plan: Plan) -> Plan:
+    """`plan` with time for passes."""
+    budget = plan.budget
+    longer_s = PASS_PATIENCE * budget.timed_max_s
+    return replace(plan, budget=replace(budget, timed_max_s=longer_s))
 
 
 def size_latencies(

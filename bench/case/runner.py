@@ -151,6 +151,7 @@ def _timed(
         raise Ended("failed", check.unfit, findings)
 
     varies = bool(subject.order)
+    plan = mixed_calls.patient(plan) if varies else plan
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says
