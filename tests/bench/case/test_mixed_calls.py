@@ -77,12 +77,17 @@ def counts_its_calls(seq: int) -> Any:
     return _built(function, seq)
 
 
-def remembers_a_tensor(seq: int) -> Any:
-    """One that the builder made in inference mode, unlike the arguments."""
-    with torch.inference_mode():
-        kept = torch.ones(WIDTH)
+def keeps_its_result(seq: int) -> Any:
+    """A tensor that is made outside inference mode, and then by each call within it."""
+    built = _built(_keep, seq)
+    built[0].kept = torch.zeros(2, seq, WIDTH)
+    return built
 
-    return _built(lambda net, y: y + kept, seq)
+
+def _keep(net: Any, y: Tensor) -> Tensor:
+    result = y + net.kept * 0
+    net.kept = result
+    return result
 
 
 def asked(
@@ -149,11 +154,11 @@ def test_a_model_that_changes_its_argument_is_refused() -> None:
 
 
 @pytest.fixture
-def few_compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def few_compilations() -> Iterator[int]:
     import torch._dynamo
 
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 3)
-    yield 3
+    with torch._dynamo.config.patch(recompile_limit=3):
+        yield 3
     torch.compiler.reset()
 
 
@@ -201,7 +206,7 @@ def test_dynamic_code_compiles_once_or_twice(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("build", "word"), [(counts_its_calls, "number"), (remembers_a_tensor, "inference")]
+    ("build", "word"), [(counts_its_calls, "number"), (keeps_its_result, "dispatch key")]
 )
 def test_what_else_makes_torch_compile_again_is_told(
     few_compilations: int, build: Callable[[int], Any], word: str
