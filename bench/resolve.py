@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from modescope.bench.calls import options_of, refuse_unused
 from modescope.bench.records import cases, input_descriptions
 from modescope.bench.records.cases import (
     LOSSES,
@@ -147,6 +148,9 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     results_dir = _results_dir(settings.results_dir)
     model = _model(settings.model, Path(results_dir) / settings.study)
     shape = _shape(settings.shape, settings.model, facts.type)
+    options = _options(settings)
+    if settings.calls.name == "mix":
+        options, shape = options_of(settings.calls, shape, settings.seed)
     case = Case(
         model=replace(model, inputs_json=_inputs(settings.model.inputs, shape)),
         shape_json=canonical_json(shape),
@@ -154,7 +158,7 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
         baseline=_baseline(request, mode, dtype),
         device=device,
         threads=settings.threads,
-        options=_options(settings),
+        options=options,
     )
     same = {key: getattr(settings, key) for key in PLANNED if hasattr(settings, key)}
     changed = {
@@ -182,6 +186,7 @@ def _baseline(request: Request, mode: Mode, dtype: str) -> Variant | None:
 
 def _options(settings: Settings) -> cases.PhaseOptions:
     """The options of the case's phase; raises UsageError where another phase's are set."""
+    refuse_unused(settings.calls, settings.phase)
     loss, own = settings.model.loss, PHASE_SETTINGS[settings.phase]
     if loss not in LOSSES and not TARGET.fullmatch(loss):
         raise usage_error(

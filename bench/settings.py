@@ -136,6 +136,18 @@ class BaselineSettings:
 
 
 @dataclass
+class CallsSettings:
+    """conf/calls/*.yaml: the sizes of the calls that are timed (bench/calls.py)."""
+
+    name: str = setting("repeat", "mix")
+    sizes: Any = None  # by name, a list of whole numbers
+    draw: str = setting("uniform", "zipf", "list", "file", default="uniform")
+    count: int = setting(least=1, most=10_000, default=200)
+    file: str | None = None
+    pad: list[int] | None = None
+
+
+@dataclass
 class TrainSettings:
     """How phase=train trains."""
 
@@ -156,6 +168,7 @@ class Settings:
     model: ModelSettings = MISSING
     mode: ModeSettings = MISSING
     phase: str = setting(*PHASE_SETTINGS)
+    calls: CallsSettings = MISSING
     dtype: str = setting("auto", *DTYPES)
     shape: dict[str, Any] = MISSING  # `size`, and the sizes that conf/model/*.yaml names
     budget: BudgetSettings = MISSING

@@ -17,6 +17,8 @@ def recompiles(case: Case) -> Evidence | None:
     """Torch compiled again within the timed window, or gave reasons for compiling again."""
     row, reasons = case.row, evidence.texts(case.row, "recompile_reasons")
     timed = row["recompiles"] or 0
+    if row["calls"] and not timed:  # new sizes compile, as `size_compiles` says
+        return None
     if not is_compiled(row) or not (timed or reasons):
         return None
     when = " while calls were timed" if timed else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from modescope.analysis.causes import (
+    calls,
     compiler,
     first_call,
     graphs,
@@ -15,6 +16,7 @@ from modescope.analysis.causes import (
 
 CAUSES = (
     *graphs.CAUSES,
+    *calls.CAUSES,
     *compiler.CAUSES,
     *overhead.CAUSES,
     *kernels.CAUSES,

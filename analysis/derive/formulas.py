@@ -63,7 +63,7 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     Null for the baseline itself, and for a mode that is not in effect.
     """
     needed = ["compile_mode", "graph", "first_call_s", "baseline_first_call_s", "mode", "dtype",
-              "baseline_mode", "baseline_dtype", "in_effect"]  # fmt: skip
+              "baseline_mode", "baseline_dtype", "in_effect", "calls"]  # fmt: skip
     cases = phrases.as_rows(rows[needed])
     more_s = per_row(rows, (extra_s(row, row["baseline_first_call_s"]) for row in cases))
     same = (phrases.is_control(row) or phrases.not_in_effect(row) for row in cases)
@@ -71,7 +71,8 @@ def break_even_calls(rows: pd.DataFrame) -> pd.Series:
     gain_s = (rows["latency_s"] * (rows["speedup"] - 1)).where(lambda gain: gain > 0)
     judged = rows["verdict"].notna() & (rows["verdict"] != "inconclusive")
     gains = rows["speedup_ci_low"] > 1
-    calls = (more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
+    count = per_row(rows, map(phrases.calls_of_a_step, cases))
+    calls = (count * more_s / gain_s).mask(more_s == 0, 0.0).where(gains, np.inf)
     return calls.where(judged & replaces).astype("float64")
 
 

@@ -28,7 +28,7 @@ from modescope.bench.records.results import Work
 # One case on one machine, with a cold or a warm cache: replicate processes are combined by it.
 CASE = ("case_id", "environment", "device", "compile_cache")
 # The step around the model: for training with its optimizer and options.
-STEP = ("phase", "optimizer", "training")
+STEP = ("phase", "optimizer", "training", "calls")
 _MODEL = ("environment", "device", "threads", "model", "model_args", "model_inputs")
 # The same work on the same machine, at any size ...
 FAMILY = (*_MODEL, *STEP)

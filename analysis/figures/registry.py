@@ -17,13 +17,14 @@ from modescope.analysis.derive.series import Line, Series, by_slope
 from modescope.analysis.derive.split import Overhead
 from modescope.analysis.figures import theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.first_pass import FIRST_PASS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.sizes import HEATMAP, SCALING
 from modescope.analysis.figures.theme import FigureKind
 from modescope.analysis.format import numbers, phrases, style
 from modescope.analysis.format.columns import COUNTED, Table, naming, table_of, wanted
 
-OF_SECTION = (SPEEDUP, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
+OF_SECTION = (SPEEDUP, FIRST_PASS, OVERHEAD, FUSION, MEMORY, STEP_PARTS)  # one work at one size
 OF_GRIDS = (HEATMAP,)  # one work at all sizes
 OF_SERIES = (SCALING,)  # one work over one size
 

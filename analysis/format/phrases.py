@@ -67,8 +67,27 @@ def work_at(row: Row, shape: str) -> str:
     """The same with the sizes of `shape` (canonical JSON) in place of the row's."""
     arguments = row["model_args"] if row["model_args"] not in (None, "{}") else None
     inputs = f"inputs {row['model_inputs']}" if row["model_inputs"] else None
-    parts = (row["model"], arguments, inputs, sizes(shape), phase(row))
+    varied = calls(row)
+    fixed = {k: v for k, v in json.loads(shape).items() if k not in varied}
+    parts = (row["model"], arguments, inputs, sizes(json.dumps(fixed)), _pass(varied), phase(row))
     return ", ".join(part for part in parts if part)
+
+
+def calls(row: Row) -> dict[str, list[int]]:
+    """The sizes of the calls of a pass, by name; empty where all calls have those of the case."""
+    return json.loads(row["calls"]) if row["calls"] else {}
+
+
+def calls_of_a_step(row: Row) -> int:
+    """Calls in what is timed as one: 1, or those of a pass."""
+    return len(next(iter(calls(row).values()), [1]))
+
+
+def _pass(varied: Mapping[str, Sequence[int]]) -> str | None:
+    """`passes of 200 calls, seq 16 to 512`."""
+    count = len(next(iter(varied.values()), ()))
+    ranges = [f"{name} {min(each)} to {max(each)}" for name, each in varied.items()]
+    return f"passes of {count} calls, {', '.join(ranges)}" if count else None
 
 
 def phase(row: Row) -> str:

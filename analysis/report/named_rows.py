@@ -14,7 +14,8 @@ from modescope.analysis.report.study import Study
 
 NEEDED = (
     "run_id", "mode", "apart", "dtype", "autocast", "compile_mode", "graph", "model", "model_args",
-    "model_inputs", "shape", "phase", "optimizer", "training", *phrases.PLACE, "compile_cache",
+    "model_inputs", "shape", "phase", "optimizer", "training", "calls",
+    *phrases.PLACE, "compile_cache",
 )  # fmt: skip
 """The columns that a row needs to be named."""
 MOST_NAMES, MOST_WORKS = 24, 12  # names per work; works per list

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
 
+from modescope.bench.case import mixed_calls
 from modescope.bench.devices.allocators import Peak
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.columns import Compilations, GeneratedCode
+from modescope.bench.records.columns import Compilations, FirstPass, GeneratedCode
 from modescope.bench.records.errors import shorten
 from modescope.bench.steps import backends, compiler, modes
 from modescope.bench.steps.backends import Compiled
@@ -50,6 +51,7 @@ class Contender:
     compilations: Compilations  # of the first call
     warnings: tuple[str, ...]  # torch's, in the first call
     setup: Peak | None  # peak memory of the first call; None without `memory`
+    first_pass: FirstPass  # where calls vary, then that is the first call
 
     def replays_graphs(self, device: Hardware) -> bool:
         """Whether its calls should replay CUDA graphs, of which only a profile is the proof."""
@@ -93,8 +95,14 @@ def enter(
         built = modes.build(own, variant, fullgraph, device, phase, first)
         device.synchronize()
         built_s = device.clock() - start
-        calls_s = timers.latency(built.step, device, 2 if records_later else 1).samples_s
-        first_call_s = built_s + sum(calls_s)
+        calls, columns = 2 if records_later else 1, FirstPass()
+        if built.parts:
+            columns, calls_s = mixed_calls.first_pass(built, device, calls)
+        else:
+            calls_s = sum(timers.latency(built.step, device, calls).samples_s)
+        first_call_s = built_s + calls_s
+    if built.parts and variant.mode.compiles:
+        columns = mixed_calls.with_eager_calls(columns, built)
     compiled = mode_effect.read_compiled().since(before)
     generated = code_watch.generated if code_watch else None
     built.settle()
@@ -112,7 +120,7 @@ def enter(
     code_columns = generated.columns if generated else GeneratedCode()
     peak = peak_watch.result if peak_watch else None
     log = compilation_watch.columns if compilation_watch else Compilations()
-    return Contender(built, first_call_s, facts, code_columns, log, tuple(warned), peak)
+    return Contender(built, first_call_s, facts, code_columns, log, tuple(warned), peak, columns)
 
 
 def _compiler_watches(

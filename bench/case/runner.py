@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 
-from modescope.bench.case import paired_timing, passes, steady_work
+from modescope.bench.case import mixed_calls, paired_timing, passes, steady_work
 from modescope.bench.case.first_call import Contender, enter
 from modescope.bench.case.random_judge import Judge, LastCheck, judge_of
 from modescope.bench.devices.allocators import is_out_of_memory
 from modescope.bench.devices.cuda import find
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Plan, Variant
-from modescope.bench.records.errors import Progress, UsageError, one_line
+from modescope.bench.records.errors import Progress, UsageError, one_line, with_place
 from modescope.bench.records.results import (
     CACHE_FILLED,
     Ended,
@@ -62,7 +62,7 @@ def run(progress: Progress, case: Case, plan: Plan, run_id: str | None = None) -
         reason = _compilers_reason(error, case)
         if reason is None:
             raise
-        return Result("failed", reason, Findings())
+        return Result("failed", with_place(reason, error), Findings())
 
 
 def _compilers_reason(error: Exception, case: Case) -> str | None:
@@ -150,9 +150,12 @@ def _time(
     if check.unfit:
         raise Ended("failed", check.unfit, findings)
 
+    varies = bool(subject.order)
+    plan = mixed_calls.patient(plan) if varies else plan
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
-        torch._dynamo.config.fail_on_recompile_limit_hit = True  # by default it silently runs eager
+        # by default it silently runs eager, which a row of calls that vary says
+        torch._dynamo.config.fail_on_recompile_limit_hit = not varies
     progress("first call")
     seen = check.seen
     subject = replace(subject, random=seen.random, own_dtypes=seen.checked_against == "own")
@@ -181,6 +184,11 @@ def _time(
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
         findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
+    if varies:
+        progress("sizes")
+        with candidate.built.keep_state():
+            sizes = mixed_calls.size_latencies(candidate, baseline, device)
+            findings = add_columns(findings, sizes)
     progress("check again")
     findings = judge.judge(candidate.built, findings)
     timed = [each for each in (candidate, baseline) if each]
@@ -219,7 +227,7 @@ def _describe(candidate: Contender, findings: Findings) -> Findings:
     facts, setup = candidate.facts, candidate.setup
     breaks, observed = facts.breaks, facts.observed
     return replace(
-        add_columns(findings, candidate.generated, candidate.compilations),
+        add_columns(findings, candidate.generated, candidate.compilations, candidate.first_pass),
         torch_warnings=json.dumps(candidate.warnings),
         first_call_s=candidate.first_call_s,
         graphs=facts.compiled.graphs,
@@ -251,6 +259,7 @@ def _baseline(
     if variant is None:
         return None, findings
     with _blame(BASELINE_FAILS.format(variant.mode.name), case, findings):
+        subject = replace(subject, order=subject.order_of_baseline)
         baseline = enter(subject, variant, case, device, plan)
     if not variant.mode.compiles:
         findings = replace(findings, baseline_first_call_s=baseline.first_call_s)

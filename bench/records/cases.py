@@ -110,9 +110,31 @@ class PhaseOptions:
 
 @dataclass(frozen=True)
 class Inference(PhaseOptions):
-    """A forward has no options."""
+    """Options of a forward: a step is one call, or one pass over calls of different sizes."""
 
     phase: ClassVar[str] = "inference"
+    key: ClassVar[str] = "calls"
+
+    sizes_json: str | None = None  # of each call, canonical JSON: {"seq":[137,16,...]}
+    pad_json: str | None = None  # what sizes are padded to, for the case alone: {"seq":[64,128]}
+
+    def columns(self) -> dict[str, Any]:
+        """The sizes of the calls; null where all have those of the case."""
+        return {"calls": self.sizes_json, "calls_pad": self.pad_json}
+
+    def calls(self, padded: bool = False) -> list[dict[str, int]]:
+        """The sizes that each call sets, in order; none where calls do not vary."""
+        sizes = json.loads(self.sizes_json or "{}")
+        buckets = json.loads(self.pad_json or "{}") if padded else {}
+        columns = {
+            name: [
+                min((b for b in buckets.get(name, ()) if b >= each), default=each) for each in of
+            ]
+            for name, of in sizes.items()
+        }
+        return [
+            dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
+        ]
 
 
 @dataclass(frozen=True)
@@ -179,6 +201,13 @@ class Case:
         return sizes
 
     @property
+    def largest_shape(self) -> dict[str, int]:
+        """The sizes that the model is built with: `shape`, or the largest of padded calls."""
+        calls = self.options.calls(padded=True) if isinstance(self.options, Inference) else []
+        largest = {name: max(each[name] for each in calls) for name in (calls or [{}])[0]}
+        return {**self.shape, **largest}
+
+    @property
     def device_type(self) -> str:
         """`cpu` or `cuda`."""
         return self.device.partition(":")[0]
@@ -190,7 +219,9 @@ class Case:
         The names of model and mode are left out too, because target and axes identify the work.
         `fullgraph` counts only where something is compiled.
         """
-        options = {self.options.key: non_defaults(self.options)} if fields(self.options) else {}
+        options = {self.options.key: non_defaults(self.options)}
+        if self.phase == Inference.phase and self.options == Inference():
+            options = {}
         model = {**non_defaults(self.model), "target": _target_in_ids(self.model.target)}
         del model["name"]
         if "args_json" in model:

@@ -114,6 +114,32 @@ class Compilations:
 
 
 @dataclass(frozen=True)
+class FirstPass:
+    """The first pass over calls of different sizes; null with calls=repeat."""
+
+    first_pass_s: str | None = nullable("JSON: time of each call of the first pass, in order")
+    compiled_calls: str | None = nullable(
+        "JSON: the calls in which torch compiled, each with its number from 1, its time in seconds "
+        "and torch's reason to compile again; larger numbers belong to a second pass, in which the "
+        "compiler records CUDA graphs"
+    )
+    eager_from_call: int | None = nullable(
+        "the first call that runs the model's own code although the mode compiles; null without one"
+    )
+    eager_calls: int | None = nullable("how many calls of a pass do that; null in eager")
+
+
+@dataclass(frozen=True)
+class SizeLatencies:
+    """Latency at each size, after the first pass; null with calls=repeat."""
+
+    size_latencies_s: str | None = nullable(
+        "JSON: by size before padding, the median latency of the case and, where there is one, of "
+        "the baseline, whose calls were taken in turns"
+    )
+
+
+@dataclass(frozen=True)
 class ModelsOwn:
     """What the model itself does to torch, whatever the mode; null if nothing."""
 

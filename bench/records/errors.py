@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -29,10 +31,26 @@ def replace_unprintable() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Adds to an error where it was raised, for `one_line`."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(place)
+        raise
+
+
 def one_line(error: BaseException, limit: int = 300) -> str:
     """`Type: message` on one line, for the reason of a record."""
     message = " ".join(str(error).split())
-    return shorten(f"{type(error).__name__}: {message}" if message else type(error).__name__, limit)
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return with_place(shorten(text, limit), error)
+
+
+def with_place(text: str, error: BaseException) -> str:
+    """`text` about an error after the place that `naming` gave it: `call 9, seq=277: ...`."""
+    return ": ".join((*getattr(error, "__notes__", ()), text))
 
 
 def shorten(text: str, limit: int) -> str:

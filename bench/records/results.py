@@ -94,6 +94,15 @@ class Work:
     model_inputs: str | None = nullable(
         "the setting model.inputs, JSON; null if the model's function returns its inputs"
     )
+    calls: str | None = nullable(
+        "sizes of the calls of one pass in order, canonical JSON; null where all calls have those "
+        "of `shape`; otherwise what other columns say of a call is of one pass, and `shape` holds "
+        "the largest sizes"
+    )
+    calls_pad: str | None = nullable(
+        "sizes that those of the case's calls, not of its baseline's, are padded to, canonical "
+        "JSON; null without padding"
+    )
 
 
 def work_of(case: Case, plan: Plan) -> Work:
@@ -150,6 +159,8 @@ class Findings(  # the last base class has the first columns
     columns.Calibration,
     columns.Clocks,
     columns.Rounds,
+    columns.SizeLatencies,
+    columns.FirstPass,
     columns.ModelsOwn,
     columns.Checks,
 ):

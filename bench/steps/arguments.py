@@ -21,6 +21,12 @@ RESIZED = (
 )
 
 
+VARIES = (
+    "calls=mix: forward changes its argument {place}, which would have to be put back before each "
+    "call; measure this model with calls=repeat"
+)
+
+
 class Snapshot:
     """Arguments as they are before a call."""
 
@@ -81,6 +87,11 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
 
     The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
     """
+    for part in subject.parts.values():
+        if changed := find_changes(part):
+            raise UsageError(VARIES.format(place=changed[0]))
+    if subject.parts:
+        return ()
     own = subject.inputs.copy()
     before, called = Snapshot(own), fresh(own)
     subject.module(*called.args, **called.kwargs)
@@ -92,6 +103,9 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
 
     `Prepared` where forward changes them. Without that the call costs nothing more.
     """
+    if subject.parts:  # each size once
+        calls = [call_of(part, target) for part in subject.parts.values()]
+        return lambda: [call() for call in calls]
     args, kwargs = subject.inputs.args, subject.inputs.kwargs
     if not subject.changes:
         return lambda: target(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -67,11 +67,36 @@ def build(
     if graphed:
         _check_graphable(subject.inputs)
         target = device.make_graph(_Around(target, variant, device.type), subject.given.args)
-    call = arguments.call_of(subject, target)
-    called = phase.forward(alone(call), subject.inputs)
-    forward = prepare_like(_enter_contexts(called, variant, device.type), call)
-    live, step, state = phase.steps(subject.module, forward, variant, device, start)
-    return Built(subject, target, live, step, state, graphed)
+
+    def built(own: Subject) -> Built:
+        call = arguments.call_of(own, target)
+        called = phase.forward(alone(call), own.inputs)
+        forward = prepare_like(_enter_contexts(called, variant, device.type), call)
+        live, step, state = phase.steps(own.module, forward, variant, device, start)
+        return Built(own, target, live, step, state, graphed)
+
+    if not subject.order:
+        return built(subject)
+    parts = {name: built(subject.parts[name]) for name in dict.fromkeys(subject.order)}
+    live, step = _passes(parts, subject.order)
+    return Built(subject, target, live, step, parts=parts)
+
+
+def _passes(parts: Mapping[str, Built], order: tuple[str, ...]) -> tuple[Step, Step]:
+    """The live step and the timed one: a call of each part in this order, results dropped."""
+
+    def in_order(calls: Mapping[str, Step]) -> Step:
+        steps = tuple(calls[name] for name in order)
+
+        def one_pass() -> None:
+            for step in steps:
+                step()
+
+        return one_pass
+
+    live = in_order({name: part.live for name, part in parts.items()})
+    same = all(part.live is part.step for part in parts.values())
+    return live, live if same else in_order({name: part.step for name, part in parts.items()})
 
 
 def _check_graphable(inputs: Inputs) -> None:

@@ -29,14 +29,14 @@ def build_drawn(case: Case, device: Hardware) -> Subject:
 
     Only those of torch's lazy modules; `examination.examine` refuses others.
     """
-    subject = build(case.model, case.shape)
+    subject = build(case.model, case.largest_shape)
     tensors = (*subject.module.parameters(), *subject.module.buffers())
     if any(map(is_lazy, tensors)):
         outputs(subject)
 
-    def rebuild(seed: int) -> Inputs:
+    def rebuild(seed: int, sizes: Mapping[str, int] | None = None) -> Inputs:
         torch.manual_seed(seed)
-        other = build(case.model, case.shape).inputs
+        other = build(case.model, {**case.largest_shape, **(sizes or {})}).inputs
         return other.map(lambda tensor: tensor.to(device.torch_device))
 
     return replace(subject.to(device.torch_device), rebuild=rebuild)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,8 +64,20 @@ class Subject:
     random: bool = False  # whether forward is known to draw random numbers
     changes: tuple[str, ...] = ()  # places of the arguments that forward is known to change
     own_dtypes: bool = False  # whether forward only works in the dtypes of the model as it is
-    rebuild: Callable[[int], Inputs] | None = None  # the arguments that its builder makes of a seed
+    rebuild: Callable[..., Inputs] | None = None
+    """The arguments that its builder makes of a seed, and of sizes where others are given."""
     put_back: tuple[str, ...] = ()  # settings of torch that building it had changed
+    order: tuple[str, ...] = ()  # of calls that vary (`mixed_calls`): the names of their sizes
+    order_of_baseline: tuple[str, ...] = ()  # which is called without padding
+
+    @cached_property
+    def parts(self) -> dict[str, Subject]:
+        """Of calls that vary: the module with the inputs of each size that the order names."""
+        if not self.order:
+            return {}
+        [every], names = self.inputs.args, dict.fromkeys((*self.order, *self.order_of_baseline))
+        plain = replace(self, order=(), order_of_baseline=(), rebuild=None)
+        return {name: replace(plain, inputs=Inputs(*every[name])) for name in names}
 
     @cached_property
     def given(self) -> Inputs:
@@ -93,7 +105,12 @@ class Subject:
         return replace(self, module=module, inputs=inputs)
 
     def call(self) -> Any:
-        """Calls the module once, on copies of the inputs; returns what it returns."""
+        """Calls the module once, on copies of the inputs; returns what it returns.
+
+        Where calls vary, once at each size.
+        """
+        if self.order:
+            return {name: part.call() for name, part in self.parts.items()}
         own = self.inputs.copy()
         return self.module(*own.args, **own.kwargs)
 
@@ -250,6 +267,7 @@ class Built:
     step: Step  # what is timed: `live`, or a replay of it
     state: State = field(default_factory=State)
     graphed: bool = False  # forward and backward are one CUDA graph each
+    parts: Mapping[str, Built] = field(default_factory=dict)  # where calls vary: by size
 
     @contextmanager
     def keep_state(self) -> Iterator[None]:

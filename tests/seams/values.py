@@ -457,10 +457,12 @@ GRAPH_FLOOR_S = STORED["least_bytes"]["graph"] / STORED["ceiling_bytes_per_s"]["
 NEVER = {
     "apart", "changed_arguments", "settings_put_back", "settings_in_calls", "own_graphs",
     "pipelined_note", "subnormal", "confirms",
+    "calls", "calls_pad", "first_pass_s", "compiled_calls", "eager_from_call", "eager_calls",
+    "size_latencies_s",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip
 """Columns that are null in this world: no two rows of it have the same name, no model changes
-anything but what it returns, and no process confirms another."""
+anything but what it returns, no calls differ in size, and no process confirms another."""
 
 
 def _baseline_s(latency_us: float, ratio: float) -> float:

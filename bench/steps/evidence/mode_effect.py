@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -140,6 +141,27 @@ def observe(built: Built, device: Hardware) -> Observed:
     with mock.patch.object(kind, "__call__", watched), built.keep_state():
         built.live()
     return observed[0]
+
+
+def runs_own_code(built: Built) -> bool:
+    """Whether a live call runs the code of the module's forward, which compiled calls replace.
+
+    Torch does so at sizes beyond its limit of recompilations.
+    """
+    own = getattr(type(built.subject.module).forward, "__code__", None)
+    seen: list[bool] = []
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code is own:
+            seen.append(True)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        built.live()
+    finally:
+        sys.setprofile(before)
+    return bool(seen)
 
 
 def _state(module: torch.nn.Module, device_type: str) -> Observed:

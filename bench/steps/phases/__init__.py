@@ -17,8 +17,9 @@ from modescope.bench.records.cases import (
     Training,
     Variant,
 )
-from modescope.bench.steps.phase_interface import Phase
-from modescope.bench.steps.phases.output_check import OutputCheck, prepare_check
+from modescope.bench.steps.phase_interface import Check, Phase
+from modescope.bench.steps.phases.mixed_calls import mixed, prepare_mixed_check
+from modescope.bench.steps.phases.output_check import prepare_check
 from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses, training_check
 from modescope.bench.steps.training.trainer import RECOMPUTING, Start, Trainer, start_of, trainer
@@ -27,9 +28,26 @@ from modescope.bench.steps.training.trainer import RECOMPUTING, Start, Trainer, 
 class InferencePhase(Phase):
     """A step is a forward; its outputs are checked."""
 
-    def check(self, subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
         """Outputs, and what is written to buffers."""
         return prepare_check(subject, device, seed)
+
+
+@dataclass(frozen=True)
+class MixedInferencePhase(InferencePhase):
+    """A step is a pass over forwards of different sizes; the outputs of each are checked."""
+
+    options: Inference
+
+    no_dispatch = "calls of different sizes have no empty batch of their own"
+
+    def prepare(self, subject: Subject, seed: int) -> Subject:
+        """With the inputs of all sizes."""
+        return mixed(subject, self.options, seed)
+
+    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
+        """As of one size, at each."""
+        return prepare_mixed_check(subject, device, seed)
 
 
 ONE_CALL = InferencePhase(Inference())
@@ -109,4 +127,6 @@ PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train
 
 def phase_of(options: PhaseOptions) -> Phase:
     """The phase that these options belong to."""
+    if isinstance(options, Inference) and options.sizes_json:
+        return MixedInferencePhase(options)
     return PHASES[options.phase](options)

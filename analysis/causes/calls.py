@@ -1,0 +1,95 @@
+"""Rules on calls of different sizes: what compiles, what falls back to eager, what padding adds."""
+
+from __future__ import annotations
+
+from modescope.analysis.causes.types import COST, LOSS, PART, Case, Cause, Evidence
+from modescope.analysis.causes.verdicts import is_compiled
+from modescope.analysis.derive.mix import mix_of
+from modescope.analysis.format import numbers, phrases
+
+MOST_NUMBERS = 6  # of calls that compile, named
+LEAST_PADDING = 1.05
+GRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
+def eager_fallback(case: Case) -> Evidence | None:
+    """Torch gave up compiling new sizes, and ran them in eager from some call on."""
+    mix = mix_of(case.row)
+    if mix is None or mix.eager_from is None or not is_compiled(case.row):
+        return None
+    sizes = len(set(mix.names[: mix.eager_from - 1]))
+    figures = {
+        "first": f"{mix.eager_from}", "eager": f"{mix.eager}", "calls": f"{len(mix.calls)}",
+        "sizes": numbers.counted(sizes, "size", "sizes"),
+    }  # fmt: skip
+    return Evidence(mix.eager_share, figures)
+
+
+def size_compiles(case: Case) -> Evidence | None:
+    """Torch compiled in more than one call of the first pass."""
+    mix = mix_of(case.row)
+    if mix is None or len(mix.compiles) < 2:
+        return None
+    named = [f"{one.number}" for one in mix.compiles[:MOST_NUMBERS]]
+    more = len(mix.compiles) - len(named)
+    reasons = [one.reason for one in mix.compiles if one.reason]
+    figures = {
+        "times": f"{len(mix.compiles)}", "calls": f"{len(mix.calls)}",
+        "numbers": phrases.listed([*named, *([f"{more} more"] if more else [])]),
+        "seconds": numbers.duration(sum(one.seconds for one in mix.compiles)),
+        "why": f": {reasons[-1]}" if reasons else "",
+    }  # fmt: skip
+    return Evidence(None, figures)
+
+
+def padding(case: Case) -> Evidence | None:
+    """The case's calls are padded to larger sizes than the baseline's."""
+    mix = mix_of(case.row)
+    if mix is None or mix.padding < LEAST_PADDING:
+        return None
+    return Evidence(1 - 1 / mix.padding, {"times": f"{mix.padding:.2f}"})
+
+
+def graph_per_size(case: Case) -> Evidence | None:
+    """A CUDA graph is kept for each size."""
+    row, mix = case.row, mix_of(case.row)
+    captures = row["graph"] or row["compile_mode"] in GRAPH_MODES
+    if mix is None or not captures or not phrases.on_cuda(row):
+        return None
+    pool = row["graph_pool_bytes"]
+    figures = {
+        "sizes": f"{len({tuple(each.items()) for each in mix.padded})}",
+        "pool": f", {numbers.size(pool)} of memory" if pool else "",
+    }
+    return Evidence(None, figures)
+
+
+CAUSES = (
+    Cause(
+        "eager_fallback", PART, eager_fallback,
+        "from call {first} on, new sizes run in eager, {eager} of {calls} calls of a pass: torch "
+        "compiles {sizes} and then gives up.",
+        "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad).",
+        "eager_from_call of a mode that compiles",
+    ),
+    Cause(
+        "padding", LOSS, padding,
+        "padding makes its calls {times} times as large as those of the baseline.",
+        "More buckets pad less; each is compiled once.",
+        "calls_pad makes calls 5 % larger, or more",
+    ),
+    Cause(
+        "size_compiles", COST, size_compiles,
+        "torch compiles in {times} of the first {calls} calls ({numbers}), which take {seconds}"
+        "{why}.",
+        "Warm up with every size, or compile once for all (mode=compile-dynamic).",
+        "two entries of compiled_calls, or more",
+    ),
+    Cause(
+        "graph_per_size", COST, graph_per_size,
+        "a CUDA graph is recorded and kept for each of {sizes} sizes{pool}.",
+        "Pad to fewer sizes (calls.pad), or use a mode without graphs.",
+        "calls of different sizes in a mode that records CUDA graphs",
+    ),
+)  # fmt: skip
+"""Causes in the sizes of calls."""

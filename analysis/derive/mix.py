@@ -1,0 +1,91 @@
+"""Calls of different sizes (`calls=mix`): what a row says of each call of a pass."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from modescope.analysis.format.phrases import Row
+from modescope.bench.records.cases import Inference
+
+
+@dataclass(frozen=True)
+class Compile:
+    """A call in which torch compiled."""
+
+    number: int  # of the call, from 1
+    seconds: float  # of the call
+    reason: str | None  # torch's, to compile again
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The calls of a pass."""
+
+    calls: tuple[dict[str, int], ...]  # the sizes of each, before padding
+    padded: tuple[dict[str, int], ...]
+    first_s: tuple[float, ...]  # time of each in the first pass
+    compiles: tuple[Compile, ...]
+    latencies_s: dict[str, list[float]]  # by size: later, of the case and, if any, of its baseline
+    eager_from: int | None  # the first call that runs in eager although the mode compiles
+    eager: int  # such calls of a pass
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The size of each call, as in `latencies_s`."""
+        return tuple(_name(each) for each in self.calls)
+
+    def steady_s(self, side: int = 0) -> list[float] | None:
+        """The later time of each call: of the case (0) or its baseline (1); None where unknown."""
+        if not all(len(self.latencies_s.get(name, ())) > side for name in self.names):
+            return None
+        return [self.latencies_s[name][side] for name in self.names]
+
+    @property
+    def eager_share(self) -> float | None:
+        """The part of a pass that runs in eager: sizes that came first when torch had given up."""
+        steady, known = self.steady_s(), set(self.names[: (self.eager_from or 0) - 1])
+        if steady is None or self.eager_from is None:
+            return None
+        in_eager = sum(s for s, name in zip(steady, self.names, strict=True) if name not in known)
+        return in_eager / sum(steady)
+
+    @property
+    def padding(self) -> float:
+        """Elements of padded calls over those before padding, by the product of changing sizes."""
+        return sum(map(_product, self.padded)) / sum(map(_product, self.calls))
+
+
+def mix_of(row: Row) -> Mix | None:
+    """The calls of a row; None where they do not vary."""
+    if not row["calls"]:
+        return None
+    options = Inference(row["calls"], row["calls_pad"])
+
+    def parsed(column: str, empty: Any) -> Any:
+        return json.loads(row[column]) if row[column] else empty
+
+    return Mix(
+        tuple(options.calls()),
+        tuple(options.calls(padded=True)),
+        tuple(parsed("first_pass_s", ())),
+        tuple(
+            Compile(one["call"], one["seconds"], one["reason"])
+            for one in parsed("compiled_calls", ())
+        ),
+        parsed("size_latencies_s", {}),
+        None if row["eager_from_call"] is None else int(row["eager_from_call"]),
+        int(row["eager_calls"] or 0),
+    )
+
+
+def _name(sizes: dict[str, int]) -> str:
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _product(sizes: dict[str, int]) -> int:
+    product = 1
+    for size in sizes.values():
+        product *= size
+    return product

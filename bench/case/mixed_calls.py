@@ -1,0 +1,82 @@
+"""Calls of different sizes: the first pass call by call, and later the time at each size."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from modescope.bench.devices.devices import Hardware
+from modescope.bench.records.cases import Plan
+from modescope.bench.records.columns import FirstPass, SizeLatencies
+from modescope.bench.records.errors import naming
+from modescope.bench.steps.evidence import mode_effect
+from modescope.bench.steps.subject import Built
+from modescope.bench.timing import timers
+
+if TYPE_CHECKING:
+    from modescope.bench.case.first_call import Contender
+
+PASS_PATIENCE = 10.0
+"""Times the budget's cap of timing: passes are long steps, and an interval takes twelve of each."""
+
+SIZE_PASSES = 5
+"""Passes whose calls are timed one by one, those of case and baseline in turns."""
+
+
+def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, float]:
+    """Calls every size in order; the columns of the first pass, and the seconds of all passes.
+
+    There is a second one where the compiler records CUDA graphs, which it does at the second call
+    of a size. An error names the call.
+    """
+    order, seconds = built.subject.order, list[float]()
+    compiled: list[dict[str, Any]] = []
+    for number, name in enumerate(order * passes, start=1):
+        count, reasons = mode_effect.count_compilations(), mode_effect.recompile_reasons()
+        with naming(f"call {number}, {name}"):
+            seconds += timers.latency(built.parts[name].step, device, 1).samples_s
+        if count():
+            why = next(iter(reasons()), None)
+            compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
+    columns = FirstPass(json.dumps(_rounded(seconds[: len(order)])), json.dumps(compiled))
+    return columns, sum(seconds)
+
+
+def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
+    """And from which call on, and in how many of a pass, the compiled model runs its own code."""
+    with built.keep_state():
+        eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
+    calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
+    return replace(columns, eager_from_call=next(iter(calls), None), eager_calls=len(calls))
+
+
+def patient(plan: Plan) -> Plan:
+    """`plan` with time for passes."""
+    budget = plan.budget
+    longer_s = PASS_PATIENCE * budget.timed_max_s
+    return replace(plan, budget=replace(budget, timed_max_s=longer_s))
+
+
+def size_latencies(
+    candidate: Contender, baseline: Contender | None, device: Hardware
+) -> SizeLatencies:
+    """The median latency of case and baseline at each size before padding."""
+    sides = [each.built for each in (candidate, baseline) if each]
+    taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
+    names = candidate.built.subject.order_of_baseline
+    for number in range(SIZE_PASSES):
+        for call, name in enumerate(names):
+            sided = list(zip(sides, taken, strict=True))
+            for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:
+                step = built.parts[built.subject.order[call]].step
+                seconds[name] += timers.latency(step, device, 1).samples_s
+    by_size = {name: _rounded(median(each[name]) for each in taken) for name in taken[0]}
+    return SizeLatencies(json.dumps(by_size))
+
+
+def _rounded(seconds: Iterable[float]) -> list[float]:
+    return [round(each, 9) for each in seconds]

@@ -1,0 +1,216 @@
+"""Cases whose calls change their size, on tiny models with one fault each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from modescope.bench.case import runner
+from modescope.bench.records.cases import Case, Inference, Model, Variant, canonical_json
+from modescope.bench.records.errors import UsageError
+from modescope.bench.records.results import Result
+from tests.helpers.probe_models import WIDTH, case, silent, smoke, variant
+
+pytestmark = pytest.mark.usefixtures("as_in_a_child", "restored_settings")
+
+INFERENCE_MODE = variant(grad="inference_mode")
+STATIC = variant(grad="inference_mode", compile="default")
+FAULTY = 7  # the length at which a model has its fault
+
+
+class Net(nn.Module):
+    """A linear layer over a sequence, and a function of its result."""
+
+    def __init__(self, function: Callable[[Net, Tensor], Any]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+        self.function, self.number = function, 0
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, self.linear(x))
+
+
+def _built(function: Callable[[Net, Tensor], Any], seq: int) -> tuple[nn.Module, tuple[Tensor]]:
+    return Net(function), (torch.randn(2, seq, WIDTH),)
+
+
+def plain(seq: int) -> Any:
+    return _built(lambda net, y: y.relu(), seq)
+
+
+def wrong_at_one_size(seq: int) -> Any:
+    def function(net: Net, y: Tensor) -> Tensor:
+        wrong = torch.is_inference_mode_enabled() and y.shape[1] == FAULTY
+        return y * 2 if wrong else y
+
+    return _built(function, seq)
+
+
+def too_large_at_one_size(seq: int) -> Any:
+    def function(net: Net, y: Tensor) -> Tensor:
+        if torch.is_inference_mode_enabled() and y.shape[1] == FAULTY:
+            raise torch.OutOfMemoryError("no more memory")
+        return y
+
+    return _built(function, seq)
+
+
+def changes_its_argument(seq: int) -> Any:
+    class InPlace(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.mul_(2)
+
+    return InPlace(), (torch.randn(2, seq, WIDTH),)
+
+
+def counts_its_calls(seq: int) -> Any:
+    def function(net: Net, y: Tensor) -> Tensor:
+        net.number += 1
+        return y + net.number * 0
+
+    return _built(function, seq)
+
+
+def keeps_its_result(seq: int) -> Any:
+    """A tensor that is made outside inference mode, and then by each call within it."""
+    built = _built(_keep, seq)
+    built[0].kept = torch.zeros(2, seq, WIDTH)
+    return built
+
+
+def _keep(net: Any, y: Tensor) -> Tensor:
+    result: Tensor = y + net.kept * 0
+    net.kept = result
+    return result
+
+
+def asked(
+    build: Callable[[int], Any], sizes: list[int], of: Variant, pad: list[int] | None = None,
+    fullgraph: bool = False, dynamic: bool | None = None,
+) -> Case:  # fmt: skip
+    options = Inference(
+        canonical_json({"seq": sizes}), canonical_json({"seq": pad}) if pad else None
+    )
+    target = f"{__name__}:{build.__name__}"
+    of = replace(of, mode=replace(of.mode, options=replace(of.mode.options, dynamic=dynamic)))
+    built = Model(f"custom:{target}", target, fullgraph=fullgraph)
+    shape = canonical_json({"seq": max(sizes)})
+    return replace(case(built, of), shape_json=shape, options=options)
+
+
+def run(measured: Case) -> Result:
+    return runner.run(silent, measured, smoke())
+
+
+def test_one_pass_is_timed_and_each_size_is_told_apart() -> None:
+    sizes = [5, 3, 5, FAULTY, 3]
+    result = run(asked(plain, sizes, INFERENCE_MODE))
+    assert (result.status, result.reason) == ("ok", None)
+    found = result.findings
+    first = json.loads(found.first_pass_s or "")
+    assert len(first) == len(sizes)
+    assert (found.first_call_s or 0) > sum(first)
+    latencies = json.loads(found.size_latencies_s or "")
+    assert latencies.keys() == {"seq=5", "seq=3", f"seq={FAULTY}"}
+    assert all(len(each) == 2 and min(each) > 0 for each in latencies.values())
+    assert (found.compiled_calls, found.eager_from_call, found.eager_calls) == ("[]", None, None)
+    assert found.latency_rounds_s
+    assert found.baseline_latency_rounds_s
+    assert min(found.latency_rounds_s) > max(min(each) for each in latencies.values())
+    assert found.checked == "exact"
+
+
+def test_a_padded_case_computes_more_than_its_baseline() -> None:
+    result = run(asked(plain, [1, 2], INFERENCE_MODE, pad=[4096]))
+    assert result.status == "ok"
+    latencies = json.loads(result.findings.size_latencies_s or "")
+    assert latencies.keys() == {"seq=1", "seq=2"}
+    assert all(case_s > 2 * baseline_s for case_s, baseline_s in latencies.values())
+    assert result.findings.error_place == "output at seq=4096"
+
+
+def test_a_result_that_is_wrong_at_one_size_names_it() -> None:
+    result = run(asked(wrong_at_one_size, [5, FAULTY, 3], INFERENCE_MODE))
+    assert result.status == "wrong_result"
+    assert result.findings.error_place == f"output at seq={FAULTY}"
+    assert run(asked(wrong_at_one_size, [5, 3], INFERENCE_MODE)).status == "ok"
+
+
+def test_a_call_without_memory_is_named() -> None:
+    result = run(asked(too_large_at_one_size, [5, FAULTY, 3], INFERENCE_MODE))
+    assert result.status == "oom"
+    assert (result.reason or "").startswith(f"call 2, seq={FAULTY}: ")
+
+
+def test_a_model_that_changes_its_argument_is_refused() -> None:
+    with pytest.raises(UsageError, match="calls=repeat"):
+        run(asked(changes_its_argument, [2, 3], INFERENCE_MODE))
+
+
+@pytest.fixture
+def few_compilations() -> Iterator[int]:
+    import torch._dynamo
+
+    with torch._dynamo.config.patch(recompile_limit=3):
+        yield 3
+    torch.compiler.reset()
+
+
+def compiled(result: Result) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(result.findings.compiled_calls or "")
+    return found
+
+
+@pytest.mark.full
+def test_static_code_compiles_until_the_limit_and_then_runs_in_eager(few_compilations: int) -> None:
+    sizes = [5, 5, 3, 4, 6, 5, 8, 6]
+    result = run(asked(plain, sizes, STATIC, dynamic=False))
+    assert result.status == "ok"
+    assert [one["call"] for one in compiled(result)][:few_compilations] == [1, 3, 4]
+    assert "size mismatch" in compiled(result)[1]["reason"]
+    found = result.findings
+    assert (found.eager_from_call, found.eager_calls) == (5, 3)  # lengths 6, 8 and 6
+
+
+@pytest.mark.full
+def test_a_call_beyond_the_limit_fails_where_breaks_are_errors(few_compilations: int) -> None:
+    result = run(asked(plain, [5, 3, 4, 6], STATIC, dynamic=False, fullgraph=True))
+    assert result.status == "failed"
+    assert (result.reason or "").startswith("call 4, seq=6: ")
+    assert "size mismatch" in (result.reason or "")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("dynamic", "sizes", "calls"),
+    [
+        (None, [5, 3, 4, 6, 8], [1, 2]),  # torch generalises at the second size
+        (True, [5, 3, 4, 6, 8], [1]),
+        (True, [5, 3, 1, 6, 1], [1, 3]),  # a size of 1 is always compiled for itself
+    ],
+)
+def test_dynamic_code_compiles_once_or_twice(
+    few_compilations: int, dynamic: bool | None, sizes: list[int], calls: list[int]
+) -> None:
+    result = run(asked(plain, sizes, STATIC, dynamic=dynamic))
+    assert result.status == "ok"
+    assert [one["call"] for one in compiled(result)] == calls
+    assert (result.findings.eager_from_call, result.findings.eager_calls) == (None, 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("build", "word"), [(counts_its_calls, "number"), (keeps_its_result, "dispatch key")]
+)
+def test_what_else_makes_torch_compile_again_is_told(
+    few_compilations: int, build: Callable[[int], Any], word: str
+) -> None:
+    result = run(asked(build, [5, 5, 5, 5, 5, 5], STATIC, dynamic=False))
+    reasons = [one["reason"] for one in compiled(result) if one["reason"]]
+    assert any(word in each for each in reasons), (result.status, result.reason, reasons)

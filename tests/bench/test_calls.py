@@ -1,0 +1,119 @@
+"""The sizes of calls that vary, from settings to the options of a case."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from modescope.bench.records.cases import Case, Inference
+from modescope.bench.records.errors import UsageError
+from modescope.bench.resolve import Request, resolve
+from tests.helpers.made_up_records import CPU
+
+Ask = Callable[..., list[Request]]
+
+
+@pytest.fixture
+def case(ask_quickly: Ask) -> Callable[..., Case]:
+    def resolved(*settings: str) -> Case:
+        asked = ask_quickly("model=transformer", "mode=eager", *settings)
+        return resolve(asked[0], lambda name: CPU)[0]
+
+    return resolved
+
+
+def mix(case: Callable[..., Case], sizes: str, *settings: str) -> Inference:
+    options = case("calls=mix", f"calls.sizes={sizes}", *settings).options
+    assert isinstance(options, Inference)
+    return options
+
+
+def seqs(options: Inference, padded: bool = False) -> list[int]:
+    return [each["seq"] for each in options.calls(padded)]
+
+
+def test_sizes_are_drawn_between_both_ends_by_the_seed(case: Callable[..., Case]) -> None:
+    drawn = seqs(mix(case, "{seq: [3, 5]}"))
+    assert len(drawn) == 200
+    assert set(drawn) == {3, 4, 5}
+    assert drawn == seqs(mix(case, "{seq: [3, 5]}"))
+    assert drawn != seqs(mix(case, "{seq: [3, 5]}", "seed=1"))
+
+
+def test_zipf_draws_the_nth_size_a_nth_as_often(case: Callable[..., Case]) -> None:
+    settings = "calls.draw=zipf", "calls.count=10000"
+    drawn = Counter(seqs(mix(case, "{seq: [10, 12]}", *settings)))
+    shares = [drawn[size] / 10_000 for size in (10, 11, 12)]
+    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
+
+
+def test_a_list_is_repeated_in_its_order(case: Callable[..., Case]) -> None:
+    options = mix(case, "{seq: [9, 2, 4]}", "calls.draw=list", "calls.count=5")
+    assert seqs(options) == [9, 2, 4, 9, 2]
+
+
+def test_two_sizes_change_together_as_in_a_file(case: Callable[..., Case], tmp_path: Path) -> None:
+    file = tmp_path / "calls.csv"
+    file.write_text("batch,seq\n1,20\n3,7\n2,9\n")
+    asked = case("calls=mix", "calls.draw=file", f"calls.file={file}", "calls.count=2")
+    assert isinstance(asked.options, Inference)
+    assert asked.options.calls() == [{"batch": 1, "seq": 20}, {"batch": 3, "seq": 7}]
+    assert (asked.shape["batch"], asked.shape["seq"]) == (3, 20)
+
+
+def test_padding_is_of_the_case_alone_and_enlarges_what_the_model_is_built_with(
+    case: Callable[..., Case],
+) -> None:
+    sizes = "calls.draw=list", "calls.count=4", "calls.sizes={seq: [3, 8, 9, 16]}"
+    asked = case("calls=mix", *sizes, "calls.pad=[20, 8]")
+    assert isinstance(asked.options, Inference)
+    assert seqs(asked.options, padded=True) == [8, 8, 20, 20]
+    assert seqs(asked.options) == [3, 8, 9, 16]
+    assert (asked.shape["seq"], asked.largest_shape["seq"]) == (16, 20)
+    plain = case("calls=mix", *sizes)
+    assert plain.shape == asked.shape  # so that both are compared
+    assert plain.case_id != asked.case_id
+
+
+def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
+    assert case().options == Inference()
+    assert case().options.columns() == {"calls": None, "calls_pad": None}
+    assert json.loads(case("calls=mix", "calls.sizes={seq: [1, 2]}").options.columns()["calls"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        (["calls.count=7"], "calls.count=7"),
+        (["calls=mix"], "calls.sizes"),
+        (["calls=mix", "calls.sizes={length: [1, 2]}"], "batch, seq"),
+        (["calls=mix", "calls.sizes={seq: [1, 2, 3]}"], "uniform"),
+        (["calls=mix", "calls.sizes={seq: [5, 2]}"], "uniform"),
+        (["calls=mix", "calls.sizes={seq: [0, 2]}"], "from 1"),
+        (["calls=mix", "calls.sizes={seq: many}"], "whole numbers"),
+        (["calls=mix", "calls.sizes={seq: []}", "calls.draw=list"], "list of sizes"),
+        (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=[4]"], "calls.pad"),
+        (["calls=mix", "calls.sizes={seq: [1, 9], batch: [1, 2]}", "calls.pad=[9]"], "calls.pad"),
+        (["calls=mix", "calls.sizes={seq: [1, 9]}", "phase=train"], "phase=train"),
+        (["calls=mix", "calls.draw=file"], "calls.file"),
+        (["calls=mix", "calls.draw=file", "calls.file=/nowhere.csv"], "/nowhere.csv"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(
+    case: Callable[..., Case], settings: list[str], part: str
+) -> None:
+    with pytest.raises(UsageError, match=part):
+        case(*settings)
+
+
+@pytest.mark.parametrize("text", ["seq\n", "seq\n1\nmany\n", "a,b\n1\n"])
+def test_a_file_without_whole_numbers_is_refused(
+    case: Callable[..., Case], tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "calls.csv").write_text(text)
+    with pytest.raises(UsageError, match=r"calls\.csv"):
+        case("calls=mix", "calls.draw=file", f"calls.file={tmp_path / 'calls.csv'}")
