@@ -5,7 +5,7 @@ from __future__ import annotations
 from modescope.analysis.causes.types import COST, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import long_first_call
 from modescope.analysis.derive.profile import phases_of
-from modescope.analysis.format import numbers
+from modescope.analysis.format import numbers, phrases
 from modescope.analysis.format.phrases import Row
 
 _MOST_PHASES = 3
@@ -17,8 +17,9 @@ def first_call(case: Case) -> Evidence | None:
     if calls is None:
         return None
     figures = {
-        "first": numbers.duration(row["first_call_s"]), "calls": numbers.calls(calls),
-        "phases": _phases(row), "caches": _caches(case), "pays": _pays(row),
+        "what": phrases.first_step(row), "first": numbers.duration(row["first_call_s"]),
+        "calls": numbers.calls(calls), "phases": _phases(row), "caches": _caches(case),
+        "pays": _pays(row),
     }  # fmt: skip
     return Evidence(None, figures)
 
@@ -48,14 +49,14 @@ def _pays(row: Row) -> str:
     if not calls:
         return ""
     if calls == float("inf"):
-        return "; at this size it never pays"
+        return f"; at {'these sizes' if row['calls'] else 'this size'} it never pays"
     return f"; it pays after {numbers.calls(calls)} calls"
 
 
 CAUSES = (
     Cause(
         "first_call", COST, first_call,
-        "the first call takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
+        "the {what} takes {first}, as long as {calls} calls of the baseline{phases}{caches}.",
         "Time the calls after it, and keep torch's compiler cache between processes{pays}.",
         "the first call takes as long as a thousand calls of the baseline, or more",
     ),

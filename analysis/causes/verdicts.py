@@ -69,7 +69,7 @@ def long_first_call(row: Row) -> float | None:
         return None
     if first_s is None or not call_s or first_s < LONG * call_s:
         return None
-    return float(first_s / call_s)
+    return float(first_s / call_s) * phrases.calls_of_a_step(row)
 
 
 def lead(row: Row) -> str:
@@ -147,9 +147,10 @@ def _first_call(row: Row) -> str:
     builds = is_compiled(row) or row["graph"]
     if row["verdict"] == "faster" and builds and pays_after and first_s is not None:
         calls = numbers.calls(pays_after)
-        return f" after a first call of {numbers.duration(first_s)}, which pays after {calls} calls"
+        after = f"{phrases.first_step(row)} of {numbers.duration(first_s)}"
+        return f" after a {after}, which pays after {calls} calls"
     calls_of_baseline = long_first_call(row)
     if calls_of_baseline is None or row["verdict"] == "faster" or phrases.not_in_effect(row):
         return ""
     length = f"as long as {numbers.calls(calls_of_baseline)} calls of {row['baseline_mode']}"
-    return f", after a first call of {numbers.duration(first_s)}, {length}"
+    return f", after a {phrases.first_step(row)} of {numbers.duration(first_s)}, {length}"

@@ -78,6 +78,11 @@ def calls(row: Row) -> dict[str, list[int]]:
     return json.loads(row["calls"]) if row["calls"] else {}
 
 
+def first_step(row: Row) -> str:
+    """What compiles: the `first call`, or `first pass` where calls vary."""
+    return "first pass" if row["calls"] else "first call"
+
+
 def calls_of_a_step(row: Row) -> int:
     """Calls in what is timed as one: 1, or those of a pass."""
     return len(next(iter(calls(row).values()), [1]))

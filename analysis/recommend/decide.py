@@ -229,6 +229,7 @@ def gain(row: Row, calls: float | None, baseline_first_s: float | None) -> Estim
         return speedup
     if first_s is None or call_s is None or baseline_first_s is None:
         return None
+    calls /= phrases.calls_of_a_step(row)
     extra_s = formulas.extra_s(row, baseline_first_s)
     spent_s = first_s if extra_s is None else baseline_first_s + extra_s
 

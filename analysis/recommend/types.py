@@ -36,6 +36,7 @@ class Question:
     optimizer: str | None  # None for inference
     training: str | None  # training options, canonical JSON
     shape: str  # canonical JSON
+    calls: str | None  # sizes of calls that vary, canonical JSON
     dtype: str
     baseline_mode: str | None
     baseline_dtype: str | None
