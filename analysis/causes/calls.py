@@ -9,7 +9,6 @@ from modescope.analysis.format import numbers, phrases
 
 MOST_NUMBERS = 6  # of calls that compile, named
 LEAST_PADDING = 1.05
-GRAPH_MODES = ("reduce-overhead", "max-autotune")
 
 
 def eager_fallback(case: Case) -> Evidence | None:
@@ -50,20 +49,6 @@ def padding(case: Case) -> Evidence | None:
     return Evidence(1 - 1 / mix.padding, {"times": f"{mix.padding:.2f}"})
 
 
-def graph_per_size(case: Case) -> Evidence | None:
-    """A CUDA graph is kept for each size."""
-    row, mix = case.row, mix_of(case.row)
-    captures = row["graph"] or row["compile_mode"] in GRAPH_MODES
-    if mix is None or not captures or not phrases.on_cuda(row):
-        return None
-    pool = row["graph_pool_bytes"]
-    figures = {
-        "sizes": f"{len({tuple(each.items()) for each in mix.padded})}",
-        "pool": f", {numbers.size(pool)} of memory" if pool else "",
-    }
-    return Evidence(None, figures)
-
-
 CAUSES = (
     Cause(
         "eager_fallback", PART, eager_fallback,
@@ -84,12 +69,6 @@ CAUSES = (
         "{why}.",
         "Warm up with every size, or compile once for all (mode=compile-dynamic).",
         "two entries of compiled_calls, or more",
-    ),
-    Cause(
-        "graph_per_size", COST, graph_per_size,
-        "a CUDA graph is recorded and kept for each of {sizes} sizes{pool}.",
-        "Pad to fewer sizes (calls.pad), or use a mode without graphs.",
-        "calls of different sizes in a mode that records CUDA graphs",
     ),
 )  # fmt: skip
 """Causes in the sizes of calls."""

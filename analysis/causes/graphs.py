@@ -7,6 +7,7 @@ import re
 from modescope.analysis.causes import evidence
 from modescope.analysis.causes.types import DECISIVE, PART, Case, Cause, Evidence
 from modescope.analysis.causes.verdicts import is_no_gain
+from modescope.analysis.derive.mix import mix_of
 from modescope.analysis.format import cells, numbers, phrases
 from modescope.analysis.format.phrases import Row
 
@@ -65,6 +66,8 @@ def graph_per_size(case: Case) -> Evidence | None:
         return None
     warned = [_SIZES.search(one) for one in evidence.texts(row, "torch_warnings")]
     observed = [int(one[1]) for one in warned if one is not None]
+    if row["graph"] and (mix := mix_of(row)) is not None:
+        observed.append(len({*map(str, mix.padded)}))
     reasons = [one for one in evidence.texts(row, "recompile_reasons") if _SIZE in one]
     if not observed and not reasons:
         return None

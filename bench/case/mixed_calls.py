@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
@@ -16,9 +16,6 @@ from modescope.bench.records.errors import naming
 from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import timers
-
-if TYPE_CHECKING:
-    from modescope.bench.case.first_call import Contender
 
 PASS_PATIENCE = 10.0
 """Times the budget's cap of timing: passes are long steps, and an interval takes twelve of each."""
@@ -61,13 +58,11 @@ def patient(plan: Plan) -> Plan:
     return replace(plan, budget=replace(budget, timed_max_s=longer_s))
 
 
-def size_latencies(
-    candidate: Contender, baseline: Contender | None, device: Hardware
-) -> SizeLatencies:
+def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -> SizeLatencies:
     """The median latency of case and baseline at each size before padding."""
-    sides = [each.built for each in (candidate, baseline) if each]
+    sides = [each for each in (candidate, baseline) if each]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
-    names = candidate.built.subject.order_of_baseline
+    names = candidate.subject.order_of_baseline
     for number in range(SIZE_PASSES):
         for call, name in enumerate(names):
             sided = list(zip(sides, taken, strict=True))

@@ -187,7 +187,8 @@ def _time(
     if varies:
         progress("sizes")
         with candidate.built.keep_state():
-            sizes = mixed_calls.size_latencies(candidate, baseline, device)
+            other = baseline.built if baseline else None
+            sizes = mixed_calls.size_latencies(candidate.built, other, device)
             findings = add_columns(findings, sizes)
     progress("check again")
     findings = judge.judge(candidate.built, findings)

@@ -20,7 +20,7 @@ from tests.helpers.paths import ROOT
 ROOMS = (
     *("bench.records", "bench.stats", "bench.summary", "bench.text"),
     *("bench.devices", "bench.allocations", "bench.timing", "bench.steps", "bench.case"),
-    *("bench.settings", "bench.refusals", "bench.resolve", "bench.command_line"),
+    *("bench.settings", "bench.calls", "bench.refusals", "bench.resolve", "bench.command_line"),
     *("bench.sweep", "bench.cluster", "bench.tools"),
     *("analysis.format", "analysis.where", "analysis.changes", "analysis.derive", "analysis.load"),
     *("analysis.causes", "analysis.derive.registry", "analysis.nodes", "analysis.recommend"),

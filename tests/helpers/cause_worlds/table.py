@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.helpers.cause_worlds import (
+    calls,
     compiler,
     costs_and_machine,
     graphs,
@@ -16,6 +17,7 @@ from tests.helpers.cause_worlds.world import World
 
 WORLDS: Mapping[str, World] = {
     **graphs.WORLDS,
+    **calls.WORLDS,
     **compiler.WORLDS,
     **overhead.WORLDS,
     **kernels.WORLDS,
