@@ -119,8 +119,8 @@ def with_error(value: Numbers, parts: Sequence[tuple[Numbers, Numbers]]) -> Chan
 def quantile(freedom: Numbers, alpha: float = ALPHA) -> Numbers:
     """The t that |T| exceeds with probability `alpha`, for any degrees of freedom from 1 on.
 
-    Interpolated in 1 / freedom between whole numbers, where it is convex, so that intervals are
-    at most 2 % too wide from two degrees on (20 % below), never too narrow.
+    Interpolated in 1 / freedom between whole numbers, where the quantile is convex: so intervals
+    are never too narrow, and at most 2 % too wide (20 % below two degrees of freedom).
     """
     places, values = _table(alpha)
     return np.interp(1 / np.asarray(freedom, dtype=np.float64), places, values)

@@ -157,7 +157,10 @@ def _before(row: Row, kind: int) -> str:
 
 
 def _plain(row: Row, members: Sequence[Row]) -> Row | None:
-    """Plain eager with the row's grad axis at the baseline's dtype; None for itself."""
+    """The member that is plain eager with the row's grad axis at the baseline's dtype, if any.
+
+    None also where the row is that one.
+    """
     if is_plain(row) and row["dtype"] == row["baseline_dtype"]:
         return None
     return next(

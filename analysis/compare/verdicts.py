@@ -66,7 +66,7 @@ def is_behind_eager(against_eager: Change, margins: Margins) -> Booleans:
 
 
 def eager_kept_its_pace(eager: Change, margins: Margins) -> Booleans:
-    """Whether the interval of eager's own time excludes that eager became faster."""
+    """Whether the interval shows that eager did not become faster by more than the margin."""
     return np.asarray(eager.low > -margins.against_eager)
 
 

@@ -56,7 +56,7 @@ def stack(row: Row) -> Parts:
 
 
 def without(row: Row, part: str) -> float | None:
-    """The bytes of a part that is missing in a stack: 0, or None where unknown."""
+    """The bytes of a part of the peak that the row does not state: 0, or None where unknown."""
     if part == "gradients" and drops_gradients(row):
         return None  # some exist at the peak, as part of the rest
     return 0 if part not in _COLUMNS or row[_COLUMNS[part]] is not None else None

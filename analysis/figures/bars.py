@@ -38,7 +38,7 @@ class Look:
 
     @property
     def style(self) -> dict[str, Any]:
-        """In matplotlib's terms."""
+        """The arguments by which matplotlib draws such a bar."""
         edge = style.INK if self.fill else style.FADED
         return {"facecolor": self.fill or "none", "edgecolor": edge, "hatch": self.hatch,
                 "linewidth": 0.5}  # fmt: skip

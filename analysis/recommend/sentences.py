@@ -200,13 +200,13 @@ def _pays(chosen: Sequence[Choice], calls: float | None) -> str:
 
 
 def _error(chosen: Sequence[Choice], baseline: str) -> str:
-    """`error 4.0e-3 (eager fp32 2.9e-7)`; empty where it was not checked."""
+    """`relative error 4.0e-3 (eager fp32 2.9e-7)`; empty where it was not checked."""
     errors = [one.error for one in chosen if one.error is not None]
     if not errors:
         return ""
     theirs = [one.baseline_error for one in chosen if one.baseline_error is not None]
     beside = f" ({baseline} {_range(theirs, numbers.scientific)})" if theirs else ""
-    return f"error {_range(errors, numbers.scientific)}{beside}"
+    return f"relative error {_range(errors, numbers.scientific)}{beside}"
 
 
 def _memory(chosen: Sequence[Choice], baseline: str) -> str:

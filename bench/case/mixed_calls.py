@@ -44,7 +44,7 @@ def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, 
 
 
 def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
-    """And from which call on, and in how many of a pass, the compiled model runs its own code."""
+    """`columns` with the calls of a pass in which a compiled model runs in eager after all."""
     with built.keep_state():
         eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
     calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]

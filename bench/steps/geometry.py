@@ -58,7 +58,7 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Overwrites `tensor` in place with a copy of it that has other elements."""
+    """Overwrites `tensor` in place with the elements of `value`, which lies alike in memory."""
     distinct(tensor).copy_(distinct(value))
 
 

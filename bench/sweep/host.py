@@ -92,10 +92,10 @@ def try_model(
 
 
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
-    """Builds the model for the phase that `options` choose; raises UsageError if it does not fit.
+    """Tries whether the model can be built for the phase of `options`; raises UsageError if not.
 
-    Described inputs are tried on the device, because a forward may need it, with the largest and
-    least whole numbers. So are the sizes of a library's architecture, which has its own limits.
+    Described inputs, with the largest and least whole numbers, and the sizes of a library's
+    architecture are tried by a call on the device, which a forward may need.
     """
     subject = build(model, shape)
     phase = phase_of(options)

@@ -156,7 +156,7 @@ def pipelined(step: Step, device: Device, calls: int) -> Timing:
 
 
 def pipelined_blocks(device: Device) -> int:
-    """How many times as long as a block of its calls `pipelined` takes."""
+    """The blocks of calls that `pipelined` times; a queue takes one, and one twice as long."""
     return 3 if device.queues else 1
 
 

@@ -172,15 +172,16 @@ class TraceFacts:
 
     steps: tuple[StepFacts, ...]
     left_out: Counter[str]
-    """Counts of unused events, by reason (`events.intervals`, `steps.steps`)."""
+    """Counts of unused events, by reason (`traces.intervals`, `steps`)."""
 
 
 def read(source: traces.Trace | Path | str, working: Collection[str] | None = None) -> TraceFacts:
     """The facts of a trace, given as a dict or as a .json or .json.gz file.
 
-    working: names of the operators that do work of their own, for a trace of a CPU. Without it,
-        and without the key `WORKING_OPERATORS` in the trace, kernels are those of a GPU.
-    Raises OSError and ValueError as `events.load` does.
+    working: names of the operators that compute something themselves, not by calling others, for a
+        trace of a CPU. Without it, and without the key `WORKING_OPERATORS` in the trace, kernels
+        are those of a GPU.
+    Raises OSError and ValueError as `traces.load` does.
     """
     trace = source if isinstance(source, dict) else traces.load(source)
     intervals, left_out = traces.intervals(trace)

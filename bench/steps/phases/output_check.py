@@ -142,7 +142,7 @@ class OutputCheck(Check):
 
 @dataclass(frozen=True)
 class Forward:
-    """A recipe for calls of a model."""
+    """How `examination` calls copies of a model, and compares outputs and buffers."""
 
     subject: Subject
     jumps = False

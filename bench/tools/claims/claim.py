@@ -38,7 +38,7 @@ def holds(because: str, numbers: Numbers, limits: Sequence[str] = ()) -> Answer:
 
 
 def refuted(because: str, numbers: Numbers, wrong: Numbers | None = None) -> Answer:
-    """What was observed contradicts the statement: those that are `wrong`, or all together."""
+    """The statement is contradicted; the counter-example is `wrong`, or else all numbers."""
     return Answer(REFUTED, because, numbers, counter_example=say(wrong or numbers))
 
 
