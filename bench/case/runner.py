@@ -151,7 +151,6 @@ def _time(
         raise Ended("failed", check.unfit, findings)
 
     varies = bool(subject.order)
-    plan = mixed_calls.patient(plan) if varies else plan
     if case.compiles or compiler.is_imported():  # as the model may have done
         compiler.import_it()  # not in the first call, whose time is measured
         # by default it silently runs eager, which a row of calls that vary says
@@ -182,7 +181,8 @@ def _time(
 
     put_back += torch_settings.put_back(settings)
     with candidate.built.keep_state():  # a module that counts its calls ends as it began
-        findings = paired_timing.run(progress, candidate, baseline, device, plan, findings)
+        patient = mixed_calls.patient(plan) if varies else plan
+        findings = paired_timing.run(progress, candidate, baseline, device, patient, findings)
     findings = _add_settings(findings, put_back, torch_settings.put_back(settings))
     if varies:
         progress("sizes")
