@@ -6,6 +6,7 @@ import csv
 import random
 from collections.abc import Mapping
 from itertools import cycle, islice
+from typing import Any
 
 from modescope.bench.records.cases import Inference, canonical_json
 from modescope.bench.settings import MOST, CallsSettings, usage_error
@@ -15,27 +16,35 @@ MOST_SIZES = 2
 
 NAMES = "name one size or two, as in calls.sizes='{seq: [16, 512]}'"
 
+CSV = "a CSV file names the sizes in its first line and has a line of whole numbers for each call"
+
+COUNT = 200
+"""Calls of a pass, where they are drawn."""
+
+LARGEST_DRAWN = 1_000_000
+
 Sizes = dict[str, list[int]]
 """The size of each call in order, by its name."""
 
 
 def options_of(
-    settings: CallsSettings, shape: Mapping[str, int], seed: int
+    settings: CallsSettings, shape: Mapping[str, int], known: bool, seed: int
 ) -> tuple[Inference, dict[str, int]]:
     """The options of a mix of calls, and `shape` with the largest of the sizes that change.
 
-    Raises UsageError for settings that fit neither each other nor the model.
+    `known`: whether `shape` names all sizes of the model; a user's builder may take others. Raises
+    UsageError for settings that fit neither each other nor the model.
     """
-    sizes = _from_file(settings) if settings.draw == "file" else _drawn(settings, seed)
+    sizes = _from_file(settings) if settings.file else _drawn(settings, seed)
     if not 1 <= len(sizes) <= MOST_SIZES:
         raise usage_error(f"calls.sizes={settings.sizes}", NAMES)
     for name, values in sizes.items():
-        if name not in shape:
+        if known and name not in shape:
             raise usage_error(f"calls.sizes={{{name}: ...}}", "no size of the model", shape)
         if not all(1 <= each <= MOST for each in values):
             raise usage_error(f"calls.sizes={{{name}: ...}}", f"sizes are from 1 to {MOST}")
-    pad = _pad(settings.pad, sizes)
-    options = Inference(canonical_json(sizes), canonical_json(pad) if pad else None)
+    pad = {name: _buckets(settings.pad, name, values) for name, values in sizes.items()}
+    options = Inference(canonical_json(sizes), canonical_json(pad) if settings.pad else None)
     return options, {**shape, **{name: max(values) for name, values in sizes.items()}}
 
 
@@ -52,57 +61,59 @@ def refuse_unused(settings: CallsSettings, phase: str) -> None:
 
 
 def _drawn(settings: CallsSettings, seed: int) -> Sizes:
-    generator = random.Random(seed)
-    drawn: Sizes = {}
     if not isinstance(settings.sizes, dict):
         raise usage_error(f"calls.sizes={settings.sizes}", NAMES)
+    generator, count = random.Random(seed), settings.count or COUNT
+    drawn: Sizes = {}
     for name, given in settings.sizes.items():
         typed = f"calls.sizes={{{name}: {given}}}"
-        if not (isinstance(given, list) and all(type(each) is int for each in given)):
+        if not (isinstance(given, list) and given and all(type(each) is int for each in given)):
             raise usage_error(typed, "sizes are a list of whole numbers")
         if settings.draw == "list":
-            if not given:
-                raise usage_error(typed, "a list of sizes is needed")
-            drawn[name] = list(islice(cycle(given), settings.count))
-            continue
-        if len(given) != 2 or given[0] > given[1]:
-            raise usage_error(typed, f"calls.draw={settings.draw} takes the least and the largest")
-        every = range(given[0], given[1] + 1)
-        # Zipf: the n-th size is drawn 1/n times as often as the first, as short texts are
-        weights = [1 / rank for rank in range(1, len(every) + 1)]
-        weights = weights if settings.draw == "zipf" else [1.0] * len(every)
-        drawn[name] = generator.choices(every, weights, k=settings.count)
+            drawn[name] = list(islice(cycle(given), count))
+        elif len(given) != 2 or not 1 <= given[0] <= given[1] <= LARGEST_DRAWN:
+            what = f"takes the least and the largest, from 1 to {LARGEST_DRAWN}"
+            raise usage_error(typed, f"calls.draw={settings.draw} {what}")
+        else:
+            every = range(given[0], given[1] + 1)
+            # Zipf: the n-th size comes 1/n times as often as the first, as of texts
+            weights = [1 / rank for rank in range(1, len(every) + 1)]
+            weighted = weights if settings.draw == "zipf" else None
+            drawn[name] = generator.choices(every, weighted, k=count)
     return drawn
 
 
 def _from_file(settings: CallsSettings) -> Sizes:
-    """Columns of a CSV file whose first line names the sizes; at most `count` calls."""
+    """The columns of a CSV file whose first line names the sizes; at most `count` calls."""
     typed = f"calls.file={settings.file}"
-    if not settings.file:
-        raise usage_error("calls.draw=file", "needs calls.file=, a CSV file such as seq\\n137\\n16")
+    if settings.sizes is not None:
+        raise usage_error(typed, f"calls.sizes={settings.sizes} is set as well; give one of them")
+    assert settings.file is not None
     try:
-        with open(settings.file, newline="") as file:
+        with open(settings.file, newline="", encoding="utf-8-sig") as file:
             rows = list(islice(csv.DictReader(file), settings.count))
+        sizes = {str(name).strip(): [int(row[name]) for row in rows] for name in (rows or [{}])[0]}
     except OSError as error:
         raise usage_error(typed, error.strerror or str(error)) from error
-    if not rows:
-        raise usage_error(typed, "holds no calls below its first line, which names the sizes")
-    try:
-        return {str(name).strip(): [int(row[name]) for row in rows] for name in rows[0]}
-    except (TypeError, ValueError) as error:
-        raise usage_error(
-            typed, f"all lines below the first hold whole numbers ({error})"
-        ) from error
+    except (TypeError, ValueError, csv.Error) as error:  # bytes of another encoding included
+        raise usage_error(typed, f"{CSV} ({error})") from error
+    if not sizes:
+        raise usage_error(typed, f"no calls; {CSV}")
+    return sizes
 
 
-def _pad(buckets: list[int] | None, sizes: Sizes) -> Sizes:
-    """The buckets of the one size that changes; none without `calls.pad`."""
-    if buckets is None:
-        return {}
-    typed = f"calls.pad={buckets}"
-    if len(sizes) > 1:
-        raise usage_error(typed, f"pads one size, and calls.sizes names {' and '.join(sizes)}")
-    [(name, values)] = sizes.items()
-    if not buckets or min(buckets) < 1 or max(values) > max(buckets):
-        raise usage_error(typed, f"calls have {name} up to {max(values)}; the last must hold that")
-    return {name: sorted(set(buckets))}
+def _buckets(pad: Any, name: str, values: list[int]) -> list[int]:
+    """The sizes that `values` are padded to, ascending; none without `pad`.
+
+    A number stands for so many quantiles of the sizes, the largest included.
+    """
+    if pad is None:
+        return []
+    if type(pad) is int and pad >= 1:
+        ranked = sorted(values)
+        return sorted({ranked[-(-len(ranked) * part // pad) - 1] for part in range(1, pad + 1)})
+    if not (isinstance(pad, list) and pad and all(type(each) is int for each in pad)):
+        raise usage_error(f"calls.pad={pad}", "a number of buckets, or a list of sizes")
+    if max(values) > max(pad) or min(pad) < 1:
+        raise usage_error(f"calls.pad={pad}", f"calls have {name} up to {max(values)}")
+    return sorted(set(pad))

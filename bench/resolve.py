@@ -150,7 +150,9 @@ def resolve(request: Request, describe: Callable[[str], DeviceFacts]) -> tuple[C
     shape = _shape(settings.shape, settings.model, facts.type)
     options = _options(settings)
     if settings.calls.name == "mix":
-        options, shape = options_of(settings.calls, shape, settings.seed)
+        options, shape = options_of(
+            settings.calls, shape, bool(settings.model.sizes), settings.seed
+        )
     case = Case(
         model=replace(model, inputs_json=_inputs(settings.model.inputs, shape)),
         shape_json=canonical_json(shape),

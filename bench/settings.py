@@ -141,10 +141,10 @@ class CallsSettings:
 
     name: str = setting("repeat", "mix")
     sizes: Any = None  # by name, a list of whole numbers
-    draw: str = setting("uniform", "zipf", "list", "file", default="uniform")
-    count: int = setting(least=1, most=10_000, default=200)
-    file: str | None = None
-    pad: list[int] | None = None
+    draw: str = setting("uniform", "zipf", "list", default="uniform")
+    count: int | None = setting(least=1, most=10_000, default=None)  # 200, or all of a file
+    file: str | None = None  # in place of sizes that are drawn
+    pad: Any = None  # a number of buckets, or a list of them
 
 
 @dataclass

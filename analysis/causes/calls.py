@@ -9,17 +9,21 @@ from modescope.analysis.format import numbers, phrases
 
 MOST_NUMBERS = 6  # of calls that compile, named
 LEAST_PADDING = 1.05
+FOR_SIZES = "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad)."
 
 
 def eager_fallback(case: Case) -> Evidence | None:
-    """Torch gave up compiling new sizes, and ran them in eager from some call on."""
+    """Torch reached its limit of compilations, and runs some of the calls in eager."""
     mix = mix_of(case.row)
-    if mix is None or mix.eager_from is None or not is_compiled(case.row):
+    if mix is None or mix.gave_up_at is None or not mix.eager or not is_compiled(case.row):
         return None
-    sizes = len(set(mix.names[: mix.eager_from - 1]))
+    reasons = [one.reason for one in mix.compiles if one.reason]
+    by_size = bool(reasons) and "size mismatch" in reasons[-1]
     figures = {
-        "first": f"{mix.eager_from}", "eager": f"{mix.eager}", "calls": f"{len(mix.calls)}",
-        "sizes": numbers.counted(sizes, "size", "sizes"),
+        "at": f"{mix.gave_up_at}", "eager": f"{len(mix.eager)}", "calls": f"{len(mix.calls)}",
+        "times": numbers.counted(len(mix.compiles), "compilation", "compilations"),
+        "why": f": {reasons[-1]}" if reasons else "",
+        "remedy": FOR_SIZES if by_size else "Keep constant what the reason names.",
     }  # fmt: skip
     return Evidence(mix.eager_share, figures)
 
@@ -52,10 +56,10 @@ def padding(case: Case) -> Evidence | None:
 CAUSES = (
     Cause(
         "eager_fallback", PART, eager_fallback,
-        "from call {first} on, new sizes run in eager, {eager} of {calls} calls of a pass: torch "
-        "compiles {sizes} and then gives up.",
-        "Compile once for all sizes (mode=compile-dynamic), or pad to fewer sizes (calls.pad).",
-        "eager_from_call of a mode that compiles",
+        "torch gives up at call {at}, after {times}{why}; {eager} of {calls} calls of a pass run "
+        "in eager since then.",
+        "{remedy}",
+        "eager_calls of a mode that compiles",
     ),
     Cause(
         "padding", LOSS, padding,

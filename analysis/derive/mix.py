@@ -28,8 +28,8 @@ class Mix:
     first_s: tuple[float, ...]  # time of each in the first pass
     compiles: tuple[Compile, ...]
     latencies_s: dict[str, list[float]]  # by size: later, of the case and, if any, of its baseline
-    eager_from: int | None  # the first call that runs in eager although the mode compiles
-    eager: int  # such calls of a pass
+    gave_up_at: int | None  # the call at which torch reached its limit of compilations
+    eager: tuple[int, ...]  # numbers of the calls that run in eager since then
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,12 +44,11 @@ class Mix:
 
     @property
     def eager_share(self) -> float | None:
-        """The part of a pass that runs in eager: sizes that came first when torch had given up."""
-        steady, known = self.steady_s(), set(self.names[: (self.eager_from or 0) - 1])
-        if steady is None or self.eager_from is None:
+        """The part of a later pass that runs in eager; None where unknown."""
+        steady = self.steady_s()
+        if steady is None:
             return None
-        in_eager = sum(s for s, name in zip(steady, self.names, strict=True) if name not in known)
-        return in_eager / sum(steady)
+        return sum(steady[number - 1] for number in self.eager) / sum(steady)
 
     @property
     def padding(self) -> float:
@@ -75,8 +74,8 @@ def mix_of(row: Row) -> Mix | None:
             for one in parsed("compiled_calls", ())
         ),
         parsed("size_latencies_s", {}),
-        None if row["eager_from_call"] is None else int(row["eager_from_call"]),
-        int(row["eager_calls"] or 0),
+        None if row["gave_up_at_call"] is None else int(row["gave_up_at_call"]),
+        tuple(parsed("eager_calls", ())),
     )
 
 

@@ -257,7 +257,7 @@ METRICS = (
 CONTRACT = (
     "run_id", "case_id", "study", "started_at", "budget", "replicates", "status", "reason", "model",
     "model_args", "model_inputs", "shape", "batch", "seq", "phase", "optimizer", "training",
-    "calls",
+    "calls", "calls_pad", "compiled_calls", "gave_up_at_call", "eager_calls",
     "dtype", "mode", "grad", "autocast", "compile_mode", "graph", "baseline_mode", "baseline_dtype",
     "device", "device_name", "torch_version", "threads", "compile_cache", "in_effect",
     "in_effect_note", "graph_breaks", "graph_break_reasons", "eager_functions", "latency_s",

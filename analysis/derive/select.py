@@ -44,7 +44,7 @@ THREADED = (
     *("mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype"),
 )
 
-_SIZES = ("shape", "batch", "seq")
+_SIZES = ("shape", "batch", "seq", "calls_pad")  # padding is named with the mode
 _NAME = ("mode", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")  # always shown
 OPTIONS = tuple(
     field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *_NAME}

@@ -40,7 +40,9 @@ def _draw(section: pd.DataFrame) -> Figure | None:
 def _points(axes: Axes, row: Row, mix: Mix) -> None:
     numbered = range(1, len(mix.first_s) + 1)
     if (usual := mix.steady_s(side=1)) is not None:
-        sns.lineplot(x=numbered, y=usual, color=style.FADED, linewidth=1, ax=axes)
+        sns.lineplot(
+            x=numbered, y=usual, estimator=None, color=style.FADED, linewidth=1, ax=axes
+        )  # fmt: skip
     compiling = {one.number for one in mix.compiles}
     for marker, size, wanted in ((".", 18, False), ("X", 42, True)):
         calls = [number for number in numbered if (number in compiling) is wanted]
@@ -48,8 +50,8 @@ def _points(axes: Axes, row: Row, mix: Mix) -> None:
             x=calls, y=[mix.first_s[number - 1] for number in calls], marker=marker, s=size,
             color=style.family(row).colour, linewidth=0, ax=axes,
         )  # fmt: skip
-    if mix.eager_from is not None and row["compile_mode"] != "none":
-        axes.axvline(mix.eager_from - 0.5, color=style.INK, linewidth=0.8, linestyle=(0, (4, 2)))
+    if mix.gave_up_at is not None:
+        axes.axvline(mix.gave_up_at - 0.5, color=style.INK, linewidth=0.8, linestyle=(0, (4, 2)))
     axes.grid(visible=True, axis="both")
     axes.set(xlabel="", ylabel="", xlim=(0, len(mix.first_s) + 1))
 
@@ -61,9 +63,9 @@ def _compiles(row: Row) -> str:
 
 def _eager(row: Row) -> str:
     mix = mix_of(row)
-    if mix is None or mix.eager_from is None:
+    if mix is None or mix.gave_up_at is None:
         return numbers.UNKNOWN
-    return f"from call {mix.eager_from}, {mix.eager} of {len(mix.calls)}"
+    return f"{len(mix.eager)} of {len(mix.calls)} calls, since call {mix.gave_up_at}"
 
 
 def _per_call(row: Row) -> str:
@@ -75,7 +77,7 @@ FIRST_PASS = FigureKind(
     "Calls of different sizes",
     "time of each call of the first pass, a panel per mode",
     "Each marker is a call of the first pass, a cross one in which torch compiled; the grey line "
-    "is the baseline at the same size. Right of the dashed line new sizes run in eager.",
+    "is the baseline at the same size. At a dashed line torch gives up compiling new sizes.",
     _draw,
     theme.charted_table("Passes", (
         Column("first pass", lambda row: numbers.duration(row["first_call_s"]), ">"),

@@ -142,7 +142,14 @@ def contest(row: Row) -> str:
 
 def mode(row: Row) -> str:
     """`compile`, or `compile (fullgraph=false)` if another row has the same name."""
-    return f"{row['mode']} ({row['apart']})" if row["apart"] else str(row["mode"])
+    apart = ", ".join(filter(None, (row["apart"], padding(row))))
+    return f"{row['mode']} ({apart})" if apart else str(row["mode"])
+
+
+def padding(row: Row) -> str:
+    """`seq padded to 64, 128 and 256`; empty without padding."""
+    pad = json.loads(row.get("calls_pad") or "{}")
+    return ", ".join(f"{name} padded to {listed(list(map(str, pad[name])))}" for name in pad)
 
 
 def variant(row: Row) -> str:

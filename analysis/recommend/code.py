@@ -10,6 +10,7 @@ import json
 from textwrap import indent
 from typing import Any
 
+from modescope.analysis.format import phrases
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
 
@@ -39,6 +40,8 @@ SETUP = (
         "graphed",
         "model = torch.cuda.make_graphed_callables(model, tuple(inputs), allow_unused_input=True)",
     ),
+    ("padded", "# `inputs` have {padded}"),
+    ("graph_per_size", "# capture what follows once for each size of `inputs`"),
     ("optimizer", "optimizer = torch.optim.{optimizer}"),
     ("scaled_on", 'scaler = torch.amp.GradScaler("{scaled_on}")'),
 )
@@ -104,6 +107,8 @@ def _axes(row: Row) -> dict[str, Any]:
         "compile": _compile_arguments(row) if mode.compiles else None,
         "graphed": True if graphed else None,
         "graphed_autocast": autocast if graphed else None,
+        "padded": phrases.padding(row) or None,
+        "graph_per_size": True if captured and row["calls"] else None,
         "optimizer": _optimizer(training, mode) if trains else None,
         "scaled_on": device if scaled else None,
     }

@@ -97,18 +97,19 @@ def enter(
         built_s = device.clock() - start
         calls, columns = 2 if records_later else 1, FirstPass()
         if built.parts:
-            columns, calls_s = mixed_calls.first_pass(built, device, calls)
+            columns, calls_s = mixed_calls.first_pass(built, device, calls, breaks_watch)
         else:
             calls_s = sum(timers.latency(built.step, device, calls).samples_s)
         first_call_s = built_s + calls_s
     if built.parts and variant.mode.compiles:
-        columns = mixed_calls.with_eager_calls(columns, built)
+        columns = mixed_calls.add_eager_calls(columns, built)
     compiled = mode_effect.read_compiled().since(before)
     generated = code_watch.generated if code_watch else None
     built.settle()
     facts = mode_effect.Facts(
         variant,
         fullgraph=fullgraph,
+        varies=bool(subject.order),
         device_type=device.type,
         compiled=compiled,
         cold=plan.compile_cache == "cold",

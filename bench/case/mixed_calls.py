@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Plan
@@ -17,14 +17,25 @@ from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.subject import Built
 from modescope.bench.timing import timers
 
+if TYPE_CHECKING:
+    from modescope.bench.steps.evidence.graph_break_watch import GraphBreakWatch
+
 PASS_PATIENCE = 10.0
 """Times the budget's cap of timing: passes are long steps, and an interval takes twelve of each."""
 
+SHARE_OF_TIMEOUT = 40.0
+"""A pilot of paired rounds may overrun the cap ten times, which is a quarter of the timeout."""
+
 SIZE_PASSES = 5
-"""Passes whose calls are timed one by one, those of case and baseline in turns."""
+"""Passes whose calls are timed one by one, those of case and baseline in turns; fewer if they take
+longer than SIZES_MAX_S."""
+
+SIZES_MAX_S = 10.0
 
 
-def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, float]:
+def first_pass(
+    built: Built, device: Hardware, passes: int, breaks: GraphBreakWatch | None
+) -> tuple[FirstPass, float]:
     """Calls every size in order; the columns of the first pass, and the seconds of all passes.
 
     There is a second one where the compiler records CUDA graphs, which it does at the second call
@@ -32,29 +43,34 @@ def first_pass(built: Built, device: Hardware, passes: int) -> tuple[FirstPass, 
     """
     order, seconds = built.subject.order, list[float]()
     compiled: list[dict[str, Any]] = []
+    gave_up = None
     for number, name in enumerate(order * passes, start=1):
-        count, reasons = mode_effect.count_compilations(), mode_effect.recompile_reasons()
+        before, reasons = mode_effect.read_compiled(), mode_effect.recompile_reasons()
         with naming(f"call {number}, {name}"):
             seconds += timers.latency(built.parts[name].step, device, 1).samples_s
-        if count():
+        if mode_effect.read_compiled().since(before).graphs:
             why = next(iter(reasons()), None)
             compiled.append({"call": number, "seconds": seconds[-1], "reason": why})
-    columns = FirstPass(json.dumps(_rounded(seconds[: len(order)])), json.dumps(compiled))
-    return columns, sum(seconds)
+        if gave_up is None and breaks and breaks.limit_hits:
+            gave_up = number
+    first = json.dumps(_rounded(seconds[: len(order)]))
+    return FirstPass(first, json.dumps(compiled), gave_up), sum(seconds)
 
 
-def with_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
-    """`columns` with the calls of a pass in which a compiled model runs in eager after all."""
+def add_eager_calls(columns: FirstPass, built: Built) -> FirstPass:
+    """`columns` with the calls that run in eager, where torch gave up compiling."""
+    if columns.gave_up_at_call is None:
+        return columns
     with built.keep_state():
         eager = {name for name, part in built.parts.items() if mode_effect.runs_own_code(part)}
     calls = [number for number, name in enumerate(built.subject.order, 1) if name in eager]
-    return replace(columns, eager_from_call=next(iter(calls), None), eager_calls=len(calls))
+    return replace(columns, eager_calls=json.dumps(calls))
 
 
 def patient(plan: Plan) -> Plan:
     """`plan` with time for passes."""
     budget = plan.budget
-    longer_s = PASS_PATIENCE * budget.timed_max_s
+    longer_s = min(PASS_PATIENCE * budget.timed_max_s, plan.timeout_s / SHARE_OF_TIMEOUT)
     return replace(plan, budget=replace(budget, timed_max_s=longer_s))
 
 
@@ -63,7 +79,10 @@ def size_latencies(candidate: Built, baseline: Built | None, device: Hardware) -
     sides = [each for each in (candidate, baseline) if each]
     taken: list[Mapping[str, list[float]]] = [defaultdict(list) for _ in sides]
     names = candidate.subject.order_of_baseline
+    start = device.clock()
     for number in range(SIZE_PASSES):
+        if number and device.clock() - start > SIZES_MAX_S:
+            break
         for call, name in enumerate(names):
             sided = list(zip(sides, taken, strict=True))
             for built, seconds in sided[:: -1 if (number + call) % 2 else 1]:

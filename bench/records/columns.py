@@ -120,13 +120,14 @@ class FirstPass:
     first_pass_s: str | None = nullable("JSON: time of each call of the first pass, in order")
     compiled_calls: str | None = nullable(
         "JSON: the calls in which torch compiled, each with its number from 1, its time in seconds "
-        "and torch's reason to compile again; larger numbers belong to a second pass, in which the "
-        "compiler records CUDA graphs"
+        "and torch's reason to compile again"
     )
-    eager_from_call: int | None = nullable(
-        "the first call that runs the model's own code although the mode compiles; null without one"
+    gave_up_at_call: int | None = nullable(
+        "the call at which torch reached its limit of compilations; null without one"
     )
-    eager_calls: int | None = nullable("how many calls of a pass do that; null in eager")
+    eager_calls: str | None = nullable(
+        "JSON: numbers of the calls of a later pass that run in eager since then; null without"
+    )
 
 
 @dataclass(frozen=True)

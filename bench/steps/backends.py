@@ -54,6 +54,8 @@ class Compilation:
     compiled: Compiled
     cold: bool  # empty compiler caches: no tuning from earlier runs
     symbolic_sizes: int | None  # in the generated code; None where it was not read
+    varies: bool = field(default=False, kw_only=True)
+    """Whether calls have different sizes, each of which may be compiled."""
 
     @property
     def mode(self) -> Mode:
@@ -122,7 +124,7 @@ BACKENDS = {
         doubts=(
             (lambda f: f.compiled.graphs == 0, "torch.compile compiled nothing"),
             (
-                lambda f: f.fullgraph and f.compiled.graphs > 1,
+                lambda f: f.fullgraph and f.compiled.graphs > 1 and not f.varies,
                 "torch.compile made {f.compiled.graphs} graphs instead of one",
             ),
             (

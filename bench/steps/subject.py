@@ -75,9 +75,9 @@ class Subject:
         """Of calls that vary: the module with the inputs of each size that the order names."""
         if not self.order:
             return {}
-        [every], names = self.inputs.args, dict.fromkeys((*self.order, *self.order_of_baseline))
+        [every] = self.inputs.args
         plain = replace(self, order=(), order_of_baseline=(), rebuild=None)
-        return {name: replace(plain, inputs=Inputs(*every[name])) for name in names}
+        return {name: replace(plain, inputs=Inputs(*every[name])) for name in every}
 
     @cached_property
     def given(self) -> Inputs:

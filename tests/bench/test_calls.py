@@ -59,7 +59,7 @@ def test_a_list_is_repeated_in_its_order(case: Callable[..., Case]) -> None:
 def test_two_sizes_change_together_as_in_a_file(case: Callable[..., Case], tmp_path: Path) -> None:
     file = tmp_path / "calls.csv"
     file.write_text("batch,seq\n1,20\n3,7\n2,9\n")
-    asked = case("calls=mix", "calls.draw=file", f"calls.file={file}", "calls.count=2")
+    asked = case("calls=mix", f"calls.file={file}", "calls.count=2")
     assert isinstance(asked.options, Inference)
     assert asked.options.calls() == [{"batch": 1, "seq": 20}, {"batch": 3, "seq": 7}]
     assert (asked.shape["batch"], asked.shape["seq"]) == (3, 20)
@@ -95,12 +95,12 @@ def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
         (["calls=mix", "calls.sizes={seq: [5, 2]}"], "uniform"),
         (["calls=mix", "calls.sizes={seq: [0, 2]}"], "from 1"),
         (["calls=mix", "calls.sizes={seq: many}"], "whole numbers"),
-        (["calls=mix", "calls.sizes={seq: []}", "calls.draw=list"], "list of sizes"),
+        (["calls=mix", "calls.sizes={seq: []}", "calls.draw=list"], "whole numbers"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=[4]"], "calls.pad"),
-        (["calls=mix", "calls.sizes={seq: [1, 9], batch: [1, 2]}", "calls.pad=[9]"], "calls.pad"),
+        (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=0"], "calls.pad"),
+        (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.file=x.csv"], "calls.sizes"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "phase=train"], "phase=train"),
-        (["calls=mix", "calls.draw=file"], "calls.file"),
-        (["calls=mix", "calls.draw=file", "calls.file=/nowhere.csv"], "/nowhere.csv"),
+        (["calls=mix", "calls.file=/nowhere.csv"], "/nowhere.csv"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
@@ -110,10 +110,23 @@ def test_settings_that_do_not_fit_are_refused(
         case(*settings)
 
 
+def test_a_number_of_buckets_is_quantiles_of_the_sizes(case: Callable[..., Case]) -> None:
+    sizes = "calls.draw=list", "calls.count=8", "calls.sizes={seq: [1, 2, 3, 4, 5, 6, 7, 100]}"
+    asked = case("calls=mix", *sizes, "calls.pad=2")
+    assert isinstance(asked.options, Inference)
+    assert seqs(asked.options, padded=True) == [4, 4, 4, 4, 100, 100, 100, 100]
+
+
+def test_a_model_of_the_users_takes_any_size(ask_quickly: Ask) -> None:
+    own = "model=custom", "model.target=net:build", "mode=eager"
+    (asked,) = ask_quickly(*own, "calls=mix", "calls.sizes={length: [3, 3]}")
+    assert resolve(asked, lambda name: CPU)[0].shape == {"length": 3}
+
+
 @pytest.mark.parametrize("text", ["seq\n", "seq\n1\nmany\n", "a,b\n1\n"])
 def test_a_file_without_whole_numbers_is_refused(
     case: Callable[..., Case], tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "calls.csv").write_text(text)
     with pytest.raises(UsageError, match=r"calls\.csv"):
-        case("calls=mix", "calls.draw=file", f"calls.file={tmp_path / 'calls.csv'}")
+        case("calls=mix", f"calls.file={tmp_path / 'calls.csv'}")

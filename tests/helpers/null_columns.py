@@ -7,11 +7,13 @@ from dataclasses import asdict, fields
 from modescope.bench.records.columns import (
     CeilingRates,
     Compilations,
+    FirstPass,
     GeneratedCode,
     LossScaling,
     Memory,
     Profiled,
     Setup,
+    SizeLatencies,
     Snapshot,
     StepParts,
     WorkCounts,
@@ -63,6 +65,8 @@ OF_PASSES_NOT_ASKED_FOR = {
         CeilingRates,
         LossScaling,
         StepParts,
+        FirstPass,
+        SizeLatencies,
     )
     for column in fields(part)
 }

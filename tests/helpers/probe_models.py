@@ -15,7 +15,16 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from modescope.bench.records.cases import Budget, Case, Mode, Model, Plan, Variant, canonical_json
+from modescope.bench.records.cases import (
+    Budget,
+    Case,
+    CompileOptions,
+    Mode,
+    Model,
+    Plan,
+    Variant,
+    canonical_json,
+)
 from tests.helpers.paths import CONF
 
 WIDTH = 4
@@ -344,7 +353,9 @@ def preset(name: str) -> Mode:
     """conf/mode/<name>.yaml as it is resolved for inference."""
     axes = _yaml("mode", name)
     natural = axes["grad"] == "natural"
-    return Mode(**{**axes, "grad": "inference_mode" if natural else axes["grad"]})
+    options = CompileOptions(axes.pop("dynamic", None))
+    grad = "inference_mode" if natural else axes["grad"]
+    return Mode(**{**axes, "grad": grad, "options": options})
 
 
 def smoke(seed: int = 0) -> Plan:

@@ -457,7 +457,7 @@ GRAPH_FLOOR_S = STORED["least_bytes"]["graph"] / STORED["ceiling_bytes_per_s"]["
 NEVER = {
     "apart", "changed_arguments", "settings_put_back", "settings_in_calls", "own_graphs",
     "pipelined_note", "subnormal", "confirms",
-    "calls", "calls_pad", "first_pass_s", "compiled_calls", "eager_from_call", "eager_calls",
+    "calls", "calls_pad", "first_pass_s", "compiled_calls", "gave_up_at_call", "eager_calls",
     "size_latencies_s",
     *(f"confirming_speedup{end}" for end in ("", "_ci_low", "_ci_high")),
 }  # fmt: skip

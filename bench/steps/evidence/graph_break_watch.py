@@ -42,6 +42,9 @@ SourceLine = tuple[str, int]  # file, line
 Columns = tuple[int, int]  # within the line: where the expression starts and ends
 Spot = tuple[SourceLine, Columns | None]  # None where torch does not say
 
+LIMIT_REACHED = "recompile limit exceeded"
+"""In torch's message where it has compiled some code too often, and goes on in eager."""
+
 STOPS: tuple[type[Exception], ...] = (Unsupported, UserError)
 """Raised by Dynamo where it cannot continue; up to torch 2.12 the second derives from the first."""
 
@@ -137,6 +140,7 @@ class GraphBreakWatch:
         self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, even in a library
         self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
+        self.limit_hits = 0  # times that torch reached its limit of compilations
 
     def note_stop(
         self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[SourceLine, Columns] = {}
@@ -239,6 +243,9 @@ def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) ->
         try:
             return compile_frame(code, *args, **kwargs)
         except STOPS as error:
+            if LIMIT_REACHED in str(error):  # not what the model does, but how often
+                watched.limit_hits += 1
+                raise
             watched.note_function(code)
             watched.note_error(error)
             raise

@@ -146,7 +146,7 @@ def observe(built: Built, device: Hardware) -> Observed:
 def runs_own_code(built: Built) -> bool:
     """Whether a live call runs the code of the module's forward, which compiled calls replace.
 
-    Torch does so at sizes beyond its limit of recompilations.
+    Torch does so for new sizes once it has reached its limit of compilations.
     """
     own = getattr(type(built.subject.module).forward, "__code__", None)
     seen: list[bool] = []

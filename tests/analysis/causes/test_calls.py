@@ -20,7 +20,7 @@ def _rows(tmp_path: Path, mode: str = "compile", speedup: float = 0.8, **columns
 
 
 def test_calls_in_eager_are_those_of_sizes_that_came_after_torch_gave_up(tmp_path: Path) -> None:
-    found = of_last(_rows(tmp_path, eager_from_call=4, eager_calls=2))
+    found = of_last(_rows(tmp_path, gave_up_at_call=4, eager_calls="[4, 6]"))
     (one,) = (each for each in found if each.code == "eager_fallback")
     assert one.share == pytest.approx(14 / 20)  # lengths 40 and 80
 

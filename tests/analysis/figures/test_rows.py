@@ -11,10 +11,12 @@ from matplotlib.axes import Axes
 
 from modescope.analysis.figures import points, theme
 from modescope.analysis.figures.bars import MEMORY, OVERHEAD, STEP_PARTS
+from modescope.analysis.figures.first_pass import FIRST_PASS
 from modescope.analysis.figures.points import FUSION, SPEEDUP
 from modescope.analysis.figures.registry import OF_SECTION
 from modescope.analysis.figures.theme import FigureKind
 from tests.helpers import pass_columns
+from tests.helpers.cause_worlds.calls import VARIED
 from tests.helpers.drawings import US, bars, cells, names, numbers, only_axes, panels, rows_of
 from tests.helpers.pass_columns import cuda_passes, pool, profiled, trained
 from tests.helpers.studies import cpu_clocks, cpu_sweep, cuda_clocks, not_measured, record, training
@@ -187,6 +189,8 @@ def test_nothing_is_drawn_of_what_was_not_measured(
     assert found.draw(rows_of(tmp_path, record("compile", **columns))) is None
 
 
+OF_ALL_CALLS = [kind for kind in OF_SECTION if kind is not FIRST_PASS]
+
 SPOILED: list[dict[str, Any]] = [
     {"in_effect": False},
     {"in_effect": None},
@@ -196,7 +200,7 @@ SPOILED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", OF_SECTION, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", OF_ALL_CALLS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("spoiled", SPOILED, ids=str)
 def test_untrusted_rows_are_not_drawn(
     tmp_path: Path, kind: FigureKind, spoiled: dict[str, Any]
@@ -214,6 +218,19 @@ def test_untrusted_rows_are_not_drawn(
     assert modes <= {"eager", "inference_mode", "compile"}
     alone = [make(mode, 3e-4, 1.0, **(planted | spoiled)) for mode in ("eager", "compile")]
     assert kind.draw(rows_of(tmp_path / "none", *alone)) is None
+
+
+def test_calls_that_compile_are_marked_in_the_first_pass(tmp_path: Path) -> None:
+    made = [record("eager", speedup=1.0), record("compile", speedup=1.2, **VARIED)]
+    drawn = FIRST_PASS.draw(rows_of(tmp_path, *made))
+    assert drawn is not None
+    (panel,) = drawn.axes
+    calls, compiling = (np.asarray(one.get_offsets()).tolist() for one in panel.collections)
+    assert panel.get_title(loc="left") == "compile fp32"
+    assert [number for number, _ in compiling] == [1, 2]
+    assert calls == [[3, 0.001], [4, 0.004], [5, 0.002], [6, 0.008]]
+    (baseline,) = panel.lines
+    assert np.asarray(baseline.get_ydata()).tolist() == [2e-3, 3e-3, 2e-3, 4e-3, 3e-3, 8e-3]
 
 
 def test_tables_hold_the_numbers_of_each_mode(tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ def test_neighbouring_batches_with_one_answer_form_one_span(tmp_path: Path) -> N
     assert sentence == (
         "transformer, seq 64, inference, fp32: "
         "batch ≤ 16: reduce-overhead, 2.00 to 3.00× [1.98, 3.03] over eager, pays after at most "
-        "9,980 calls (first call 1.00 s), error 2.1e-7 (eager 2.0e-7), memory unknown; "
+        "9,980 calls (first call 1.00 s), relative error 2.1e-7 (eager 2.0e-7), memory unknown; "
         "batch 64: compile, 1.25× [1.24, 1.26] over eager, pays after 39,900 calls (first call "
-        "1.00 s), error 2.1e-7 (eager 2.0e-7), memory unknown"
+        "1.00 s), relative error 2.1e-7 (eager 2.0e-7), memory unknown"
     )
 
 
@@ -118,7 +118,7 @@ def test_the_gain_over_calls_includes_the_first_call(tmp_path: Path) -> None:
     (sentence,) = sentences(tmp_path, batch(8, "compile", 2.0, first_call_s=1.0), calls=100_000)
     assert sentence.endswith(
         "compile, 2.00× [1.98, 2.02] over eager, 1.82× [1.80, 1.83] over 100,000 calls with a "
-        "first call of 1.00 s, error 2.1e-7 (eager 2.0e-7), memory unknown"
+        "first call of 1.00 s, relative error 2.1e-7 (eager 2.0e-7), memory unknown"
     )
 
 

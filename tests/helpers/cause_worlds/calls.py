@@ -24,11 +24,11 @@ VARIED: dict[str, Any] = {
 
 WORLDS = {
     "eager_fallback": World(
-        [record("compile", speedup=0.8, **VARIED, eager_from_call=4, eager_calls=2)],
-        "from call 4 on, new sizes run in eager, 2 of 6 calls of a pass: torch compiles 2 sizes "
-        "and then gives up.",
+        [record("compile", speedup=0.8, **VARIED, gave_up_at_call=4, eager_calls="[4, 6]")],
+        "torch gives up at call 4, after 2 compilations: size mismatch; 2 of 6 calls of a pass run "
+        "in eager since then.",
         silent={
-            "all are compiled": last(eager_from_call=None, eager_calls=0),
+            "all are compiled": last(gave_up_at_call=None, eager_calls=None),
             "nothing is compiled": last(compile_mode="none"),
             "calls repeat": last(calls=None),
         },
