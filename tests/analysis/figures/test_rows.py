@@ -228,7 +228,7 @@ def test_calls_that_compile_are_marked_in_the_first_pass(tmp_path: Path) -> None
     calls, compiling = (np.asarray(one.get_offsets()).tolist() for one in panel.collections)
     assert panel.get_title(loc="left") == "compile fp32"
     assert [number for number, _ in compiling] == [1, 2]
-    assert calls == [[3, 0.001], [4, 0.004], [5, 0.002], [6, 0.008]]
+    np.testing.assert_allclose(calls, [[3, 0.001], [4, 0.004], [5, 0.002], [6, 0.008]])
     (baseline,) = panel.lines
     assert np.asarray(baseline.get_ydata()).tolist() == [2e-3, 3e-3, 2e-3, 4e-3, 3e-3, 8e-3]
 
