@@ -204,7 +204,7 @@ def named(rows: Sequence[Row]) -> list[Row]:
 
     Environments are no part of a name here: they are what differs between the sides.
     """
-    columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "dtype"}
+    columns = {*select.OPTIONS, *MATCH, *WORK, "mode", "calls_pad", "dtype"}
     frame = pd.DataFrame([{name: row[name] for name in columns} for row in rows])
     apart = select.apart(frame.assign(environment=""))
     return [

@@ -44,8 +44,9 @@ THREADED = (
     *("mode", "dtype", "apart", "compile_cache", "baseline_mode", "baseline_dtype"),
 )
 
-_SIZES = ("shape", "batch", "seq", "calls_pad")  # padding is named with the mode
-_NAME = ("mode", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")  # always shown
+_SIZES = ("shape", "batch", "seq")
+# always shown
+_NAME = ("mode", "calls_pad", "dtype", "baseline_mode", "baseline_dtype", "compile_cache")
 OPTIONS = tuple(
     field.name for field in fields(Work) if field.name not in {*FAMILY, *_SIZES, *_NAME}
 )

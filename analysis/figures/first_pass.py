@@ -17,6 +17,7 @@ from modescope.analysis.format.columns import Column
 from modescope.analysis.format.phrases import Row
 
 _HIGH = 1.05  # inches: of a panel
+_UNITS = [1e-9, 1e-6, 1e-3, 1.0, 1e3]  # seconds: ticks of a panel that spans many powers of ten
 
 
 def _draw(section: pd.DataFrame) -> Figure | None:
@@ -31,7 +32,7 @@ def _draw(section: pd.DataFrame) -> Figure | None:
         _points(axes, row, mix)
     tick = partial(numbers.tick, unit_of=numbers.time_unit)
     for (axes,) in grid:
-        theme.log_ticks(axes.yaxis, _HIGH - 0.4, tick, theme.DECIMAL)
+        theme.log_ticks(axes.yaxis, _HIGH - 0.4, tick, [*theme.DECIMAL, _UNITS])
     grid[-1][0].set_xlabel("call")
     theme.small_print(figure, phrases.work(known[0][0]))
     return figure
