@@ -66,7 +66,7 @@ def test_modules_that_torch_translated_are_measured_and_checked(
     assert result.findings.seen_grad == "inference_mode"
 
 
-@pytest.mark.skipif(torch.__version__ < (2, 12), reason="an older torch does not refuse it")
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="an older torch does not refuse it")
 @pytest.mark.parametrize("build", [scripted, traced])
 def test_a_scripted_module_is_not_compiled_as_torch_says(build: Callable[..., Built]) -> None:
     with pytest.raises(RuntimeError, match=r"does not support compiling torch\.jit\.script"):
