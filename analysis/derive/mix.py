@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modescope.analysis.format.phrases import Row
-from modescope.bench.records.cases import Inference
+from modescope.bench.records.cases import Inference, size_name
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Mix:
     @property
     def names(self) -> tuple[str, ...]:
         """The size of each call, as in `latencies_s`."""
-        return tuple(_name(each) for each in self.calls)
+        return tuple(map(size_name, self.calls))
 
     def steady_s(self, side: int = 0) -> list[float] | None:
         """The later time of each call: of the case (0) or its baseline (1); None where unknown."""
@@ -77,10 +77,6 @@ def mix_of(row: Row) -> Mix | None:
         None if row["gave_up_at_call"] is None else int(row["gave_up_at_call"]),
         tuple(parsed("eager_calls", ())),
     )
-
-
-def _name(sizes: dict[str, int]) -> str:
-    return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def _product(sizes: dict[str, int]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -135,6 +136,11 @@ class Inference(PhaseOptions):
         return [
             dict(zip(columns, each, strict=True)) for each in zip(*columns.values(), strict=True)
         ]
+
+
+def size_name(sizes: Mapping[str, int]) -> str:
+    """The name of a call by its sizes, such as `seq=137`."""
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from modescope.bench.devices.devices import Hardware
-from modescope.bench.records.cases import TOLERANCE, Inference, Variant
+from modescope.bench.records.cases import TOLERANCE, Inference, Variant, size_name
 from modescope.bench.records.errors import naming
 from modescope.bench.steps.examination import REFERENCES
 from modescope.bench.steps.outputs import Outputs
@@ -23,16 +23,11 @@ from modescope.bench.steps.subject import Built, Inputs, Subject
 T = TypeVar("T")
 
 
-def label(sizes: Mapping[str, int]) -> str:
-    """The name of a size, such as `seq=137`."""
-    return " ".join(f"{name}={size}" for name, size in sizes.items())
-
-
 def mixed(subject: Subject, options: Inference, seed: int) -> Subject:
     """`subject` with inputs of all sizes, which its builder makes, and the order of the calls."""
     assert subject.rebuild is not None
     true, padded = options.calls(), options.calls(padded=True)
-    by_label = {label(each): each for each in (*true, *padded)}
+    by_label = {size_name(each): each for each in (*true, *padded)}
     inputs = {}
     for name, sizes in by_label.items():
         made = subject.rebuild(seed, sizes)
@@ -40,8 +35,8 @@ def mixed(subject: Subject, options: Inference, seed: int) -> Subject:
     return replace(
         subject,
         inputs=Inputs((inputs,), {}),
-        order=tuple(map(label, padded)),
-        order_of_baseline=tuple(map(label, true)),
+        order=tuple(map(size_name, padded)),
+        order_of_baseline=tuple(map(size_name, true)),
     )
 
 
