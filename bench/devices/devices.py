@@ -36,6 +36,18 @@ class Prepared:
         return self.call()
 
 
+@dataclass(frozen=True)
+class Pass:
+    """A step of several calls, which a clock may take a few at a time."""
+
+    calls: tuple[Step, ...]
+
+    def __call__(self) -> None:
+        """Makes the calls in order."""
+        for call in self.calls:
+            call()
+
+
 def alone(step: Step) -> Step:
     """The call of `step` without its preparation."""
     return step.call if isinstance(step, Prepared) else step

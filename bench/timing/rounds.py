@@ -12,8 +12,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from modescope.bench.devices.devices import Device, Step, pause_gc
+from modescope.bench.devices.devices import Device, Pass, Step, pause_gc
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -45,6 +46,7 @@ class Clock:
     name: str
     sides: tuple[Side, ...]  # the case's, then the baseline's if there is one
     redraw: Redraw = lambda: None
+    turns: int = 1  # in which two passes are timed, a part of the case's and one of the baseline's
 
 
 Seconds = tuple[float, ...]
@@ -119,11 +121,14 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
     case_calls_s: Seconds = ()
     for place, turn in order:
         clock = clocks[place]
+        if clock.turns > 1:
+            if order.index((place, turn)) < order.index((place, 1 - turn)):
+                timings[place] = _take_turns(clock, turn, device)
+            continue
         side, other = clock.sides[turn], clock.sides[-1 - turn]
         placement = clock.redraw()
-        other.step()
-        for _ in range(side.settling_calls):
-            side.step()
+        _settle(other.step, 1)
+        _settle(side.step, side.settling_calls)
         timing = side.timer(side.step, device, side.calls)
         del placement
         middle_s = timing.median_s
@@ -131,6 +136,33 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
         if place == turn == 0:
             case_calls_s = thin(timing.samples_s)
     return Round(order, tuple(map(tuple, timings)), case_calls_s)
+
+
+def _settle(step: Step, calls: int) -> None:
+    """Makes untimed calls; of a pass, which settles while it runs, only its first."""
+    for call in [step.calls[0]] if isinstance(step, Pass) else [step] * calls:
+        call()
+
+
+def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
+    """Times the passes of both sides part by part, as a machine's pace changes within a pass."""
+    placement = clock.redraw()
+    parts = [_split(side.step, clock.turns) for side in clock.sides]
+    spent_s = [0.0, 0.0]
+    for number in range(clock.turns):
+        for side in (first, 1 - first)[:: -1 if number % 2 else 1]:
+            part = parts[side][number]
+            _settle(part, 1)
+            spent_s[side] += clock.sides[side].timer(part, device, 1).samples_s[0]
+    del placement
+    return [Timing((each,)) for each in spent_s]
+
+
+def _split(step: Step, count: int) -> list[Pass]:
+    """A pass in `count` parts."""
+    assert isinstance(step, Pass)
+    edges = [len(step.calls) * number // count for number in range(count + 1)]
+    return [Pass(step.calls[begin:end]) for begin, end in pairwise(edges)]
 
 
 def thin(samples: Sequence[float]) -> Seconds:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from modescope.analysis import cli
-from modescope.bench.records.errors import one_line
+from modescope.bench.records.errors import naming, one_line
 from modescope.bench.sweep import main
 from modescope.bench.tools import cli as tools
 
@@ -53,3 +54,11 @@ def test_commands_print_where_letters_are_missing(
     assert command() == 0
     sys.stdout.flush()
     assert written.getvalue().strip() == printed
+
+
+def test_the_place_of_an_error_is_only_what_was_named_here() -> None:
+    error = ValueError("no room")
+    error.add_note("a hint of another library")
+    with suppress(ValueError), naming("seq=277"):
+        raise error
+    assert one_line(error) == "seq=277: ValueError: no room"
