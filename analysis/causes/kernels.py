@@ -42,8 +42,8 @@ def unchanged_kernels(case: Case) -> Evidence | None:
     row = case.row
     if not is_no_gain(row) or not is_same_precision(row) or row["bound_by"] == "overhead":
         return None
-    if evidence.texts(row, "eager_functions"):
-        return None  # functions in eager have eager's kernels, which compiling would change
+    if evidence.texts(row, "eager_functions") or row["gave_up_at_call"] is not None:
+        return None  # what runs in eager has eager's kernels, which compiling would change
     left = _left(row, case.plain)
     share = evidence.share_of_call(row, evidence.seconds(left))
     if share is None or share < HALF:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from modescope.analysis.causes.types import (
@@ -29,6 +29,7 @@ from modescope.analysis.causes.verdicts import (
     times,
 )
 from modescope.analysis.derive import against
+from modescope.analysis.derive.mix import MIX_COLUMNS, mix_of
 from modescope.analysis.derive.select import FAMILY, SAME_BASELINE, SECTION, values_of
 from modescope.analysis.figures.registry import Picture
 from modescope.analysis.format import disturbed, numbers, phrases
@@ -52,7 +53,7 @@ _NEEDED = tuple(
     dict.fromkeys(
         (*against.NEEDED, *SAME_BASELINE, *FAMILY, *disturbed.NEEDED, "apart", "reason", "budget",
          "in_effect", "in_effect_note", "verdict", "autocast", "compile_mode", "graph",
-         "first_call_s", "break_even_calls", "baseline_latency_s")
+         "first_call_s", "break_even_calls", "baseline_latency_s", *MIX_COLUMNS)
     )
 )  # fmt: skip
 
@@ -140,6 +141,8 @@ def _card(study: Study, advice: Advice, rows: Mapping[str, Row], picture: Pictur
     dtype = first.recommendations[0].question.dtype
     if not any(is_compiled(row) for row in mine if row["dtype"] == dtype):
         left_out.append(Line("Not measured", f"torch.compile in {dtype}."))
+    compiles = _compiles(row for row in mine if row["dtype"] == dtype)
+    blocks[0] = replace(blocks[0], why=(*blocks[0].why, *compiles))
     return Card(advice.work, tuple(blocks), tuple(left_out), advice.certainty, picture)
 
 
@@ -298,6 +301,22 @@ def _compared(group: Sequence[_Other]) -> str:
     ends = (end(one.times_slower for one in group) for end in (min, max))
     span = " to ".join(dict.fromkeys(map(times, ends))).replace(" times to ", " to ")
     return f"{phrases.listed(names)} {verb} {span} slower than {name(best)}"
+
+
+def _compiles(rows: Iterable[Row]) -> Iterator[Line]:
+    """Where calls vary: how many compiled in each mode, and how many run in eager for all that."""
+    texts, calls = list[str](), 0
+    for row in rows:
+        mix = mix_of(row) if phrases.why_left_out(row) is None and is_compiled(row) else None
+        if mix is None:
+            continue
+        seconds, calls = sum(one.seconds for one in mix.compiles), len(mix.calls)
+        text = f"{name(row)} {len(mix.compiles)} ({numbers.duration(seconds)})"
+        if mix.eager and mix.gave_up_at is not None:
+            text += f", and {len(mix.eager)} run in eager from call {mix.gave_up_at} on"
+        texts.append(text)
+    if texts:
+        yield Line(f"Calls that compile, of {calls}", f"{'; '.join(texts)}.")
 
 
 def _left_out(rows: Iterable[Row]) -> Iterator[Line]:
