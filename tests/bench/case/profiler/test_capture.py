@@ -10,8 +10,6 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
-from torch._inductor import metrics
-from torch._inductor.scheduler import BaseSchedulerNode
 
 from modescope.bench.case.profiler import capture as capturing
 from modescope.bench.case.profiler.capture import capture, record_kernels
@@ -56,8 +54,8 @@ def heaviest(seen: Profile) -> dict[str, int]:
     return {heavy.name: heavy.count for heavy in seen.typical.heaviest_kernels}
 
 
-@pytest.mark.parametrize("ops", [4, 64])
-def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager(ops: int) -> None:
+def test_a_chain_of_pointwise_ops_is_as_many_kernels_in_eager() -> None:
+    ops = 64
     seen = profile(chain(ops))
     assert [step.kernels for step in seen.trace.steps] == [ops] * MOST_TURNS
     assert [step.ops_top for step in seen.trace.steps] == [ops] * MOST_TURNS
@@ -91,21 +89,6 @@ def test_code_from_the_compiler_s_cache_is_counted_like_new_code() -> None:
     assert (log.columns.compiler_cache_hits, log.columns.compiler_cache_misses) == (1, 0)
     assert found[0] == found[1]
     assert (found[0].generated_kernels, found[0].extern_calls) == (1, 0)
-
-
-@pytest.mark.full
-def test_of_the_compilers_nodes_only_bytes_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other attributes would look up run times and keep the graphs alive."""
-    estimated: list[object] = []
-    monkeypatch.setattr(
-        BaseSchedulerNode, "_get_estimated_runtime", lambda self: estimated.append(self)
-    )
-    torch.compiler.reset()
-    with compilation_log.watch() as log, generated_code.watch() as watch:
-        chain(5, COMPILE)()
-    assert log.columns.compiler_cache_misses == 1, "code from the cache is not read"
-    assert watch.generated.columns.bytes_accessed == 4 * (2 * BATCH * WIDTH + WIDTH)
-    assert estimated == metrics.node_runtimes == metrics.nodes_num_elem == []
 
 
 @pytest.mark.full

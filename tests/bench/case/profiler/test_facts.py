@@ -7,7 +7,6 @@ as its process and the stream as its thread, and shares "correlation" with the c
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -354,14 +353,6 @@ def test_a_trace_without_steps_has_no_facts() -> None:
     read = facts_of(op("aten::mul", 10, 5), kernel("a", 1, 10, 3))
     assert read.steps == ()
     assert left_out(read) == {"elsewhere": 1, "unclaimed": 1}
-
-
-@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
-def test_a_trace_file_gives_the_same_facts(name: str, tmp_path: Path) -> None:
-    trace = {"traceEvents": [step(0, 50), op("aten::mul", 5, 5)]}
-    text = json.dumps(trace).encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    assert facts.read(tmp_path / name) == facts.read(trace)
 
 
 @pytest.mark.parametrize(

@@ -21,43 +21,17 @@ from modescope.bench.timing.timers import Timing
 
 
 class Scripted(Cpu):
-    """A CPU whose calls take `call_s` of the number of calls so far."""
+    """A CPU on which calls take as long as they say."""
 
-    def __init__(self, call_s: Callable[[], float]) -> None:
+    def __init__(self) -> None:
         self.now_s = 0.0
-        self.call_s = call_s
         self.clock = lambda: self.now_s
 
-    def step(self) -> None:
-        self.spend(self.call_s())
+    def taking(self, seconds: float) -> Step:
+        def step() -> None:
+            self.now_s += seconds
 
-    def spend(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
-@pytest.mark.parametrize(
-    ("call_s_per_work", "tried", "measured"),
-    [
-        (1e-3, (8, 16, 50, 51, 64), [8, 16, 50]),
-        (1.0, (8, 16), [8]),  # the first is tried whatever it takes
-    ],
-)
-def test_the_rate_is_work_per_time_and_sizes_that_would_take_too_long_are_left_out(
-    call_s_per_work: float, tried: tuple[int, ...], measured: list[int]
-) -> None:
-    built: list[int] = []
-    device = Scripted(lambda: call_s_per_work * built[-1])
-
-    def building(size: int) -> Callable[[], Step]:
-        def build() -> Step:
-            built.append(size)
-            return device.step
-
-        return build
-
-    found = list(ceilings._rates(device, [(size, building(size)) for size in tried]))
-    assert [size for size, _ in found] == measured == built
-    assert [rate for _, rate in found] == pytest.approx([1 / call_s_per_work] * len(measured))
+        return step
 
 
 def test_measured_ceilings_of_this_cpu_are_plausible() -> None:
@@ -68,43 +42,41 @@ def test_measured_ceilings_of_this_cpu_are_plausible() -> None:
 
 
 @pytest.mark.parametrize("slow", ["_copy", "_read"])
-def test_the_faster_of_copy_and_read_counts_at_each_size(
+def test_the_fastest_counts_at_each_size_until_a_call_would_take_too_long(
     slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One moves 1 MB/s, the other 2 MB/s up to 4 kB and takes a second for more."""
-    device = Scripted(lambda: 0.0)
+    device, built = Scripted(), set[int]()
 
     def moving(bytes_per_s: float, up_to: int) -> Callable[[Cpu, int], Step]:
         def build(on: Cpu, moved_bytes: int) -> Step:
-            seconds = moved_bytes / bytes_per_s if moved_bytes <= up_to else 1.0
-            return lambda: device.spend(seconds)
+            built.add(moved_bytes)
+            return device.taking(moved_bytes / bytes_per_s if moved_bytes <= up_to else 1.0)
 
         return build
 
+    def gemm(on: Cpu, dtype: str, transposed: bool, side: int) -> Step:
+        return device.taking(0.5 if transposed else 1.0)
+
     (fast,) = {"_copy", "_read"} - {slow}
-    monkeypatch.setattr(ceilings, slow, moving(1e6, up_to=8_000))
+    monkeypatch.setattr(ceilings, "_gemm", gemm)
+    monkeypatch.setattr(ceilings, slow, moving(1e6, up_to=64_000))
     monkeypatch.setattr(ceilings, fast, moving(2e6, up_to=4_000))
-    found = ceilings.measure(device, "fp32", sides=(), transfer_bytes=(1_000, 4_000, 8_000))
-    assert found.flops_per_s is None
-    assert dict(found.transfers) == pytest.approx({1_000: 2e6, 4_000: 2e6, 8_000: 1e6})
-
-
-class Queued(Scripted):
-    """A device that queues work; its blocks take `blocks_s`, in order."""
-
-    queues = True
+    sizes = (1_000, 4_000, 8_000, 50_000, 51_000)
+    found = ceilings.measure(device, "fp32", sides=(10, 20), transfer_bytes=sizes)
+    assert found.flops_per_s == pytest.approx(2 * 10**3 / 0.5), "the first is tried at any rate"
+    rates = {1_000: 2e6, 4_000: 2e6, 8_000: 1e6, 50_000: 1e6}
+    assert dict(found.transfers) == pytest.approx(rates)
+    assert built == rates.keys(), "a size was set up only to be left out"
 
 
 def test_the_best_of_five_blocks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single block on a queue is a mean: an interrupted one would set a low ceiling."""
     waiting = iter([9.0, 9.0, 9.0, 1.0, 9.0])
-
-    def device_time(step: Step, device: Cpu, calls: int) -> Timing:
-        return Timing((next(waiting),))
-
-    monkeypatch.setattr(ceilings, "device_time", device_time)
-    device = Queued(lambda: 1e-3)
-    assert ceilings._shortest_s(device, device.step) == 1.0
+    monkeypatch.setattr(ceilings, "device_time", lambda *of: Timing((next(waiting),)))
+    device = Scripted()
+    device.queues = True
+    assert ceilings._shortest_s(device, device.taking(1e-3)) == 1.0
     assert list(waiting) == []
 
 
