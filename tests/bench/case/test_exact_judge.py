@@ -159,6 +159,17 @@ def test_what_is_not_a_number_cannot_be_accepted(judged: Judged) -> None:
     assert "max_error" not in ended.value.result.reason
 
 
+def test_of_several_checks_the_larger_errors_count() -> None:
+    case = probe_models.case(probe_models.model(probe_models.tells), probe_models.variant())
+    check = Known(deviation(SMALL), deviation(LARGE, 5e-5), None)
+    standard = exact_judge.Standard(check, check.eager, JUMPY)
+    judge = exact_judge.ExactJudge(standard, case, probe_models.smoke(), Cpu())
+    found = judge.judge(MODE, Findings())
+    check.mode = deviation(SMALL, 2e-5)
+    found = judge.judge(MODE, found)
+    assert (found.error, found.error_place, found.scale_error) == (LARGE, WEIGHT, 5e-5)
+
+
 @pytest.mark.parametrize(("of_case", "of_baseline", "right"),
                          [("bf16", "fp32", False), ("fp32", "bf16", True)])  # fmt: skip
 def test_a_baseline_is_judged_at_its_own_precision(
