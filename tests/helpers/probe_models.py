@@ -148,22 +148,8 @@ def scaled() -> Built:
     return _applied(lambda weight, x: weight * x)
 
 
-def below_the_largest() -> Built:
-    """It takes the largest row, which an empty batch does not have."""
-    return _applied(lambda weight, x: weight * x - x.amax(0))
-
-
-def wrong_when_compiled() -> Built:
-    return _applied(lambda weight, x: weight * x + float(torch.compiler.is_compiling()))
-
-
 def too_large_for_fp16() -> Built:
     return _applied(lambda weight, x: weight * x * 3e5)
-
-
-def ill_conditioned() -> Built:
-    """Its angles are too large for low precision."""
-    return _applied(lambda weight, x: (weight * x * 1e3).sin())
 
 
 def endless_memory() -> Built:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -85,78 +86,53 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 
 SMALL, LARGE = 1e-7, 3e-3
 CALM, JUMPY, CHAOTIC = Limit(1e-4, 1e-4), Limit(1e-2, 1e-4), Limit(2.0, 1.0)
-
-
-def test_errors_as_large_as_those_of_eager_need_no_perturbed_runs(judged: Judged) -> None:
-    check = Known(deviation(SMALL), deviation(2 * SMALL), JUMPY)
-    found = judged(check)
-    assert (found.checked, found.checked_note) == ("exact", None)
-    assert not check.reads_rounding
-
-
-def test_rounding_explains_what_eager_does_not(judged: Judged) -> None:
-    found = judged(Known(deviation(SMALL), deviation(LARGE), JUMPY))
-    assert found.checked == "exact"
-    assert found.checked_note is not None
-    assert "rounding alone" in found.checked_note
-    assert found.error == LARGE
-    assert found.error_limit == JUMPY.error
+LENIENT = replace(JUMPY, larger={"gradient of weight": 0.03})  # one parameter has its own limit
 
 
 @pytest.mark.parametrize(
-    "by_rounding",
-    [None, CALM, NotImplementedError("no such operator")],
-    ids=["unknown", "calm", "perturbing fails"],
+    ("eager", "mode", "by_rounding", "limit", "checked", "by"),
+    [
+        (SMALL, (2 * SMALL,), JUMPY, None, "exact", None),  # needs no perturbed runs
+        (SMALL, (LARGE,), JUMPY, JUMPY.error, "exact", "rounding alone"),
+        (SMALL, (LARGE, 0.02), LENIENT, JUMPY.error, "exact", "rounding alone"),
+        (LARGE, (LARGE,), JUMPY, None, "exact", "rounding alone"),  # eager is a standard
+        (0.3, (0.5,), CHAOTIC, None, "not", "by 200%"),
+        (SMALL, (2 * SMALL,), CHAOTIC, None, "exact", None),  # as close as eager
+    ],
+    ids=["eager", "rounding", "a factor", "eager by rounding", "chaos", "eager despite chaos"],
 )
-def test_what_rounding_cannot_do_is_wrong(
-    by_rounding: Limit | Exception | None, judged: Judged
+def test_errors_that_eager_or_rounding_has_are_accepted(
+    eager: float, mode: Any, by_rounding: Limit, limit: float | None, checked: str,
+    by: str | None, judged: Judged,
+) -> None:  # fmt: skip
+    check = Known(deviation(eager), deviation(*mode), by_rounding)
+    found = judged(check)
+    assert (found.checked, found.error, found.eager_error) == (checked, mode[0], eager)
+    assert limit is None or found.error_limit == limit
+    assert found.checked_note is None if by is None else by in found.checked_note
+    assert by is not None or not check.reads_rounding
+    if by_rounding is LENIENT:
+        assert (found.scale_error, found.scale_error_limit) == (0.02, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("eager", "mode", "by_rounding", "reason"),
+    [
+        (SMALL, (LARGE,), None, f"against float64 in {WEIGHT}"),
+        (SMALL, (LARGE,), CALM, f"against float64 in {WEIGHT}"),
+        (SMALL, (LARGE,), NotImplementedError("no such operator"), f"against float64 in {WEIGHT}"),
+        (SMALL, (LARGE, 0.02), JUMPY, f"the scale of the {WEIGHT} is off by 0.02"),
+        (LARGE, (SMALL,), None, "even eager at fp32"),
+        (LARGE, (SMALL,), CALM, "even eager at fp32"),
+        (0.3, (3.0,), CHAOTIC, "relative error 3"),
+    ],
+)
+def test_errors_that_nothing_explains_are_wrong(
+    eager: float, mode: Any, by_rounding: Limit | Exception | None, reason: str, judged: Judged
 ) -> None:
-    with pytest.raises(Ended, match=f"against float64 in {WEIGHT}") as ended:
-        judged(Known(deviation(SMALL), deviation(LARGE), by_rounding))
+    with pytest.raises(Ended, match=reason) as ended:
+        judged(Known(deviation(eager), deviation(*mode), by_rounding))
     assert ended.value.result.status == "wrong_result"
-
-
-def test_a_factor_that_rounding_cannot_cause_is_wrong(judged: Judged) -> None:
-    with pytest.raises(Ended, match="the scale of the gradient of weight in step 1 is off by"):
-        judged(Known(deviation(SMALL), deviation(LARGE, 0.02), JUMPY))
-
-
-def test_a_factor_of_one_parameter_may_have_a_limit_of_its_own(judged: Judged) -> None:
-    own = replace(JUMPY, larger={"gradient of weight": 0.03})
-    found = judged(Known(deviation(SMALL), deviation(LARGE, 0.02), own))
-    assert found.checked == "exact"
-    assert (found.scale_error, found.scale_error_limit) == (0.02, 0.03)
-
-
-def test_eager_that_rounding_explains_is_a_standard(judged: Judged) -> None:
-    found = judged(Known(deviation(LARGE), deviation(LARGE), JUMPY))
-    assert (found.checked, found.eager_error) == ("exact", LARGE)
-
-
-@pytest.mark.parametrize("by_rounding", [None, CALM], ids=["unknown", "calm"])
-def test_eager_that_rounding_does_not_explain_is_none(
-    by_rounding: Limit | None, judged: Judged
-) -> None:
-    with pytest.raises(Ended, match="even eager at fp32 has a relative error of"):
-        judged(Known(deviation(LARGE), deviation(SMALL), by_rounding))
-
-
-def test_where_rounding_explains_everything_nothing_counts_as_checked(judged: Judged) -> None:
-    found = judged(Known(deviation(0.3), deviation(0.5), CHAOTIC))
-    assert found.checked == "not"
-    assert found.checked_note is not None
-    assert "rounding at fp32 alone can change the gradients of this model by 200%" in (
-        found.checked_note
-    )
-
-
-def test_as_close_as_eager_counts_even_where_rounding_explains_everything(judged: Judged) -> None:
-    assert judged(Known(deviation(SMALL), deviation(2 * SMALL), CHAOTIC)).checked == "exact"
-
-
-def test_what_even_chaos_does_not_explain_is_wrong(judged: Judged) -> None:
-    with pytest.raises(Ended, match="relative error 3"):
-        judged(Known(deviation(0.3), deviation(3.0), CHAOTIC))
 
 
 def test_lack_of_memory_in_perturbed_runs_is_reported(judged: Judged) -> None:
@@ -164,11 +140,34 @@ def test_lack_of_memory_in_perturbed_runs_is_reported(judged: Judged) -> None:
         judged(Known(deviation(SMALL), deviation(LARGE), MemoryError()))
 
 
-def test_the_user_may_accept_an_error_of_any_kind(judged: Judged) -> None:
-    check = Known(deviation(SMALL), deviation(LARGE, 0.02), CALM)
-    assert judged(check, max_error=LARGE).checked == "exact"
-    with pytest.raises(Ended):
+@pytest.mark.parametrize(("eager", "limit"), [(SMALL, 1e-5), (LARGE, 0.0)])
+def test_the_user_may_accept_an_error_of_any_kind(
+    eager: float, limit: float, judged: Judged
+) -> None:
+    """Also where eager is no standard; below the limit it changes nothing."""
+    check = Known(deviation(eager), deviation(LARGE, 0.02), CALM)
+    found = judged(check, max_error=LARGE)
+    assert (found.checked, found.error_limit) == ("exact", pytest.approx(limit, rel=0.1))
+    with pytest.raises(Ended, match=r"max_error=0\.003 "):
         judged(check, max_error=LARGE / 2)
+    assert judged(Known(deviation(SMALL), deviation(2 * SMALL), CALM), SMALL).checked == "exact"
+
+
+def test_what_is_not_a_number_cannot_be_accepted(judged: Judged) -> None:
+    with pytest.raises(Ended) as ended:
+        judged(Known(deviation(SMALL), deviation(math.nan), CALM), max_error=1e9)
+    assert "max_error" not in ended.value.result.reason
+
+
+def test_of_several_checks_the_larger_errors_count() -> None:
+    case = probe_models.case(probe_models.model(probe_models.tells), probe_models.variant())
+    check = Known(deviation(SMALL), deviation(LARGE, 5e-5), None)
+    standard = exact_judge.Standard(check, check.eager, JUMPY)
+    judge = exact_judge.ExactJudge(standard, case, probe_models.smoke(), Cpu())
+    found = judge.judge(MODE, Findings())
+    check.mode = deviation(SMALL, 2e-5)
+    found = judge.judge(MODE, found)
+    assert (found.error, found.error_place, found.scale_error) == (LARGE, WEIGHT, 5e-5)
 
 
 @pytest.mark.parametrize(("of_case", "of_baseline", "right"),

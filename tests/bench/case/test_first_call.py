@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,34 +15,23 @@ PLACE = str(Path(torch.__file__).parent / "nn" / "made_up.py")
 FROM_CPP = "slow (Triggered internally at /pytorch/aten/src/ATen/x.cpp:1.)"
 
 
-Shown = list[warnings.WarningMessage]
+def test_warnings_of_torch_are_collected_once_and_shown() -> None:
+    """Also one that was shown before, and one of C++ code, which has the place of its caller."""
+    registry: dict[str | tuple[str, type[Warning], int], int] = {}
 
+    def warn(text: str, place: str = PLACE) -> None:
+        warnings.warn_explicit(text, UserWarning, place, 1, registry=registry)
 
-@pytest.fixture
-def shown() -> Iterator[Shown]:
-    """The warnings that are shown in a test."""
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("default")
-        yield seen
-
-
-def warn(text: str, place: str = PLACE) -> None:
-    warnings.warn_explicit(text, UserWarning, place, 1)
-
-
-def test_warnings_of_torch_are_collected_once_and_shown(shown: Shown) -> None:
-    with first_call.watch_warnings() as found:
-        for text in ("no tensor cores", "no tensor cores", "other"):
-            warn(text)
-    assert found == ["no tensor cores", "other"]
-    assert [str(each.message) for each in shown] == ["no tensor cores"] * 2 + ["other"]
-
-
-def test_a_warning_of_c_plus_plus_has_the_place_of_its_caller(shown: Shown) -> None:
-    with first_call.watch_warnings() as found:
-        warn(FROM_CPP, "model.py")
-        warn("mine", "model.py")
-    assert found == ["slow"]
+        warn("again")
+        with first_call.watch_warnings() as found:
+            for text in ("again", "again", "other"):
+                warn(text)
+            warn(FROM_CPP, "model.py")
+            warn("mine", "model.py")
+    assert found == ["again", "other", "slow"]
+    assert [str(each.message) for each in shown] == ["again", "again", "other", FROM_CPP, "mine"]
 
 
 def test_what_torch_logs_as_a_warning_is_collected() -> None:
@@ -58,20 +46,11 @@ def test_what_torch_logs_as_a_warning_is_collected() -> None:
     assert len(found) == 2
 
 
-def test_a_warning_shown_before_is_collected_again(shown: Shown) -> None:
-    registry: dict[str | tuple[str, type[Warning], int], int] = {}
-    for _ in range(2):
-        warnings.warn_explicit("again", UserWarning, PLACE, 1, registry=registry)
-    assert len(shown) == 1
-    with first_call.watch_warnings() as found:
-        warnings.warn_explicit("again", UserWarning, PLACE, 1, registry=registry)
-    assert found == ["again"]
-
-
-def test_texts_are_short_and_few(shown: Shown) -> None:
-    with first_call.watch_warnings() as found:
+def test_texts_are_short_and_few() -> None:
+    with warnings.catch_warnings(record=True), first_call.watch_warnings() as found:
+        warnings.simplefilter("default")
         for number in range(20):
-            warn(f"{number} " + "long " * 100)
+            warnings.warn_explicit(f"{number} " + "long " * 100, UserWarning, PLACE, 1)
     assert len(found) == first_call.MOST_WARNINGS
     assert max(map(len, found)) == first_call.WARNING_MAX_LENGTH
 

@@ -36,72 +36,58 @@ class Net(nn.Module):
         return self.function(self, self.linear(x))
 
 
-def _built(function: Callable[[Net, Tensor], Any], seq: int) -> tuple[nn.Module, tuple[Tensor]]:
-    return Net(function), (torch.randn(2, seq, WIDTH),)
+def _wrong(net: Net, y: Tensor) -> Tensor:
+    return y * 2 if torch.is_inference_mode_enabled() and y.shape[1] == FAULTY else y
 
 
-def plain(seq: int) -> Any:
-    return _built(lambda net, y: y.relu(), seq)
+def _too_large(net: Net, y: Tensor) -> Tensor:
+    if torch.is_inference_mode_enabled() and y.shape[1] == FAULTY:
+        raise torch.OutOfMemoryError("no more memory")
+    return y
 
 
-def wrong_at_one_size(seq: int) -> Any:
-    def function(net: Net, y: Tensor) -> Tensor:
-        wrong = torch.is_inference_mode_enabled() and y.shape[1] == FAULTY
-        return y * 2 if wrong else y
-
-    return _built(function, seq)
+def _counting(net: Net, y: Tensor) -> Tensor:
+    net.number += 1
+    return y + net.number * 0
 
 
-def too_large_at_one_size(seq: int) -> Any:
-    def function(net: Net, y: Tensor) -> Tensor:
-        if torch.is_inference_mode_enabled() and y.shape[1] == FAULTY:
-            raise torch.OutOfMemoryError("no more memory")
-        return y
-
-    return _built(function, seq)
-
-
-def changes_its_argument(seq: int) -> Any:
-    class InPlace(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return x.mul_(2)
-
-    return InPlace(), (torch.randn(2, seq, WIDTH),)
-
-
-def counts_its_calls(seq: int) -> Any:
-    def function(net: Net, y: Tensor) -> Tensor:
-        net.number += 1
-        return y + net.number * 0
-
-    return _built(function, seq)
-
-
-def keeps_its_result(seq: int) -> Any:
-    """A tensor that is made outside inference mode, and then by each call within it."""
-    built = _built(_keep, seq)
-    built[0].kept = torch.zeros(2, seq, WIDTH)
-    return built
-
-
-def _keep(net: Any, y: Tensor) -> Tensor:
+def _keeping(net: Any, y: Tensor) -> Tensor:
     result: Tensor = y + net.kept * 0
     net.kept = result
     return result
 
 
+FUNCTIONS: dict[str, Callable[[Net, Tensor], Tensor]] = {
+    "plain": lambda net, y: y.relu(),
+    "wrong at one size": _wrong,
+    "too large at one size": _too_large,
+    "counts its calls": _counting,
+    "keeps its result": _keeping,
+    "changes its argument": lambda net, y: y,
+}
+
+
+def built(name: str, seq: int) -> tuple[nn.Module, tuple[Tensor]]:
+    net = Net(FUNCTIONS[name])
+    if name == "keeps its result":
+        net.kept = torch.zeros(2, seq, WIDTH)  # made outside inference mode, then within
+    if name == "changes its argument":
+        net.linear.forward = lambda x: x.mul_(2)
+    return net, (torch.randn(2, seq, WIDTH),)
+
+
 def asked(
-    build: Callable[[int], Any], sizes: list[int], of: Variant, pad: list[int] | None = None,
+    name: str, sizes: list[int], of: Variant = INFERENCE_MODE, pad: list[int] | None = None,
     fullgraph: bool = False, dynamic: bool | None = None,
 ) -> Case:  # fmt: skip
     options = Inference(
         canonical_json({"seq": sizes}), canonical_json({"seq": pad}) if pad else None
     )
-    target = f"{__name__}:{build.__name__}"
+    target = f"{__name__}:{built.__name__}"
     of = replace(of, mode=replace(of.mode, options=replace(of.mode.options, dynamic=dynamic)))
-    built = Model(f"custom:{target}", target, fullgraph=fullgraph)
+    model = Model(f"custom:{target}", target, canonical_json({"name": name}), fullgraph)
     shape = canonical_json({"seq": max(sizes)})
-    return replace(case(built, of), shape_json=shape, options=options)
+    return replace(case(model, of), shape_json=shape, options=options)
 
 
 def run(measured: Case) -> Result:
@@ -110,7 +96,7 @@ def run(measured: Case) -> Result:
 
 def test_one_pass_is_timed_and_each_size_is_told_apart() -> None:
     sizes = [5, 3, 5, FAULTY, 3]
-    result = run(asked(plain, sizes, INFERENCE_MODE))
+    result = run(asked("plain", sizes))
     assert (result.status, result.reason) == ("ok", None)
     found = result.findings
     first = json.loads(found.first_pass_s or "")
@@ -127,7 +113,7 @@ def test_one_pass_is_timed_and_each_size_is_told_apart() -> None:
 
 
 def test_a_padded_case_computes_more_than_its_baseline() -> None:
-    result = run(asked(plain, [1, 2], INFERENCE_MODE, pad=[4096]))
+    result = run(asked("plain", [1, 2], pad=[4096]))
     assert (result.status, result.findings.steady_operators) == ("ok", None)
     latencies = json.loads(result.findings.size_latencies_s or "")
     assert latencies.keys() == {"seq=1", "seq=2"}
@@ -135,22 +121,16 @@ def test_a_padded_case_computes_more_than_its_baseline() -> None:
     assert result.findings.error_place == "output at seq=4096"
 
 
-def test_a_result_that_is_wrong_at_one_size_names_it() -> None:
-    result = run(asked(wrong_at_one_size, [5, FAULTY, 3], INFERENCE_MODE))
-    assert result.status == "wrong_result"
-    assert result.findings.error_place == f"output at seq={FAULTY}"
-    assert run(asked(wrong_at_one_size, [5, 3], INFERENCE_MODE)).status == "ok"
-
-
-def test_a_call_without_memory_is_named() -> None:
-    result = run(asked(too_large_at_one_size, [5, FAULTY, 3], INFERENCE_MODE))
-    assert result.status == "oom"
-    assert (result.reason or "").startswith(f"call 2, seq={FAULTY}: ")
-
-
-def test_a_model_that_changes_its_argument_is_refused() -> None:
+def test_what_fails_at_one_size_names_it() -> None:
+    wrong = run(asked("wrong at one size", [5, FAULTY, 3]))
+    assert wrong.status == "wrong_result"
+    assert wrong.findings.error_place == f"output at seq={FAULTY}"
+    assert run(asked("wrong at one size", [5, 3])).status == "ok"
+    too_large = run(asked("too large at one size", [5, FAULTY, 3]))
+    assert too_large.status == "oom"
+    assert (too_large.reason or "").startswith(f"call 2, seq={FAULTY}: ")
     with pytest.raises(UsageError, match="calls=repeat"):
-        run(asked(changes_its_argument, [2, 3], INFERENCE_MODE))
+        run(asked("changes its argument", [2, 3]))
 
 
 @pytest.fixture
@@ -170,7 +150,7 @@ def compiled(result: Result) -> list[dict[str, Any]]:
 @pytest.mark.full
 def test_static_code_compiles_until_the_limit_and_then_runs_in_eager(few_compilations: int) -> None:
     sizes = [5, 5, 3, 4, 6, 5, 8, 6]
-    result = run(asked(plain, sizes, STATIC, dynamic=False))
+    result = run(asked("plain", sizes, STATIC, dynamic=False))
     assert result.status == "ok"
     assert [one["call"] for one in compiled(result)] == [1, 3, 4]
     assert "size mismatch" in compiled(result)[1]["reason"]
@@ -182,7 +162,7 @@ def test_static_code_compiles_until_the_limit_and_then_runs_in_eager(few_compila
 
 @pytest.mark.full
 def test_a_call_beyond_the_limit_fails_where_breaks_are_errors(few_compilations: int) -> None:
-    result = run(asked(plain, [5, 3, 4, 6], STATIC, dynamic=False, fullgraph=True))
+    result = run(asked("plain", [5, 3, 4, 6], STATIC, dynamic=False, fullgraph=True))
     assert result.status == "failed"
     assert (result.reason or "").startswith("call 4, seq=6: ")
     assert "size mismatch" in (result.reason or "")
@@ -200,7 +180,7 @@ def test_a_call_beyond_the_limit_fails_where_breaks_are_errors(few_compilations:
 def test_dynamic_code_compiles_once_or_twice(
     few_compilations: int, dynamic: bool | None, sizes: list[int], calls: list[int]
 ) -> None:
-    result = run(asked(plain, sizes, STATIC, dynamic=dynamic, fullgraph=True))
+    result = run(asked("plain", sizes, STATIC, dynamic=dynamic, fullgraph=True))
     assert result.status == "ok"
     assert [one["call"] for one in compiled(result)] == calls
     assert (result.findings.gave_up_at_call, result.findings.eager_calls) == (None, None)
@@ -209,11 +189,11 @@ def test_dynamic_code_compiles_once_or_twice(
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("build", "word"), [(counts_its_calls, "number"), (keeps_its_result, "dispatch key")]
+    ("name", "word"), [("counts its calls", "number"), ("keeps its result", "dispatch key")]
 )
 def test_what_else_makes_torch_compile_again_is_told(
-    few_compilations: int, build: Callable[[int], Any], word: str
+    few_compilations: int, name: str, word: str
 ) -> None:
-    result = run(asked(build, [5, 5, 5, 5, 5, 5], STATIC, dynamic=False))
+    result = run(asked(name, [5, 5, 5, 5, 5, 5], STATIC, dynamic=False))
     reasons = [one["reason"] for one in compiled(result) if one["reason"]]
     assert any(word in each for each in reasons), (result.status, result.reason, reasons)

@@ -28,18 +28,12 @@ FILL = " relu" * 20  # the same on both sides: detours are a small part of the c
         ("mul add", "add mul", []),  # the same operators in another order cost the same
         (f"mul {FLASH} add", f"mul {SUMS} add", ["scaled_dot_product_attention"]),
         (f"{FLASH} detach", SUMS, ["scaled_dot_product_attention"]),
-        (
-            f"{FLASH} add mul _scaled_dot_product_efficient_attention detach detach",
-            f"{SUMS} add mul {SUMS}",
-            ["scaled_dot_product_attention"] * 2,
-        ),
         (f"scalar_tensor scalar_tensor where {FLASH}", SUMS, ["scaled_dot_product_attention"]),
         (
             "empty native_batch_norm relu",
             "empty empty empty clone select mul select add relu",
             ["batch_norm"],
         ),
-        ("empty native_batch_norm", "empty empty empty clone", ["batch_norm"]),
         ("cudnn_batch_norm relu", "empty empty empty clone select mul relu", ["batch_norm"]),
         (
             "transpose t clone(strided) _unsafe_view mm _unsafe_view add",
@@ -49,8 +43,6 @@ FILL = " relu" * 20  # the same on both sides: detours are a small part of the c
         ("clone(strided) _unsafe_view mm", "view mm", ["reshape of a transposed tensor"]),
         ("clone(strided) clone(strided) mul", "mul", ["copy of a transposed tensor"] * 2),
         ("clone(strided) mul", "clone mul", []),  # the same operator for any copy
-        ("split clone(strided)", "split_with_sizes clone(strided)", ["chunk along the batch"]),
-        ("clone(strided) clone mul", "clone mul", ["copy of a transposed tensor"]),
         ("split mul mul", "split_with_sizes mul mul", ["chunk along the batch"]),
     ],
 )
@@ -65,21 +57,17 @@ def test_detours_of_torch_are_known(real: str, empty: str, detours: list[str]) -
     [
         ("mean gt mul mul add", "mean gt add", "without 2 × aten.mul"),
         ("mean add", "mean exp", "without aten.add, with aten.exp"),
-        ("mul", "", "without aten.mul"),
         ("", "mul", "with aten.mul"),
         ("add", "add add", "with aten.add"),
-        ("mul clone", "mul mul clone", "with aten.mul"),
         ("mul clone", "clone", "without aten.mul"),
         ("mul clone clone", "mul", "without 2 × aten.clone"),  # due to the model: torch skips none
         ("clone _unsafe_view", "view", "without aten.clone, aten._unsafe_view, with aten.view"),
         ("mul clone(strided)", "", "without aten.mul, aten.clone"),
         (FLASH, "zeros", f"without aten.{FLASH}, with aten.zeros"),
-        (f"{FLASH} mul", f"{SUMS}", f"without aten.{FLASH}, with 3 × aten.sum, 3 × aten.add, "
-         "aten.zeros"),
-        ("t mm", "t addmm", "without aten.mm, with aten.addmm"),
+        ("cloned add", "add_", "without aten.cloned, aten.add, with aten.add_"),
         ("a b c d e f f", "", "without 2 × aten.f, aten.a, aten.b, aten.c and 2 other operators"),
     ],
-)  # fmt: skip
+)
 def test_unknown_differences_mean_another_program(real: str, empty: str, unknown: str) -> None:
     assert compare(ops(real), ops(empty)) == OperatorComparison(Counter(), 0.0, unknown)
 
@@ -90,11 +78,6 @@ def test_the_error_of_known_detours_is_relative_to_the_real_call() -> None:
     assert compare(real, empty).error == pytest.approx(
         error_us / (22 * operator_comparison.OPERATOR_US)
     )
-
-
-def test_operator_names_are_compared_as_a_whole() -> None:
-    assert compare(ops("add"), ops("add_ ")).unknown == "without aten.add, with aten.add_"
-    assert compare(ops("cloned"), []).unknown == "without aten.cloned"
 
 
 def processor_s(length: int) -> float:

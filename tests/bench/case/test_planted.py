@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from modescope.bench.records.results import Result
+from modescope.bench.steps.subject import Built
 from tests.helpers.planted import (
     DROPPING,
     EDGE,
@@ -22,8 +26,6 @@ from tests.helpers.planted import (
 )
 
 pytestmark = pytest.mark.usefixtures("as_in_a_child", "one_thread", "restored_settings")
-
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 5))]
 
 OF_RANDOMNESS = {"dropout that does not drop", "dropout with constant masks"}
 
@@ -42,7 +44,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fault_is_found(family: str, fault: str, seed: int, judged: Judged) -> None:
@@ -90,10 +92,7 @@ def test_a_gradient_off_by_two_percent_is_told_from_such_a_relu(judged: Judged) 
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("fault", "status"),
-    [
-        pytest.param(None, "ok", marks=pytest.mark.full),
-        (wrong_when_compiled, "wrong_result"),
-    ],
+    [(None, "ok"), (wrong_when_compiled, "wrong_result")],
 )
 def test_a_forward_that_is_wrong_only_when_compiled_is_found(
     fault: Fault | None, status: str, judged: Judged
@@ -103,3 +102,92 @@ def test_a_forward_that_is_wrong_only_when_compiled_is_found(
     assert result.status == status, result.reason
     if fault is None:
         assert result.findings.checked == "without_randomness"
+
+
+# The KV cache of a decoding step
+
+
+def decoder(batch: int) -> Family:
+    sizes = {"batch": batch, "seq": 64, "width": 32, "heads": 4, "depth": 2, "vocab": 100}
+    return Family("modescope.models.decoder:decode", "", "", json.dumps(sizes))
+
+
+def caches(built: Built) -> list[Tensor]:
+    named = built.subject.module.named_buffers()
+    return [each for name, each in named if name.endswith((".keys", ".values"))]
+
+
+def _around(built: Built, before: Callable[[], None], after: Callable[[], None]) -> Built:
+    def step() -> object:
+        before()
+        outcome = built.step()
+        after()
+        return outcome
+
+    return replace(built, step=step)
+
+
+def _not_updated(built: Built, of: Family) -> Built:
+    """The output is right, but the entry is lost for later calls."""
+    kept: list[Tensor] = []
+
+    def restore() -> None:
+        for each, value in zip(caches(built), kept, strict=True):
+            each.copy_(value)
+
+    def keep() -> None:
+        kept[:] = [each.clone() for each in caches(built)]
+
+    return _around(built, keep, restore)
+
+
+def _one_position_off(built: Built, of: Family) -> Built:
+    """As a position that is increased after the step instead of before it."""
+    input_pos = built.subject.inputs.tensors()[1]
+
+    def add(number: int) -> None:
+        input_pos.add_(number)
+
+    return _around(built, lambda: add(-1), lambda: add(1))
+
+
+def _shifted(built: Built, of: Family) -> Built:
+    """All entries of earlier calls are one place further, as if one call too many had been made."""
+
+    def shift() -> None:
+        for each in caches(built):
+            each.copy_(each.roll(1, 2))
+
+    return _around(built, shift, lambda: None)
+
+
+def _entry_not_read(built: Built, of: Family) -> Built:
+    """Attends to the cache as it was before this call; the entry is written all the same."""
+    built.subject.module.get_buffer("places").add_(1)
+    return built
+
+
+CACHE_FAULTS: dict[str, Fault] = {
+    "not updated": _not_updated,
+    "one position off": _one_position_off,
+    "shifted": _shifted,
+    "entry not read": _entry_not_read,
+    "stale input": FAULTS["stale input"],
+}
+
+
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.full), 3])
+@pytest.mark.parametrize("fault", CACHE_FAULTS)
+def test_a_fault_in_a_cache_is_found(fault: str, batch: int, judged: Judged) -> None:
+    for seed in range(3):
+        result = judged(decoder(batch), CACHE_FAULTS[fault], seed, phase="inference")
+        assert result.status == "wrong_result"
+        if fault == "not updated":
+            assert "against float64 in buffer blocks." in result.reason
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_correct_step_with_a_cache_passes(batch: int, judged: Judged) -> None:
+    for seed in range(3):
+        result = judged(decoder(batch), seed=seed, phase="inference")
+        assert (result.status, result.findings.checked) == ("ok", "exact"), result.reason

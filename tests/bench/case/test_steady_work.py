@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from modescope.bench.case import runner
+from modescope.bench.case import runner, steady_work
+from modescope.bench.case.roofline import ceilings
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.records.results import Result
+from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import timers
 from tests.helpers.probe_models import (
     BEGUN,
@@ -29,6 +32,12 @@ EAGER = variant()
 INFERENCE = variant(grad="inference_mode")
 
 
+@pytest.fixture(autouse=True)
+def _known_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which take seconds to measure."""
+    monkeypatch.setattr(ceilings, "measure", lambda *of: Ceilings(1e11, ((2**20, 1e10),)))
+
+
 def run(asked: Case, **plan: object) -> Result:
     return runner.run(silent, asked, replace(smoke(), **plan))  # type: ignore[arg-type]
 
@@ -39,10 +48,10 @@ def test_every_call_begins_with_the_example_or_inputs_of_a_check(
 ) -> None:
     BEGUN.clear()
     result = run(case(model(consumes), asked), profile=True, memory=True, results_dir=str(tmp_path))
+    found = result.findings
     assert (result.status, result.reason) == ("ok", None)
     assert {length for _, length in BEGUN} == {3}
     assert len(BEGUN) == 3  # the example, and two fresh inputs
-    found = result.findings
     assert found.changed_arguments == "[0], [1][0], [1][1], [1][2]"
     assert (found.steady_operators, found.flags.count("other_operators")) == (None, 0)
     assert found.host_rounds_s
@@ -57,24 +66,21 @@ def test_a_training_step_begins_with_the_example(tmp_path: Path) -> None:
     assert (result.status, result.reason) == ("ok", None)
     assert {length for _, length in BEGUN} == {3}
     assert len(BEGUN) == 4  # the example, and a batch for each of three steps
-    assert result.findings.parts_latency_rounds_s
 
 
-@pytest.mark.parametrize("asked", [EAGER, INFERENCE], ids=["eager", "inference_mode"])
-def test_a_model_that_returns_its_last_result_fails_for_that_reason(asked: Variant) -> None:
-    result = run(case(model(forgets), asked))
-    assert result.status == "failed"
-    assert "what it remembers of an earlier call" in str(result.reason)
+def test_a_model_that_returns_its_last_result_fails_for_that_reason() -> None:
+    result = run(case(model(forgets), INFERENCE))
+    assert (result.status, result.reason) == ("failed", steady_work.REMEMBERED)
 
 
-def test_a_steady_call_that_does_less_is_flagged_with_what_it_lacks() -> None:
-    found = run(case(model(forgets, calls=5), EAGER)).findings
-    assert "other_operators" in found.flags
-    assert found.steady_operators == "without 2 × aten.mul"
-
-
-@pytest.mark.parametrize("asked", [EAGER, INFERENCE], ids=["eager", "inference_mode"])
-def test_a_table_made_in_the_first_call_is_no_other_work(asked: Variant) -> None:
-    found = run(case(model(tabulates), asked)).findings
-    assert "other_operators" not in found.flags
-    assert found.steady_operators is None
+@pytest.mark.parametrize(
+    ("build", "arguments", "lacks"),
+    [(forgets, {"calls": 5}, "without 2 × aten.mul"), (tabulates, {}, None)],
+    ids=["does less", "made a table in its first call"],
+)
+def test_a_steady_call_that_does_less_is_flagged_with_what_it_lacks(
+    build: Any, arguments: dict[str, int], lacks: str | None
+) -> None:
+    found = run(case(model(build, **arguments), EAGER)).findings
+    assert found.steady_operators == lacks
+    assert ("other_operators" in found.flags) is (lacks is not None)

@@ -40,11 +40,7 @@ print(isolation.call("tests.helpers.child_functions:imports", "torch._dynamo", t
 
 
 def _printed(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True).strip()
 
 
 @pytest.mark.parametrize(("mode", "dtype"), [("EAGER", "fp32"), ("AMP", "bf16")])

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from modescope.bench.case.profiler import profiled_calls
-from modescope.bench.case.profiler.capture import capture
+from modescope.bench.case.profiler.facts import StepFacts, TraceFacts
 from modescope.bench.case.profiler.profile import Profile, typical
 from modescope.bench.case.profiler.profiled_calls import (
     MOST_TURNS,
@@ -22,7 +21,6 @@ from modescope.bench.case.profiler.profiled_calls import (
     count,
     take,
 )
-from modescope.bench.devices.devices import Cpu
 from modescope.bench.stats import estimates
 from modescope.bench.summary import disagrees
 from tests.helpers.simulated import SimulatedDevice
@@ -67,32 +65,25 @@ def flagged(seed: int, shown: float) -> bool:
     return disagrees({"device": "cpu"}, found)
 
 
-@pytest.mark.parametrize("shown", [0.9, 1.0, 1.1])
-def test_a_profile_that_agrees_raises_no_flag_while_the_pace_jumps(shown: float) -> None:
-    """At most one row in twenty is allowed; 10 % more or less is within the limit of 15 %."""
+@pytest.mark.parametrize(
+    ("shown", "least", "most"), [(0.9, 0, 1), (1.1, 0, 1), (0.7, 19, 20), (1.3, 19, 20)]
+)
+def test_only_a_profile_that_disagrees_is_flagged_while_the_pace_jumps(
+    shown: float, least: int, most: int
+) -> None:
+    """Of twenty rows. Up to 15 % are allowed; more is missing, or slower under the profiler."""
     raised = sum(flagged(seed, shown) for seed in range(MACHINES))
-    assert raised <= MACHINES / 20
-
-
-@pytest.mark.parametrize("shown", [0.7, 1.3])
-def test_a_profile_that_disagrees_is_flagged_while_the_pace_jumps(shown: float) -> None:
-    """Kernels missing from the trace, or slower under the profiler."""
-    raised = sum(flagged(seed, shown) for seed in range(MACHINES))
-    assert raised >= MACHINES * 19 / 20
+    assert least * MACHINES / 20 <= raised <= most * MACHINES / 20
 
 
 @pytest.mark.parametrize(
     ("queues", "expected_s", "profiled"),
     [
         (False, 0.0, MOST_TURNS),
-        (False, 1e-3, MOST_TURNS),
         (False, 0.04, 8),
-        (False, 0.3, 1),
         (False, 30.0, 1),
-        (True, 0.0, QUEUED_STEPS),
         (True, 0.1, QUEUED_STEPS),
         (True, 0.3, 3),
-        (True, 30.0, 1),
     ],
 )
 def test_fewer_slow_steps_are_profiled(queues: bool, expected_s: float, profiled: int) -> None:
@@ -118,9 +109,7 @@ def test_each_profiled_call_has_the_mean_of_the_calls_around_it() -> None:
     assert taken.unrecorded_s == (3.5, 6.5, 9.5)
 
 
-@pytest.fixture(scope="module")
-def sane() -> Profile:
-    return capture(torch.ones(4).relu, Cpu(), None, expected_s=0.1)
+FIRST = StepFacts(1.0, None, None, 1, 1, 1.0, 1, 1.0, 0, 0, 0, 0, 1.0, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -132,22 +121,17 @@ def sane() -> Profile:
     ],
 )
 def test_the_typical_step_has_the_median_span_at_equal_pace(
-    sane: Profile,
-    unrecorded_s: tuple[float, ...] | None,
-    paces_s: tuple[float, ...],
-    place: int,
+    unrecorded_s: tuple[float, ...] | None, paces_s: tuple[float, ...], place: int
 ) -> None:
-    first = sane.trace.steps[0]
-    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
+    steps = tuple(replace(FIRST, span_s=span_s) for span_s in (3.0, 1.1, 2.0))
     assert typical(steps, ProfiledCalls((1.0,) * 3, paces_s, unrecorded_s)) == place
 
 
-def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs(sane: Profile) -> None:
-    first = sane.trace.steps[0]
-    steps = tuple(replace(first, span_s=span_s) for span_s in (3.0, 1.0, 9.0, 2.0))
+def test_steps_of_an_incomplete_trace_have_no_pace_and_no_pairs() -> None:
+    steps = tuple(replace(FIRST, span_s=span_s) for span_s in (3.0, 1.0, 9.0, 2.0))
     taken = ProfiledCalls((1.0,) * 5, (1.0,) * 5, (0.1, 1.0, 1.0, 1.0, 1.0))
     place = typical(steps, taken)
-    partly = replace(sane, trace=replace(sane.trace, steps=steps), turns=taken, place=place)
+    partly = Profile(TraceFacts(steps, Counter()), taken, place, None, None, ())
     assert partly.typical is steps[3], "a measured one, of two in the middle the shorter"
     assert (partly.typical_pace_s, partly.pairs) == (None, None)
     assert typical((), taken) is None

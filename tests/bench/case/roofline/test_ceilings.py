@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,47 +19,19 @@ from modescope.bench.stats.roofline import Ceilings
 from modescope.bench.timing import contention
 from modescope.bench.timing.timers import Timing
 
-OLD_ENTRY = '{"flops_per_s": 1, "copies": [[1048576, 2.0]]}'
-
 
 class Scripted(Cpu):
-    """A CPU whose calls take `call_s` of the number of calls so far."""
+    """A CPU on which calls take as long as they say."""
 
-    def __init__(self, call_s: Callable[[], float]) -> None:
+    def __init__(self) -> None:
         self.now_s = 0.0
-        self.call_s = call_s
         self.clock = lambda: self.now_s
 
-    def step(self) -> None:
-        self.spend(self.call_s())
+    def taking(self, seconds: float) -> Step:
+        def step() -> None:
+            self.now_s += seconds
 
-    def spend(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
-def rates(call_s_per_work: float, sizes: tuple[int, ...]) -> list[tuple[int, float]]:
-    built: list[int] = []
-    device = Scripted(lambda: call_s_per_work * built[-1])
-
-    def building(size: int) -> Callable[[], Step]:
-        def build() -> Step:
-            built.append(size)
-            return device.step
-
-        return build
-
-    found = list(ceilings._rates(device, [(size, building(size)) for size in sizes]))
-    assert built == [size for size, _ in found], "a size was set up only to be left out"
-    return found
-
-
-def test_the_rate_is_work_per_time() -> None:
-    assert [rate for _, rate in rates(0.25e-3, (8, 16))] == pytest.approx([4000.0, 4000.0])
-
-
-def test_sizes_that_would_take_too_long_are_left_out() -> None:
-    assert [size for size, _ in rates(1e-3, (8, 16, 50, 51, 64))] == [8, 16, 50]
-    assert [size for size, _ in rates(1.0, (8, 16))] == [8], "the first is tried whatever it takes"
+        return step
 
 
 def test_measured_ceilings_of_this_cpu_are_plausible() -> None:
@@ -70,59 +41,42 @@ def test_measured_ceilings_of_this_cpu_are_plausible() -> None:
     assert all(1e6 < rate < 1e13 for _, rate in found.transfers)
 
 
-def test_precision_is_set_for_tf32_and_restored() -> None:
-    before = torch.get_float32_matmul_precision()
-    with ceilings._precision("tf32"):
-        assert torch.get_float32_matmul_precision() == "high"
-    assert torch.get_float32_matmul_precision() == before
-
-
 @pytest.mark.parametrize("slow", ["_copy", "_read"])
-def test_the_faster_of_copy_and_read_counts_at_each_size(
+def test_the_fastest_counts_at_each_size_until_a_call_would_take_too_long(
     slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One moves 1 MB/s, the other 2 MB/s up to 4 kB and takes a second for more."""
-    device = Scripted(lambda: 0.0)
+    device, built = Scripted(), set[int]()
 
     def moving(bytes_per_s: float, up_to: int) -> Callable[[Cpu, int], Step]:
         def build(on: Cpu, moved_bytes: int) -> Step:
-            seconds = moved_bytes / bytes_per_s if moved_bytes <= up_to else 1.0
-            return lambda: device.spend(seconds)
+            built.add(moved_bytes)
+            return device.taking(moved_bytes / bytes_per_s if moved_bytes <= up_to else 1.0)
 
         return build
 
+    def gemm(on: Cpu, dtype: str, transposed: bool, side: int) -> Step:
+        return device.taking(0.5 if transposed else 1.0)
+
     (fast,) = {"_copy", "_read"} - {slow}
-    monkeypatch.setattr(ceilings, slow, moving(1e6, up_to=8_000))
+    monkeypatch.setattr(ceilings, "_gemm", gemm)
+    monkeypatch.setattr(ceilings, slow, moving(1e6, up_to=64_000))
     monkeypatch.setattr(ceilings, fast, moving(2e6, up_to=4_000))
-    found = ceilings.measure(device, "fp32", sides=(), transfer_bytes=(1_000, 4_000, 8_000))
-    assert found.flops_per_s is None
-    assert dict(found.transfers) == pytest.approx({1_000: 2e6, 4_000: 2e6, 8_000: 1e6})
+    sizes = (1_000, 4_000, 8_000, 50_000, 51_000)
+    found = ceilings.measure(device, "fp32", sides=(10, 20), transfer_bytes=sizes)
+    assert found.flops_per_s == pytest.approx(2 * 10**3 / 0.5), "the first is tried at any rate"
+    rates = {1_000: 2e6, 4_000: 2e6, 8_000: 1e6, 50_000: 1e6}
+    assert dict(found.transfers) == pytest.approx(rates)
+    assert built == rates.keys(), "a size was set up only to be left out"
 
 
-def test_a_read_gives_the_sum_of_all_it_reads() -> None:
-    total: Any = ceilings._read(Cpu(), 4_000)()
-    assert float(total) == 1_000
-
-
-class Queued(Scripted):
-    """A device that queues work; its blocks take `blocks_s`, in order."""
-
-    queues = True
-
-
-@pytest.mark.parametrize("blocks_s", [(5.0, 4.0, 3.0, 2.0, 1.0), (1.0, 9.0, 9.0, 9.0, 9.0)])
-def test_the_best_of_five_blocks_counts(
-    blocks_s: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_of_five_blocks_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single block on a queue is a mean: an interrupted one would set a low ceiling."""
-    waiting = iter(blocks_s)
-
-    def device_time(step: Step, device: Cpu, calls: int) -> Timing:
-        return Timing((next(waiting),))
-
-    monkeypatch.setattr(ceilings, "device_time", device_time)
-    device = Queued(lambda: 1e-3)
-    assert ceilings._shortest_s(device, device.step) == 1.0
+    waiting = iter([9.0, 9.0, 9.0, 1.0, 9.0])
+    monkeypatch.setattr(ceilings, "device_time", lambda *of: Timing((next(waiting),)))
+    device = Scripted()
+    device.queues = True
+    assert ceilings._shortest_s(device, device.taking(1e-3)) == 1.0
     assert list(waiting) == []
 
 
@@ -153,9 +107,23 @@ def flops_per_s(file: Path, dtype: str = "fp32") -> float | None:
 def test_ceilings_are_measured_once_per_dtype_and_threads(
     measurements: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Memory is released before large buffers are allocated, and after."""
+    released: list[int] = []
+    monkeypatch.setattr(
+        CpuAllocator, "release_unused", lambda self: released.append(len(measurements))
+    )
     file = tmp_path / "new" / "ceilings.json"
     first = ceilings.ceilings(Cpu(), "fp32", file)
-    assert ceilings.ceilings(Cpu(), "fp32", file) == first
+    assert (first.note, released) == (None, [0, 1])
+    age = datetime.now(UTC) - datetime.fromisoformat(first.measured_at)
+    assert 0 <= age.total_seconds() < 600
+    (entry,) = json.loads(file.read_text()).values()
+    assert entry == json.loads(json.dumps(asdict(first.ceilings))) | {
+        "measured_at": first.measured_at,
+        "torch_version": torch.__version__,
+        "contended": False,
+        "seen": {**asdict(Contention(10.0, 0.0, 0.0, 2, 0.0)), "gpu_processes": None},
+    }
     assert flops_per_s(file, "bf16") == 2.0
     assert ceilings.ceilings(Cpu(), "fp32", file) == first
     assert measurements == ["fp32", "bf16"]
@@ -164,28 +132,15 @@ def test_ceilings_are_measured_once_per_dtype_and_threads(
     assert [path.name for path in file.parent.iterdir()] == ["ceilings.json"]
 
 
-def test_cached_ceilings_have_their_time_torch_and_contention(
-    measurements: list[str], tmp_path: Path
-) -> None:
-    file = tmp_path / "ceilings.json"
-    found = ceilings.ceilings(Cpu(), "fp32", file)
-    (entry,) = json.loads(file.read_text()).values()
-    assert entry == json.loads(json.dumps(asdict(found.ceilings))) | {
-        "measured_at": found.measured_at,
-        "torch_version": torch.__version__,
-        "contended": False,
-        "seen": {**asdict(Contention(10.0, 0.0, 0.0, 2, 0.0)), "gpu_processes": None},
-    }
-    age = datetime.now(UTC) - datetime.fromisoformat(found.measured_at)
-    assert 0 <= age.total_seconds() < 600
-    assert found.note is None
-
-
+@pytest.mark.parametrize("by", ["processes", "a process on the GPU"])
 def test_contended_ceilings_are_used_once_and_not_cached(
-    measurements: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by: str, measurements: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """That process starts during the measurement, and has gone at the next one."""
     file = tmp_path / "ceilings.json"
-    share_the_machine(True, monkeypatch)
+    share_the_machine(by == "processes", monkeypatch)
+    users = iter([0, 0 if by == "processes" else 1, 0, 0])
+    monkeypatch.setattr(Cpu, "other_processes", lambda self: next(users))
     found = ceilings.ceilings(Cpu(), "fp32", file)
     assert (found.ceilings.flops_per_s, found.note) == (1.0, ceilings.CONTENDED)
     assert not file.exists()
@@ -194,35 +149,7 @@ def test_contended_ceilings_are_used_once_and_not_cached(
     assert measurements == ["fp32", "fp32"]
 
 
-def test_another_process_on_the_gpu_makes_ceilings_contended(
-    measurements: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process starts during the measurement."""
-    users = iter([0, 1])
-    monkeypatch.setattr(Cpu, "other_processes", lambda self: next(users))
-    assert ceilings.ceilings(Cpu(), "fp32", tmp_path / "ceilings.json").contended
-
-
-def test_the_allocators_cache_is_released_around_the_measurement(
-    measurements: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Memory is released before large buffers are allocated, and after."""
-    released: list[int] = []
-    monkeypatch.setattr(
-        CpuAllocator, "release_unused", lambda self: released.append(len(measurements))
-    )
-    for _ in range(2):  # the second time the cache is used
-        ceilings.ceilings(Cpu(), "fp32", tmp_path / "ceilings.json")
-    assert released == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        *("", "[1, 2]", "null", '{"a": {}}', '{"a": {"flops_per_s": 1, "transfers"'),
-        *('{"a": 3}', f'{{"old": {OLD_ENTRY}}}'),
-    ],
-)
+@pytest.mark.parametrize("content", ["", "null", '{"a": {}}', '{"a": {"flops_per_s": 1, "tr'])
 def test_an_invalid_cache_file_is_measured_again(
     content: str, measurements: list[str], tmp_path: Path
 ) -> None:
@@ -239,7 +166,7 @@ def test_valid_entries_of_a_cache_file_are_kept(measurements: list[str], tmp_pat
     flops_per_s(file, "fp32")
     entries = json.loads(file.read_text())
     (key,) = entries
-    older = {key.replace("fp32", "bf16"): json.loads(OLD_ENTRY)}
+    older = {key.replace("fp32", "bf16"): {"flops_per_s": 1, "copies": [[1048576, 2.0]]}}
     file.write_text(json.dumps(older | entries))
     assert [flops_per_s(file, dtype) for dtype in ("bf16", "fp32")] == [2.0, 1.0]
     assert measurements == ["fp32", "bf16"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,16 +17,20 @@ from modescope.bench.records.columns import WorkCounts
 from modescope.bench.steps import modes
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.models import transformer
-from tests.helpers.probe_models import Counts, variant
+from modescope.models import mlp, transformer
+from tests.helpers import trained_models
+from tests.helpers.probe_models import Applies, Counts, variant
+from tests.helpers.trained_models import EAGER, LEARNERS, built, subject
+from tests.helpers.unusual_models import root
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 FLOAT = 4
 
 
-def counted(module: nn.Module, *inputs: Tensor, **axes: Any) -> WorkCounts:
+def counted(module: nn.Module, *inputs: Tensor, autocast: bool = False) -> WorkCounts:
+    asked = variant("bf16" if autocast else "fp32", autocast=autocast)
     subject = Subject(module, Inputs(inputs, {}))
-    axes = {"grad": "enabled", **axes}
-    asked = variant("bf16" if axes.get("autocast") else "fp32", **axes)
     return counting.count(modes.build(subject, asked, True, Cpu(), ONE_CALL))
 
 
@@ -35,32 +40,14 @@ class Calls(nn.Module):
         self.forward = function
 
 
-GRAD = ("enabled", "no_grad", "inference_mode")
-
-
 @pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("grad", GRAD)
-def test_linear_layer(grad: str, autocast: bool) -> None:
+def test_linear_layer(autocast: bool) -> None:
     batch, inner, outer = 8, 16, 32
-    found = counted(
-        nn.Linear(inner, outer), torch.randn(batch, inner), grad=grad, autocast=autocast
-    )
+    found = counted(nn.Linear(inner, outer), torch.randn(batch, inner), autocast=autocast)
     output_bytes = batch * outer * (2 if autocast else FLOAT)
     assert found.flops == 2 * batch * inner * outer
     assert found.least_bytes == (batch * inner + inner * outer + outer) * FLOAT + output_bytes
     assert found.work_note is None
-
-
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("grad", GRAD)
-def test_attention(grad: str, is_causal: bool) -> None:
-    """Queries times keys, and their weights times values: two products of 2 x S x S x D each."""
-    batch, heads, seq, width = 2, 3, 16, 8
-    parts = [torch.randn(batch, heads, seq, width) for _ in range(3)]
-    attend = Calls(lambda q, k, v: scaled_dot_product_attention(q, k, v, is_causal=is_causal))
-    found = counted(attend, *parts, grad=grad)
-    assert found.flops == batch * heads * 2 * (2 * seq * seq * width)
-    assert found.least_bytes == 4 * batch * heads * seq * width * FLOAT
 
 
 def test_transformer_block() -> None:
@@ -92,58 +79,34 @@ def test_products(function: Callable[..., Tensor], shapes: list[tuple[int]], flo
 
 
 @pytest.mark.parametrize(
-    ("function", "floats"),
+    ("function", "least", "eager"),
     [
-        (lambda x: x + 1, 20 + 20),
-        (
-            lambda x: (x + 1) * x * 2,
-            20 + 20,
-        ),  # inputs are read once, intermediate results are not counted
-        (lambda x: x[:2] + 1, 10 + 10),  # half of it is never read
-        (lambda x: x.t(), 0),  # a view moves nothing
-        (lambda x: x[:1].expand(4, 5) + 1, 5 + 20),
-        (lambda x: (y := x + 1, y.t(), y[0]), 20 + 20),  # outputs that share their storage
-        (lambda x: x.sum(), 20 + 1),
-        (lambda x: torch.ones(7), 7),
-        (lambda x: {"a": x + 1, "b": [x.sum(), None]}, 20 + 20 + 1),
-        (lambda x: (x + 1)[:1], 20 + 5),  # the rest of the storage is not part of the output
+        (lambda x: x + 1, 20 + 20, 20 + 20),
+        # inputs are read once, intermediate results are not counted
+        (lambda x: (x + 1) * x * 2, 20 + 20, (20 + 20) + (20 + 20 + 20) + (20 + 20)),
+        (lambda x: x * x, 20 + 20, 20 + 20),  # one argument given twice is read once
+        (lambda x: x[:2] + 1, 10 + 10, 10 + 10),  # half of it is never read
+        (lambda x: x.t(), 0, 0),  # a view moves nothing
+        (lambda x: x[:1].expand(4, 5) + 1, 5 + 20, 5 + 20),
+        (lambda x: (y := x + 1, y.t(), y[0]), 20 + 20, 20 + 20),  # outputs share their storage
+        (lambda x: {"a": x + 1, "b": [x.sum(), None]}, 20 + 20 + 1, (20 + 20) + (20 + 1)),
+        (lambda x: (x + 1)[:1], 20 + 5, 20 + 20),  # the rest of the storage is not returned
+        (lambda x: x.clone().add_(1), 20 + 20, (20 + 20) + (20 + 20)),
+        (lambda x: torch._foreach_add_([x.clone()], 1), 20 + 20, (20 + 20) + (20 + 20)),
+        (lambda x: torch.empty(4, 5).copy_(x), 20 + 20, 20 + 20),  # what is there is not read
+        (lambda x: torch.add(x, 1, out=torch.empty(4, 5)), 20 + 20, 20 + 20),
+        (lambda x: torch.zeros_like(x), 20, 20),
+        (lambda x: torch.matmul(x.view(2, 2, 5), torch.ones(5, 3)), 20 + 12, 15 + 20 + 15 + 12),
     ],
     ids=[
-        *("once", "chain", "half", "view", "expanded", "shared", "sum", "made", "nested", "slice"),
+        *("once", "chain", "squared", "half", "view", "expanded", "shared", "nested", "slice"),
+        *("in place", "list", "copied", "out", "made", "product"),
     ],
 )
-def test_least_bytes(function: Callable[[Tensor], Any], floats: int) -> None:
-    assert counted(Calls(function), torch.randn(4, 5)).least_bytes == floats * FLOAT
-
-
-@pytest.mark.parametrize("grad", GRAD)
-@pytest.mark.parametrize(
-    ("function", "floats"),
-    [
-        (lambda x: x + 1, 20 + 20),
-        (lambda x: (x + 1) * x * 2, (20 + 20) + (20 + 20 + 20) + (20 + 20)),
-        (lambda x: x * x, 20 + 20),  # one argument given twice is read once
-        (lambda x: (x + 1).view(-1)[5:].reshape(3, 5), 20 + 20),  # views move nothing
-        (lambda x: x[:2] + 1, 10 + 10),
-        (lambda x: x[:1].expand(4, 5) + 1, 5 + 20),
-        (lambda x: x.t().contiguous(), 20 + 20),
-        (lambda x: x.clone().add_(1), (20 + 20) + (20 + 20)),
-        (lambda x: torch._foreach_add_([x.clone()], 1), (20 + 20) + (20 + 20)),  # returns nothing
-        (lambda x: torch.empty(4, 5).copy_(x), 20 + 20),  # overwritten memory is not read
-        (lambda x: torch.add(x, 1, out=torch.empty(4, 5)), 20 + 20),
-        (lambda x: torch.zeros_like(x), 20),
-        (lambda x: x.sum(), 20 + 1),
-        (lambda x: torch.matmul(x.view(2, 2, 5), torch.ones(5, 3)), 15 + (20 + 15 + 12)),
-    ],
-    ids=[
-        *("once", "chain", "squared", "views", "half", "expanded", "transposed", "in place"),
-        *("list", "copied", "out", "made", "sum", "product"),
-    ],
-)
-def test_eager_bytes(function: Callable[[Tensor], Any], floats: int, grad: str) -> None:
-    """Arguments and results of each operator, one after the other."""
-    found = counted(Calls(function), torch.randn(4, 5), grad=grad)
-    assert found.eager_bytes == floats * FLOAT
+def test_bytes(function: Callable[[Tensor], Any], least: int, eager: int) -> None:
+    """Arguments and results of each operator in eager, one after the other; and the least."""
+    found = counted(Calls(function), torch.randn(4, 5))
+    assert (found.least_bytes, found.eager_bytes) == (least * FLOAT, eager * FLOAT)
 
 
 def test_a_lookup_reads_no_more_than_it_returns() -> None:
@@ -188,14 +151,7 @@ def test_tied_weights_are_read_once_and_unused_ones_never() -> None:
     assert found.eager_bytes == 2 * (8 * 8 + 8 + 8) * FLOAT, "eager reads them twice"
 
 
-def test_operators_without_a_formula_leave_flops_unknown() -> None:
-    found = counted(nn.LSTM(4, 4), torch.randn(3, 1, 4))
-    assert found.flops is None
-    assert "the FLOPs of these operators are unknown: aten." in found.work_note
-    assert "rnn" in found.work_note
-
-
-def test_operators_of_other_libraries_leave_flops_unknown() -> None:
+def test_operators_without_a_formula_and_of_other_libraries_leave_flops_unknown() -> None:
     @torch.library.custom_op("modescope_test::doubled", mutates_args=())
     def doubled(x: Tensor) -> Tensor:
         return x + x
@@ -204,6 +160,9 @@ def test_operators_of_other_libraries_leave_flops_unknown() -> None:
     assert found.flops is None
     assert found.work_note.endswith("are unknown: modescope_test.doubled")
     assert found.least_bytes == found.eager_bytes == 10 * FLOAT
+    found = counted(nn.LSTM(4, 4), torch.randn(3, 1, 4))
+    assert found.flops is None
+    assert "rnn" in found.work_note
 
 
 def test_a_call_that_cannot_be_counted_has_a_reason() -> None:
@@ -216,3 +175,111 @@ def test_counting_restores_buffers() -> None:
     module = Counts(in_place=True)
     counted(module, torch.randn(2, 4))
     assert module.calls == 1
+
+
+def small_results() -> Any:
+    module = nn.Linear(4, 4, bias=False)
+    nn.init.constant_(module.weight, 1e-30)
+    return module, (torch.full((2, 4), 1e-10),)
+
+
+@pytest.mark.parametrize(
+    ("build", "shares"),
+    [
+        (lambda: root(1e-39), {"power": 1.0}),
+        (lambda: root(1e-37), {"power": pytest.approx(0.1, abs=0.1)}),
+        (small_results, {"results of aten.mm": 1.0}),
+    ],
+)
+def test_subnormal_weights_and_results_are_found(build: Any, shares: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    module, args = build()
+    assert json.loads(counted(module, *args).subnormal or "{}") == shares
+
+
+# A step of training
+
+
+def worked(build: trained_models.Build, asked: Any = EAGER, **options: Any) -> WorkCounts:
+    loss = options.get("loss", "mse")
+    return counting.count(built(subject(build, loss), asked, **options))
+
+
+ROWS, WIDTH, DEPTH = 8, 16, 3
+OF_LAYER = 2 * ROWS * WIDTH * WIDTH
+WEIGHTS = DEPTH * (WIDTH * WIDTH + WIDTH)
+BATCH = 2 * ROWS * WIDTH  # inputs and targets
+
+
+def layers() -> Any:
+    return mlp.build(ROWS, WIDTH, DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "asked"), [("sgd", EAGER), ("adamw", variant("bf16", autocast=True))]
+)
+def test_an_mlp_costs_three_times_its_forward_less_one_gradient(optimizer: str, asked: Any) -> None:
+    """Each layer: forward, the gradient of its weight, and of its input but for the first."""
+    found = worked(layers, asked, optimizer=optimizer)
+    assert found.work_note is None
+    assert found.flops == (3 * DEPTH - 1) * OF_LAYER
+
+
+@pytest.mark.parametrize("implementation", ["foreach", "fused"])
+@pytest.mark.parametrize(("optimizer", "kept"), [("sgd", 0), ("adamw", 2 * WEIGHTS + 2 * DEPTH)])
+def test_trained_parameters_are_read_and_written(
+    optimizer: str, kept: int, implementation: str
+) -> None:
+    """So are the optimizer's moments, and the step count of each parameter."""
+    found = worked(layers, optimizer=optimizer, implementation=implementation)
+    assert found.least_bytes == FLOAT * (BATCH + 2 * (WEIGHTS + kept) + 1)
+    assert found.eager_bytes > found.least_bytes
+
+
+def test_training_a_transformer_block() -> None:
+    """Inputs have a gradient, too: that of the norm's parameters. Attention: 2 and 5 products."""
+    batch, seq, width, heads = 2, 16, 32, 4
+    found = worked(lambda: transformer.build(batch, seq, width, heads))
+    products = 2 * batch * seq * 12 * width * width
+    of_attention = 2 * batch * seq * seq * width
+    assert found.work_note is None
+    assert found.flops == 3 * products + (2 + 5) * of_attention
+
+
+def test_training_attention() -> None:
+    """Causal or not: both products in full."""
+    batch, heads, seq, width = 2, 3, 8, 4
+
+    def attend(weight: Tensor, x: Tensor) -> dict[str, Tensor]:
+        y = x * weight
+        return {"loss": scaled_dot_product_attention(y, y, y, is_causal=True).sum()}
+
+    found = worked(
+        lambda: (Applies(attend), (torch.randn(batch, heads, seq, width),)), loss="output"
+    )
+    assert found.flops == 7 * 2 * batch * heads * seq * seq * width
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_work_of_built_in_models_is_fully_known(name: str) -> None:
+    assert worked(LEARNERS[name], optimizer="adamw").work_note is None
+
+
+def test_parameters_without_a_gradient_are_not_written() -> None:
+    width, rows = trained_models.WIDTH, trained_models.ROWS
+    weights = width * width + width
+    assert worked(trained_models.partly_used).least_bytes == FLOAT * (
+        2 * rows * width + 2 * weights + 1
+    )
+
+
+def test_recomputed_work_is_counted_again() -> None:
+    """Everything that backward needs, which excludes the last product."""
+    usual = (3 * DEPTH - 1) * OF_LAYER
+    assert worked(layers, checkpoint="model").flops == usual + (DEPTH - 1) * OF_LAYER
+
+
+def test_work_of_a_training_convolution() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten())
+    found = worked(lambda: (net, (torch.randn(2, 3, 6, 6),)))
+    assert found.flops == 2 * (2 * 2 * 4 * 4 * 4 * 3 * 9)
