@@ -122,7 +122,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     ("library", "name", "hint"),
     [
         ("transformers", "gtp2", "no such architecture, did you mean gpt2? known are bert, gpt2"),
-        ("torchvision", "resnet5", "that takes one image, did you mean resnet50?"),
+        ("torchvision", "resnet5", "that takes one image, did you mean resnet50 or"),
         ("timm", "vit_tiny", "no such architecture, did you mean vit_tiny_patch16_224?"),
         ("transformers", "openai-community/gpt2", "downloads none, did you mean gpt2?"),
         ("timm", "hf_hub:timm/resnet18.a1_in1k", "downloads none, did you mean resnet18?"),

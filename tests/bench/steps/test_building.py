@@ -136,12 +136,6 @@ def test_what_cannot_be_built_is_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_values_refused_by_a_built_in_model_are_a_usage_error() -> None:
-    sizes = {"batch": 1, "seq": 2, "width": 6, "heads": 4}
-    with pytest.raises(UsageError, match=r"^width=6 cannot be split evenly over heads=4"):
-        build(Model("transformer", "modescope.models.transformer:build"), sizes)
-
-
 def test_tensors_in_containers_are_copied_cast_and_redrawn_and_the_rest_stays(make: Make) -> None:
     shared, options = torch.randn(3, 4), {"k": 2, "scale": 0.5, "causal": True, "act": "gelu"}
     given = {
@@ -231,17 +225,12 @@ def test_whole_numbers_reach_low_but_not_high(dtype: str) -> None:
     assert set(drawn({"size": [1000], "dtype": dtype, "high": 2}).tolist()) == {0, 1}
 
 
-def test_the_whole_range_of_a_dtype_can_be_drawn() -> None:
-    made = drawn({"size": [1000], "dtype": "int64", "low": -(2**63), "high": 2**63 - 1})
-    assert made.min() < -(2**61) < 2**61 < made.max()
-    assert drawn({"size": [5000], "dtype": "uint8", "high": 256}).max() == 255
-    assert 20 < int(drawn({"size": [100], "dtype": "bool"}).sum()) < 80
-
-
-def test_other_values_and_containers_stay() -> None:
-    made = drawn([[2, 3], None, {"k": 2, "act": "gelu", "y": []}])
-    assert (made[0].shape, made[1], made[2]["k"], made[2]["act"]) == ((2, 3), None, 2, "gelu")
-    assert made[2]["y"].shape == ()
+def test_whole_ranges_truth_values_and_other_values_can_be_described() -> None:
+    whole = {"size": [1000], "dtype": "int64", "low": -(2**63), "high": 2**63 - 1}
+    made = drawn([whole, {"size": [100], "dtype": "bool"}, None, {"k": 2, "act": "gelu", "y": []}])
+    assert made[0].min() < -(2**61) < 2**61 < made[0].max()
+    assert 20 < int(made[1].sum()) < 80
+    assert (made[2], made[3]["k"], made[3]["act"], made[3]["y"].shape) == (None, 2, "gelu", ())
 
 
 @pytest.mark.parametrize("size", [[1], [2, 3]])
@@ -302,5 +291,3 @@ def test_lack_of_memory_is_no_mistake_of_the_user(make: Make) -> None:
     try_described_inputs(make(Hungry, NAMED), CPU)
     with pytest.raises(MemoryError):
         make(too_large, {"x": [2]})
-    with pytest.raises(RuntimeError, match="memory"):
-        make(Net, {"x": [2**50]}, FOUR)

@@ -140,7 +140,7 @@ def test_one_argument_of_an_example_moves_if_plain_eager_takes_that() -> None:
     fixed = positive_definite()
     check = check_of(lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (fixed,))
     assert (check.seen.checked_inputs, check.seen.note) == ("example", None)
-    assert torch.equal(check.inputs[1].args[0], fixed * examination.NUDGE)
+    assert torch.equal(check.inputs[1].args[0], fixed * 1.0625)
 
 
 def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:

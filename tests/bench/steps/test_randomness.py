@@ -129,7 +129,8 @@ def drops(kind: str, attribute: str) -> nn.Module:
         def forward(self, x: Tensor) -> Tensor:
             return functional.dropout(x, getattr(self, attribute), self.training)
 
-    return type(kind, (Drops,), {})()
+    made: nn.Module = type(kind, (Drops,), {})()
+    return made
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {

@@ -140,11 +140,6 @@ def test_infinities_of_a_mask_are_kept() -> None:
     assert torch.equal(drawn(torch.full((3,), -math.inf)), torch.full((3,), -math.inf))
 
 
-def test_nothing_is_drawn_for_an_empty_tensor() -> None:
-    for dtype in (torch.float32, torch.int64):
-        assert drawn(torch.empty(0, 3, dtype=dtype)).shape == (0, 3)
-
-
 def test_seed_decides_the_draw(everything: Subject) -> None:
     state = torch.get_rng_state()
     draws = [redraw(everything.inputs, seed).tensors() for seed in (1, 1, 2)]

@@ -135,9 +135,9 @@ def test_a_start_is_a_copy_of_what_is_trained() -> None:
     module, _ = trained_models.frozen()
     start = start_of(module)
     assert len(start.values) == 3
-    assert torch.equal(start.values[0], module[0].bias)
+    assert torch.equal(start.values[0], module.get_parameter("0.bias"))
     with torch.no_grad():
-        module[0].bias.zero_()
+        module.get_parameter("0.bias").zero_()
     assert start.values[0].any()
     assert not any(value.requires_grad for value in start.values)
 

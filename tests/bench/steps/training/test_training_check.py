@@ -47,10 +47,13 @@ def limit(healthy: Deviation, asked: Variant) -> Limit:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("asked", [EAGER, BF16, AMP, HALF_AMP], ids=["fp32", "bf16", "amp", "fp16"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("asked", "optimizer"),
+    [(EAGER, "sgd"), (EAGER, "adamw"), (BF16, "sgd"), (AMP, "adamw"), (HALF_AMP, "adamw")],
+    ids=["fp32 sgd", "fp32 adamw", "bf16", "amp", "fp16"],
+)
 @pytest.mark.parametrize("name", LEARNERS)
-def test_eager_passes_the_training_check(name: str, optimizer: str, asked: Variant) -> None:
+def test_eager_passes_the_training_check(name: str, asked: Variant, optimizer: str) -> None:
     found = examined(LEARNERS[name], asked, optimizer=optimizer)
     check = check_of(subject(LEARNERS[name]), optimizer=optimizer)
     if name == "normalised":  # whose gradients jump where rounding switches a ReLU
