@@ -8,7 +8,6 @@ whole or from a break on.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -41,10 +40,6 @@ class Net(nn.Module):
         self.first = nn.Linear(WIDTH, WIDTH)
         self.second = nn.Linear(WIDTH, WIDTH)
 
-    @staticmethod
-    def inputs() -> tuple[Tensor, ...] | dict[str, Tensor]:
-        return (torch.rand(3, WIDTH) + 0.5,)
-
 
 def counted(sites: int, *in_eager: str) -> Callable[[type[Net]], type[Net]]:
     def register(model: type[Net]) -> type[Net]:
@@ -54,9 +49,8 @@ def counted(sites: int, *in_eager: str) -> Callable[[type[Net]], type[Net]]:
     return register
 
 
-def build(name: str) -> tuple[nn.Module, tuple[Tensor, ...] | dict[str, Tensor]]:
-    model = BY_HAND[name].model
-    return model(), model.inputs()
+def build(name: str) -> tuple[nn.Module, Tensor]:
+    return BY_HAND[name].model(), torch.rand(3, WIDTH) + 0.5
 
 
 # One break or more
@@ -72,46 +66,11 @@ class Branch(Net):
 
 
 @counted(1)
-class Item(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        scale = y.sum().item()  # breaks
-        return self.second(y) * scale
-
-
-@counted(1)
 class TrailingItem(Net):
     def forward(self, x: Tensor) -> Any:
         y = self.first(x)
         self.last = y.sum().item()  # breaks
         return y
-
-
-@counted(1)
-class Printing(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        print("between two layers")  # breaks
-        return self.second(y)
-
-
-@counted(1)
-class PrintingFirst(Net):
-    def forward(self, x: Tensor) -> Any:
-        print("before all layers")  # breaks
-        return self.second(self.first(x))
-
-
-libc = ctypes.CDLL(None)
-absolute = libc.abs
-
-
-@counted(1)
-class CFunction(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        scale = absolute(-3)  # breaks
-        return self.second(y) * scale
 
 
 def _double(y: Tensor) -> Tensor:
@@ -154,20 +113,6 @@ class Tried(Net):
         return self.second(y)
 
 
-@counted(1, "TriedLater.forward")
-class TriedLater(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        y = y.relu()
-        y = y + 1
-        try:
-            print("tried")  # breaks
-            y = y * 2
-        except ValueError:
-            y = y * 3
-        return self.second(y)
-
-
 @counted(1, "Property.forward")
 class Property(Net):
     @property
@@ -178,14 +123,6 @@ class Property(Net):
     def forward(self, x: Tensor) -> Any:
         y = self.first(x)
         y = y * self.scale
-        return self.second(y)
-
-
-@counted(1)
-class Explicit(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        torch._dynamo.graph_break()  # breaks
         return self.second(y)
 
 
@@ -234,23 +171,6 @@ class Nested(Net):
         return self.second(y)
 
 
-@counted(1)
-class CalledTwice(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = talking(self.first(x))
-        return talking(self.second(y))
-
-
-@counted(1)
-class Submodule(Net):
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = Printing()
-
-    def forward(self, x: Tensor) -> Any:
-        return self.second(self.inner(self.first(x)))
-
-
 @counted(2)
 class Two(Net):
     def forward(self, x: Tensor) -> Any:
@@ -291,17 +211,6 @@ class Finally(Net):
         return y
 
 
-@counted(1)
-class Within(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        with torch.no_grad():
-            z = y * 2
-            print("within no_grad")  # breaks
-            z = z + 1
-        return self.second(y + z)
-
-
 # Up to Python 3.11 a comprehension is a function of its own, and its loop cannot be resumed.
 _COMPREHENSION = ("Comprehension.forward.<locals>.<listcomp>",) * (sys.version_info < (3, 12))
 
@@ -312,30 +221,6 @@ class Comprehension(Net):
         y = self.first(x)
         sums = [(y * i).sum().item() for i in range(3)]  # breaks
         return self.second(y) * sums[1]
-
-
-@counted(1)
-class Numpy(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        is_empty = not y.detach().numpy().tobytes()  # breaks
-        return self.second(y) * (2 - is_empty)
-
-
-@counted(1)
-class Nonzero(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        places = y.nonzero()  # breaks
-        return self.second(y) * places.float().mean()
-
-
-@counted(1)
-class ToList(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        a, *_ = y[0].tolist()  # breaks
-        return self.second(y) * a
 
 
 @counted(1)
@@ -414,79 +299,12 @@ class Plain(Net):
 
 
 @counted(0)
-class Transformer(Net):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(WIDTH, 2, 8, batch_first=True)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.layer(x[None])
-
-
-@counted(0)
 class Shapes(Net):
     def forward(self, x: Tensor) -> Any:
         y = self.first(x)
         if y.shape[0] > 2 and y.dim() == 2:
             y = y * len(y)
         return self.second(y)
-
-
-@counted(0)
-class Unrolled(Net):
-    def forward(self, x: Tensor) -> Any:
-        for layer in (self.first, self.second) * 2:
-            x = layer(x).relu()
-        return x
-
-
-@counted(0)
-class DictOutput(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        return {"first": y, "second": self.second(y)}
-
-
-@counted(0)
-class Keywords(Net):
-    @staticmethod
-    def inputs() -> dict[str, Tensor]:
-        return {"x": torch.randn(3, WIDTH), "scale": torch.randn(WIDTH)}
-
-    def forward(self, x: Tensor, *, scale: Tensor) -> Any:
-        return self.second(self.first(x)) * scale
-
-
-@counted(0)
-class Buffer(Net):
-    calls: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(()))
-
-    def forward(self, x: Tensor) -> Any:
-        self.calls.add_(1)
-        return self.second(self.first(x)) + 0 * self.calls
-
-
-@counted(0)
-class ListComprehension(Net):
-    def forward(self, x: Tensor) -> Any:
-        return torch.stack([self.first(x) * i for i in range(3)]).sum(0)
-
-
-def quiet(y: Tensor) -> Tensor:
-    return y * 2 + 1
-
-
-@counted(0)
-class NestedQuietly(Net):
-    def forward(self, x: Tensor) -> Any:
-        def inner(y: Tensor) -> Tensor:
-            return quiet(self.second(y))
-
-        return inner(quiet(self.first(x)))
 
 
 @counted(0)
@@ -512,19 +330,3 @@ def quiet_parts(y: Tensor) -> Iterator[Tensor]:
 class GeneratorQuietly(Net):
     def forward(self, x: Tensor) -> Any:
         return self.second(sum(quiet_parts(self.first(x)), torch.zeros(WIDTH)))
-
-
-@counted(0)
-class WithinQuietly(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        with torch.no_grad():
-            z = y * 2
-        return self.second(y + z)
-
-
-@counted(0)
-class Where(Net):
-    def forward(self, x: Tensor) -> Any:
-        y = self.first(x)
-        return self.second(torch.where(y.mean() > 0, y * 2, y))

@@ -1,3 +1,5 @@
+"""What all models share, and what the simple ones must agree with."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,16 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from modescope.models import mlp, pointwise, transformer
+from modescope.models import decoder, embedding, lstm, mlp, pointwise, resnet, transformer
 
-Build = Callable[[], tuple[nn.Module, tuple[Tensor]]]
+Build = Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]
+
+TEXT = {"batch": 3, "seq": 8, "width": 16, "heads": 2, "depth": 2, "vocab": 40}
 
 BUILDS: dict[str, tuple[Build, tuple[int, ...]]] = {
     "mlp": (lambda: mlp.build(batch=4, width=32, depth=3), (4, 32)),
     "transformer": (lambda: transformer.build(batch=2, seq=8, width=32, heads=4), (2, 8, 32)),
     "pointwise": (lambda: pointwise.build(batch=4, width=32, ops=10), (4, 32)),
+    "decode": (lambda: decoder.decode(**TEXT), (3, 40)),
+    "prefill": (lambda: decoder.prefill(**TEXT), (3, 8, 40)),
+    "resnet": (lambda: resnet.build(batch=3, pixels=64, width=4, depth=1), (3, 1000)),
+    "lstm": (lambda: lstm.build(batch=3, seq=5, width=8, depth=2), (3, 5, 8)),
+    "embedding": (lambda: embedding.build(batch=3, tables=2, rows=9, width=4, hot=2), (3, 1)),
 }
-every_model = pytest.mark.parametrize(("build", "shape"), BUILDS.values(), ids=BUILDS)
+every_model = pytest.mark.parametrize("name", BUILDS)
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +38,78 @@ def _seed() -> None:
 def relative_rms(found: Tensor, reference: Tensor) -> float:
     wrong = found.double() - reference
     return (wrong.square().mean() / reference.square().mean()).sqrt().item()
+
+
+@every_model
+def test_a_seed_builds_a_model_in_fp32_and_its_inputs(name: str) -> None:
+    build, shape = BUILDS[name]
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        module, inputs = build()
+        assert module.training
+        assert {each.dtype for each in module.parameters()} == {torch.float32}
+        outputs.append(module.eval()(*inputs))
+    assert outputs[0].shape == shape
+    assert torch.equal(*outputs)
+
+
+@every_model
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_empty_batch_is_accepted(name: str, dtype: torch.dtype) -> None:
+    build, shape = BUILDS[name]
+    module, inputs = build()
+    empty = [each[:0].to(dtype) if each.is_floating_point() else each[:0] for each in inputs]
+    output = module.eval().to(dtype)(*empty)
+    assert (output.shape, output.dtype) == ((0, *shape[1:]), dtype)
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDS if name != "decode"])
+def test_every_parameter_gets_a_gradient(name: str) -> None:
+    module, inputs = BUILDS[name][0]()
+    module(*inputs).square().mean().backward()
+    for each, parameter in module.named_parameters():
+        assert parameter.grad is not None, each
+        assert parameter.grad.count_nonzero() > 0, each
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer", "pointwise"])
+def test_error_in_bf16_is_within_a_few_roundings(name: str) -> None:
+    module, (x,) = BUILDS[name][0]()
+    reference = deepcopy(module).double()(x.double())
+    assert 0 < relative_rms(module(x), reference) < 1e-6
+    assert 1e-4 < relative_rms(module.bfloat16()(x.bfloat16()), reference) < 1e-2
+
+
+def test_mlp_has_an_activation_between_layers_only() -> None:
+    module, _ = mlp.build(batch=2, width=8, depth=3)
+    kinds = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
+    assert kinds == ["Linear", "GELU", "Linear", "GELU", "Linear"]
+    assert len(list(module.children())) == 3, "a layer and its GELU are recomputed together"
+
+
+def test_transformer_agrees_with_causal_attention_written_out() -> None:
+    module, (x,) = transformer.build(batch=1, seq=4, width=8, heads=2)
+    assert isinstance(module, transformer.Block)
+    query, key, value = module.query_key_value(x).split(8, dim=-1)
+    heads = []
+    for part in (slice(0, 4), slice(4, 8)):
+        scores = query[..., part] @ key[..., part].mT / 4**0.5
+        weights = scores.masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf).softmax(-1)
+        heads.append(weights @ value[..., part])
+    torch.testing.assert_close(module.attend(x), module.attention_out(torch.cat(heads, dim=-1)))
+
+
+@pytest.mark.parametrize(
+    ("build", "sizes"),
+    [(transformer.build, {"seq": 4, "width": 30, "heads": 4}),
+     (decoder.decode, {"seq": 4, "width": 12, "heads": 4, "depth": 1, "vocab": 8})],
+)  # fmt: skip
+def test_a_width_that_does_not_fit_is_refused(
+    build: Callable[..., Any], sizes: dict[str, int]
+) -> None:
+    with pytest.raises(ValueError, match=rf"width={sizes['width']} .*heads=4"):
+        build(batch=1, **sizes)
 
 
 class DispatchedOps(TorchDispatchMode):
@@ -43,107 +124,23 @@ class DispatchedOps(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@every_model
-def test_output_has_the_shape_of_the_input(build: Build, shape: tuple[int, ...]) -> None:
-    module, (x,) = build()
-    assert x.shape == module(x).shape == shape
-    assert module.training
-    assert {t.dtype for t in (x, *module.parameters())} == {torch.float32}
-
-
-@every_model
-def test_the_same_seed_builds_the_same_model(build: Build, shape: tuple[int, ...]) -> None:
-    torch.manual_seed(7)
-    first, first_inputs = build()
-    torch.manual_seed(7)
-    second, second_inputs = build()
-    torch.testing.assert_close(first(*first_inputs), second(*second_inputs), rtol=0, atol=0)
-
-
-@every_model
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_an_empty_batch_is_accepted(
-    build: Build, shape: tuple[int, ...], dtype: torch.dtype
-) -> None:
-    module, (x,) = build()
-    output = module.to(dtype)(x[:0].to(dtype))
-    assert output.shape == (0, *shape[1:])
-    assert output.dtype == dtype
-
-
-@every_model
-def test_error_in_bf16_is_within_a_few_roundings(build: Build, shape: tuple[int, ...]) -> None:
-    module, (x,) = build()
-    reference = deepcopy(module).double()(x.double())
-    assert 0 < relative_rms(module(x), reference) < 1e-6
-    assert 1e-4 < relative_rms(module.bfloat16()(x.bfloat16()), reference) < 1e-2
-
-
-@every_model
-def test_every_parameter_gets_a_gradient(build: Build, shape: tuple[int, ...]) -> None:
-    module, inputs = build()
-    module(*inputs).square().mean().backward()
-    for name, parameter in module.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.count_nonzero() > 0, name
-
-
-def test_mlp_has_an_activation_between_layers_only() -> None:
-    module, _ = mlp.build(batch=2, width=8, depth=3)
-    kinds = [type(layer).__name__ for layer in module.modules() if not list(layer.children())]
-    assert kinds == ["Linear", "GELU", "Linear", "GELU", "Linear"]
-    assert len(list(module.children())) == 3, "a layer and its GELU are recomputed together"
-
-
-def test_transformer_is_causal() -> None:
-    module, (x,) = transformer.build(batch=2, seq=8, width=32, heads=4)
-    changed = x.clone()
-    changed[:, 5] = torch.randn(2, 32)
-    before, after = module(x), module(changed)
-    torch.testing.assert_close(after[:, :5], before[:, :5], rtol=0, atol=0)
-    assert ((after[:, 5:] - before[:, 5:]).abs().amax(-1) > 1e-4).all()
-
-
-def test_transformer_agrees_with_attention_written_out() -> None:
-    module, (x,) = transformer.build(batch=1, seq=4, width=8, heads=2)
-    assert isinstance(module, transformer.Block)
-    query, key, value = module.query_key_value(x).split(8, dim=-1)
-    heads = []
-    for part in (slice(0, 4), slice(4, 8)):
-        scores = query[..., part] @ key[..., part].mT / 4**0.5
-        weights = scores.masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf).softmax(-1)
-        heads.append(weights @ value[..., part])
-    torch.testing.assert_close(module.attend(x), module.attention_out(torch.cat(heads, dim=-1)))
-
-
-def test_transformer_names_the_sizes_that_fit() -> None:
-    with pytest.raises(ValueError, match=r"width=30 .* heads=4: choose a width .* multiple of 4"):
-        transformer.build(batch=1, seq=4, width=30, heads=4)
-
-
-@pytest.mark.parametrize("ops", [1, 2, 3, 4, 32, 1000])
-@pytest.mark.parametrize("grad", [torch.enable_grad, torch.no_grad, torch.inference_mode])
-def test_pointwise_dispatches_exactly_its_ops(ops: int, grad: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("ops", [1, 3, 1000])
+def test_pointwise_dispatches_exactly_its_ops(ops: int) -> None:
     module, (x,) = pointwise.build(batch=2, width=4, ops=ops)
-    with grad(), DispatchedOps() as dispatched:
-        module(x)
-    assert len(dispatched.names) == ops
-    assert dispatched.names[:4] == ["mul", "sin", "mul", "add"][:ops]
+    for grad in (torch.enable_grad, torch.inference_mode):
+        with grad(), DispatchedOps() as dispatched:
+            module(x)
+        assert len(dispatched.names) == ops
+        assert dispatched.names[:4] == ["mul", "sin", "mul", "add"][:ops]
 
 
-@pytest.mark.parametrize("ops", [1, 4, 100, 999, 1000])
-def test_pointwise_error_does_not_grow_with_length(ops: int) -> None:
-    module, (x,) = pointwise.build(batch=64, width=64, ops=ops)
-    reference = deepcopy(module).double()(x.double())
-    assert 1e-3 < relative_rms(module.bfloat16()(x.bfloat16()), reference) < 5e-3
-    assert reference.abs().max() < (x * module.get_parameter("scale")).abs().max() + 0.75
-
-
-@pytest.mark.parametrize("ops", [1, 4, 999, 1000])
-def test_pointwise_output_depends_on_its_input_and_on_each_op(ops: int) -> None:
+@pytest.mark.parametrize("ops", [1, 4, 999])
+def test_pointwise_outputs_depend_on_input_and_ops_and_errors_do_not_grow(ops: int) -> None:
     module, (x,) = pointwise.build(batch=64, width=64, ops=ops)
     assert isinstance(module, pointwise.Chain)
-    output = module(x).double()
-    assert relative_rms(module(torch.randn_like(x)), output) > 1
+    reference = deepcopy(module).double()(x.double())
+    assert relative_rms(module(torch.randn_like(x)), reference) > 1
+    assert 1e-3 < relative_rms(deepcopy(module).bfloat16()(x.bfloat16()), reference) < 5e-3
+    assert reference.abs().max() < (x * module.get_parameter("scale")).abs().max() + 0.75
     module.ops += 3
-    assert relative_rms(module(x), output) > 1e-2
+    assert relative_rms(module(x), reference) > 1e-2

@@ -99,19 +99,13 @@ def test_what_is_only_read_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "argument", "named"),
-    [
-        (lambda x, tensor: tensor.untyped_storage().resize_(0), torch.ones(3), "argument [1]"),
-        (lambda x, tensor: tensor.resize_(30), torch.ones(3), "argument [1]"),
-    ],
+    "function",
+    [lambda x, y: y.untyped_storage().resize_(0), lambda x, y: y.resize_(30)],
     ids=["freed", "resized"],
 )
-def test_what_cannot_be_put_back_is_refused_by_name(
-    function: Callable[..., object], argument: Any, named: str
-) -> None:
-    with pytest.raises(UsageError) as refused:
-        changes(function, torch.ones(2), argument)
-    assert named in str(refused.value)
+def test_what_cannot_be_put_back_is_refused_by_name(function: Callable[..., object]) -> None:
+    with pytest.raises(UsageError, match=r"argument \[1\]"):
+        changes(function, torch.ones(2), torch.ones(3))
 
 
 def step_of(function: Callable[..., Any], *args: Any, **axes: Any) -> Any:
@@ -152,11 +146,8 @@ def test_fresh_values_for_a_check_reach_the_call() -> None:
     assert [built.step().tolist() for _ in range(2)] == [[10.0, 10.0]] * 2
 
 
-def test_a_model_that_changes_nothing_is_called_directly() -> None:
-    assert not isinstance(step_of(lambda x: x + 1, torch.ones(2)).step, Prepared)
-
-
 def test_only_what_is_changed_is_copied() -> None:
+    assert not isinstance(step_of(lambda x: x + 1, torch.ones(2)).step, Prepared)
     built = step_of(lambda x, y: y.add_(x), torch.ones(2), torch.ones(2))
     pairs = zip(built.subject.inputs.tensors(), built.subject.given.tensors(), strict=True)
     assert [kept is given for kept, given in pairs] == [True, False]

@@ -42,7 +42,6 @@ def test_each_compile_mode_belongs_to_one_backend() -> None:
 def test_compile_options_are_refused_without_compiling() -> None:
     eager = Mode("eager", "enabled", options=DYNAMIC)
     assert backends.refused_options(eager) == ["dynamic"]
-    assert backends.refused_options(replace(eager, options=CompileOptions(dynamic=None))) == []
     assert backends.refused_options(replace(COMPILE, options=DYNAMIC)) == []
 
 
@@ -75,14 +74,8 @@ def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None
     assert mode_effect.effect(found) == mode_effect.ModeEffect(False, "third made nothing", 0)
 
     assert refusal(case(variant=asked), CPU) is None
-    of_mode = {
-        "code from mode.compile=third cannot be trained; use mode=eager, amp or compile": case(
-            variant=asked, options=Training()
-        ),
-        "mode.compile=third does not take mode.dynamic; leave out mode.dynamic, or use "
-        "mode=compile": case(
-            variant=Variant(replace(asked.mode, options=DYNAMIC), "fp32"), baseline=None
-        ),
-    }
-    for reason, refused in of_mode.items():
-        assert refusal(refused, CPU) == reason
+    code = case(variant=asked, options=Training())
+    assert "mode.compile=third cannot be trained" in str(refusal(code, CPU))
+    dynamic = Variant(replace(asked.mode, options=DYNAMIC), "fp32")
+    taken = str(refusal(case(variant=dynamic, baseline=None), CPU))
+    assert "mode.compile=third does not take mode.dynamic" in taken

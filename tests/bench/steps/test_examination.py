@@ -58,15 +58,12 @@ def seen(forward: Forward, make: Callable[[], Arguments] | None = None, **option
     return check_of(forward, make or (lambda: (torch.randn(4, WIDTH),)), **options).seen
 
 
-# Inputs
-
-
 def x() -> Tensor:
     return torch.randn(6, WIDTH)
 
 
 def lengths() -> Tensor:
-    return torch.cat([torch.zeros(1, dtype=torch.int64), torch.tensor([2, 1, 3]).cumsum(0)])
+    return torch.tensor([0, 2, 3, 6])
 
 
 def increasing(net: Net, x: Tensor, ends: Tensor) -> Any:
@@ -124,19 +121,17 @@ def test_inputs_are_the_freest_that_plain_eager_takes(
     assert (found.checked_inputs, found.note, found.is_exact) == (drawn, None, True)
 
 
-def test_inputs_that_the_builder_repeats_are_those_of_the_example() -> None:
-    fixed = distribution()
-    found = seen(simplex, lambda: (fixed,))
-    assert (found.checked_inputs, found.note) == ("example", examination.STALE_PASSES)
+def unread(net: Net, ends: Tensor, unused: Tensor) -> Any:
+    """`ends` counts, and only `unused` can be redrawn: a replay of old results would pass."""
+    return increasing(net, net.linear.weight, ends)
 
 
-def test_inputs_that_make_no_difference_to_the_outputs_do_not_count() -> None:
-    """Else a replay of old results would pass: `ends` counts, and only `unused` is redrawn."""
-
-    def forward(net: Net, ends: Tensor, unused: Tensor) -> Any:
-        return increasing(net, net.linear.weight, ends)
-
-    fixed = (lengths(), torch.rand(3))
+@pytest.mark.parametrize(
+    ("forward", "fixed"), [(simplex, (distribution(),)), (unread, (lengths(), torch.rand(3)))]
+)
+def test_inputs_that_the_builder_repeats_are_those_of_the_example(
+    forward: Forward, fixed: Arguments
+) -> None:
     found = seen(forward, lambda: fixed)
     assert (found.checked_inputs, found.note) == ("example", examination.STALE_PASSES)
 
@@ -145,26 +140,19 @@ def test_one_argument_of_an_example_moves_if_plain_eager_takes_that() -> None:
     fixed = positive_definite()
     check = check_of(lambda net, a: net.linear(torch.linalg.cholesky(a)), lambda: (fixed,))
     assert (check.seen.checked_inputs, check.seen.note) == ("example", None)
-    assert torch.equal(check.inputs[1].args[0], fixed * examination.NUDGE)
+    assert torch.equal(check.inputs[1].args[0], fixed * 1.0625)
 
 
 def test_a_builder_that_makes_other_shapes_is_not_asked() -> None:
     sizes = iter(range(1, 9))
 
-    def make() -> Arguments:
-        size = next(sizes)
-        ends = torch.arange(size + 1)
-        return torch.arange(size * WIDTH).view(size, WIDTH).float(), ends
-
-    def forward(net: Net, x: Tensor, ends: Tensor) -> Any:
+    def forward(net: Net, x: Tensor) -> Any:
         if not torch.equal(x.flatten(), torch.arange(x.numel()).to(x)):
             raise ValueError("numbers in order")
-        return increasing(net, x, ends)
+        return net.linear(x)
 
-    assert seen(forward, make).checked_inputs == "example"
-
-
-# References
+    found = seen(forward, lambda: (torch.arange(next(sizes) * WIDTH).view(-1, WIDTH).float(),))
+    assert found.checked_inputs == "example"
 
 
 def in_autocast(net: Net, x: Tensor) -> Any:
@@ -232,25 +220,10 @@ def test_a_model_that_fails_in_plain_eager_raises_its_own_error() -> None:
         seen(lambda net, x: 1 / 0)
 
 
-# Randomness and state
-
-
-def adds_to(name: str) -> Forward:
+def adds_to(net: Net, x: Tensor) -> Any:
     """Its result is the sum of all inputs so far."""
-
-    def forward(net: Net, x: Tensor) -> Any:
-        before = getattr(net, name, None)
-        setattr(net, name, x if before is None else before + x)
-        return net.linear(getattr(net, name))
-
-    return forward
-
-
-def remembers(net: Net, x: Tensor) -> Any:
-    """Its result is that of the first call with the same tensor."""
-    if net.kept is None or net.kept[0] is not x:
-        net.kept = x, net.linear(x)
-    return net.kept[1]
+    net.kept = x if net.kept is None else net.kept + x
+    return net.linear(net.kept)
 
 
 def counts(net: Net, x: Tensor) -> Any:
@@ -277,43 +250,28 @@ def draws_and_counts(net: Net, x: Tensor) -> Any:
     return counts(net, x) + torch.rand_like(x)
 
 
-STATE = {
-    "sum": adds_to("kept"),
-    "count": counts,
-    "count in the process": counts_in_the_process,
-    "count and random": draws_and_counts,
-}
+DEPENDS, RANDOM, NEITHER = (True, False), (False, True), (False, False)
 
-RANDOM = {
-    "torch": lambda net, x: net.linear(x) + torch.rand_like(x),
-    "python": lambda net, x: net.linear(x) * random.random(),
-    "numpy": lambda net, x: net.linear(x) * float(numpy.random.rand()),
-    "rarely": lambda net, x: net.linear(x) if float(torch.rand(())) < 0.8 else x,
-}
-
-NEITHER = {
-    "plain": lambda net, x: net.linear(x),
-    "cached": caches,
-    "drawn in vain": lambda net, x: net.linear(x) + 0 * torch.rand_like(x),
+KINDS: dict[str, tuple[Forward, tuple[bool, bool]]] = {
+    "sum": (adds_to, DEPENDS),
+    "count": (counts, DEPENDS),
+    "count in the process": (counts_in_the_process, DEPENDS),
+    "count and random": (draws_and_counts, DEPENDS),
+    "torch": (lambda net, x: net.linear(x) + torch.rand_like(x), RANDOM),
+    "python": (lambda net, x: net.linear(x) * random.random(), RANDOM),
+    "numpy": (lambda net, x: net.linear(x) * float(numpy.random.rand()), RANDOM),
+    "rarely": (lambda net, x: net.linear(x) if float(torch.rand(())) < 0.8 else x, RANDOM),
+    "plain": (lambda net, x: net.linear(x), NEITHER),
+    "cached": (caches, NEITHER),
+    "drawn in vain": (lambda net, x: net.linear(x) + 0 * torch.rand_like(x), NEITHER),
 }
 
 
-@pytest.mark.parametrize("name", STATE)
+@pytest.mark.parametrize("name", KINDS)
 def test_results_that_depend_on_earlier_calls_are_told_from_random_ones(name: str) -> None:
-    found = seen(STATE[name])
-    assert (found.depends, found.random) == (True, False)
-
-
-@pytest.mark.parametrize("name", RANDOM)
-def test_results_that_depend_on_random_numbers_are_known(name: str) -> None:
-    found = seen(RANDOM[name])
-    assert (found.depends, found.random) == (False, True)
-
-
-@pytest.mark.parametrize("name", NEITHER)
-def test_other_results_are_repeatable(name: str) -> None:
-    found = seen(NEITHER[name])
-    assert (found.depends, found.random) == (False, False)
+    forward, kind = KINDS[name]
+    found = seen(forward)
+    assert (found.depends, found.random) == kind
 
 
 def test_parameters_made_in_the_first_call_are_refused() -> None:

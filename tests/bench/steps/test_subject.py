@@ -39,16 +39,14 @@ def storages(of: Subject) -> set[int]:
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
-def test_a_copy_shares_no_storage(everything: Subject, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_copy_shares_no_storage_and_has_other_floating_tensors_only(
+    everything: Subject, dtype: torch.dtype
+) -> None:
     own = everything.cast(dtype)
     assert len(storages(own)) == len(storages(everything)) == 8
     assert not storages(own) & storages(everything)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_a_cast_changes_floating_tensors_only(everything: Subject, dtype: torch.dtype) -> None:
-    own = everything.cast(dtype)
+    assert own.module.tied is own.module.weight
     tensors = {**dict(own.module.named_parameters()), **dict(own.module.named_buffers())}
     assert {name: tensor.dtype for name, tensor in tensors.items()} == {
         "weight": dtype,
@@ -63,55 +61,18 @@ def test_a_cast_changes_floating_tensors_only(everything: Subject, dtype: torch.
     assert everything.module.get_parameter("weight").dtype == torch.float32
 
 
-def test_tied_weights_stay_tied(everything: Subject) -> None:
-    module = everything.cast(torch.bfloat16).module
-    assert module.tied is module.weight
-
-
-def test_to_moves_inputs_and_weights(everything: Subject) -> None:
-    moved = everything.to(torch.device("meta"))
-    assert {t.device.type for t in moved.inputs.tensors()} == {"meta"}
-    assert {p.device.type for p in moved.module.parameters()} == {"meta"}
-
-
-def test_assign_writes_in_place(everything: Subject) -> None:
-    inputs = everything.inputs
-    where = [tensor.data_ptr() for tensor in inputs.tensors()]
-    inputs.assign(inputs.map(torch.zeros_like))
-    assert [tensor.data_ptr() for tensor in inputs.tensors()] == where
-    assert all(not tensor.any() for tensor in inputs.tensors())
-
-
-def test_assign_refuses_another_number_of_tensors() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        Inputs((torch.ones(1),), {}).assign(Inputs((), {}))
-
-
 @pytest.mark.parametrize("in_place", [True, False], ids=["in place", "replaced"])
 @pytest.mark.parametrize("grad", [torch.enable_grad, torch.inference_mode])
 def test_state_is_restored_after_a_block(in_place: bool, grad: Any) -> None:
     module, (x,) = counts(in_place)
+    with grad():  # where a buffer that it replaced can be written, and nowhere else
+        module(x)
     before = module.get_buffer("calls")
     with keep_state(module):
         for _ in range(2):
             with grad():
                 module(x)
-        assert module.get_buffer("calls") == 3
-    assert module.get_buffer("calls") is before
-    assert before == 1
-    module(x)
-    assert module.get_buffer("calls") == 2
-
-
-def test_state_replaced_under_inference_mode_is_restored() -> None:
-    module, (x,) = counts(in_place=False)
-    with torch.inference_mode():
-        module(x)
-    before = module.get_buffer("calls")
-    assert before.is_inference()
-    with keep_state(module), torch.inference_mode():
-        module(x)
-        before.zero_()
+        assert module.get_buffer("calls") == 4
     assert module.get_buffer("calls") is before
     assert before == 2
 
@@ -137,16 +98,13 @@ def drawn(example: Tensor, seed: int = 1) -> Tensor:
 @pytest.mark.parametrize(
     "example",
     [
-        torch.randn(64, 3, generator=SEEDED),
         torch.randn(64, generator=SEEDED).bfloat16(),
         torch.rand(8, 8, dtype=torch.float64, generator=SEEDED) + 3,
-        torch.randn(8, 5, generator=SEEDED).t(),
     ],
 )
 def test_fresh_floats_look_like_the_example(example: Tensor) -> None:
     fresh = drawn(example)
-    assert fresh.dtype == example.dtype
-    assert fresh.shape == example.shape
+    assert (fresh.dtype, fresh.shape) == (example.dtype, example.shape)
     assert (fresh != example).double().mean() > 0.9
     assert fresh.min() >= example.min()
     assert fresh.max() <= example.max()
@@ -155,19 +113,16 @@ def test_fresh_floats_look_like_the_example(example: Tensor) -> None:
     assert 0.5 * spread < fresh.double().std() < 1.5 * spread
 
 
-@pytest.mark.parametrize(
-    "example", [torch.arange(50), torch.arange(50).view(5, 10), torch.arange(50) < 20]
-)
+@pytest.mark.parametrize("example", [torch.arange(50).view(5, 10), torch.arange(50) < 20])
 def test_integers_are_permuted(example: Tensor) -> None:
     fresh = drawn(example)
-    assert fresh.dtype == example.dtype
-    assert fresh.shape == example.shape
+    assert (fresh.dtype, fresh.shape) == (example.dtype, example.shape)
     assert not torch.equal(fresh, example)
     assert torch.equal(fresh.flatten().sort().values, example.flatten().sort().values)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 7.3, -2.0, 1e-6, 1e6])
-@pytest.mark.parametrize("shape", [(), (1,), (2,), (1000,), (33, 7)])
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.0, 1e-6, 1e6])
+@pytest.mark.parametrize("shape", [(), (1,), (33, 7)])
 def test_fresh_constants_change_and_keep_their_sign(value: float, shape: tuple[int, ...]) -> None:
     example = torch.full(shape, value)
     fresh = drawn(example)
@@ -183,11 +138,6 @@ def test_infinities_of_a_mask_are_kept() -> None:
     assert torch.equal(fresh.isinf(), mask.isinf())
     assert fresh[~mask.isinf()].all()
     assert torch.equal(drawn(torch.full((3,), -math.inf)), torch.full((3,), -math.inf))
-
-
-def test_nothing_is_drawn_for_an_empty_tensor() -> None:
-    assert drawn(torch.empty(0, 3)).shape == (0, 3)
-    assert drawn(torch.empty(0, dtype=torch.int64)).shape == (0,)
 
 
 def test_seed_decides_the_draw(everything: Subject) -> None:

@@ -30,7 +30,6 @@ from tests.helpers.probe_models import (
     counts,
     model,
     remembers,
-    scaled,
     tells,
     variant,
     weightless,
@@ -47,12 +46,6 @@ UNBROKEN = GraphBreaks((), ())
 def _fresh_compiler() -> Iterator[None]:
     yield
     torch.compiler.reset()
-
-
-def doubts(facts: Facts) -> str | None:
-    """The note of a mode that did not take effect; None where it did."""
-    effect = mode_effect.effect(facts)
-    return None if effect.in_effect else effect.in_effect_note
 
 
 def facts(asked: Variant, **changes: Any) -> Facts:
@@ -77,132 +70,85 @@ def facts(asked: Variant, **changes: Any) -> Facts:
     return replace(usual, **changes)
 
 
-AS_ASKED = {
-    "eager": variant(),
-    "no_grad": variant(grad="no_grad"),
-    "cast": variant("fp16", grad="inference_mode"),
-    "amp": variant("bf16", autocast=True),
-    "compile": variant(compile="default"),
-    "reduce-overhead": variant(compile="reduce-overhead"),
-    "max-autotune": variant(compile="max-autotune"),
-    "no cudagraphs": variant(compile="max-autotune-no-cudagraphs"),
-    "dynamic": variant(compile="default", options=CompileOptions(dynamic=True)),
-    "cuda-graph": variant(graph=True),
-    "compile-cuda-graph": variant(compile="default", graph=True),
+AMP, CAST = variant("bf16", autocast=True), variant("bf16")
+COMPILE, REDUCED = variant(compile="default"), variant(compile="reduce-overhead")
+TUNED, GRAPH = variant(compile="max-autotune-no-cudagraphs"), variant(graph=True)
+DYNAMIC = variant(compile="default", options=CompileOptions(dynamic=True))
+
+IN_EFFECT = {
+    "eager": facts(variant()),
+    "no_grad": facts(variant(grad="no_grad")),
+    "cast": facts(variant("fp16", grad="inference_mode")),
+    "amp": facts(AMP),
+    "compile": facts(COMPILE),
+    "reduce-overhead": facts(REDUCED),
+    "max-autotune": facts(variant(compile="max-autotune")),
+    "dynamic": facts(DYNAMIC),
+    "cuda-graph": facts(GRAPH),
+    "compile-cuda-graph": facts(variant(compile="default", graph=True)),
+    "symbolic sizes unknown": facts(DYNAMIC, symbolic_sizes=None),
+    "breaks allowed": facts(COMPILE, compiled=replace(COMPILED, graphs=3), fullgraph=False),
+    "no graphs to skip": facts(COMPILE, compiled=replace(COMPILED, graph_skips=1)),
+    "no weights": facts(CAST, observed=Observed("enabled", "none", "none")),
 }
 
 
-@pytest.mark.parametrize("asked", AS_ASKED.values(), ids=AS_ASKED)
-def test_a_mode_in_effect_has_no_doubt(asked: Variant) -> None:
-    assert doubts(facts(asked)) is None
+@pytest.mark.parametrize("name", IN_EFFECT)
+def test_a_mode_in_effect_has_no_doubt(name: str) -> None:
+    assert mode_effect.effect(IN_EFFECT[name]).in_effect
 
 
-AMP = variant("bf16", autocast=True)
-CAST = variant("bf16")
+def seen(asked: Variant, *observed: str) -> Facts:
+    return facts(asked, observed=Observed(*observed))
 
-ONE_WRONG: list[tuple[Facts, str]] = [
-    (
-        facts(variant(grad="no_grad"), observed=Observed("enabled", "none", "float32")),
-        "the model ran under enabled instead of no_grad",
-    ),
-    (
-        facts(variant(grad="inference_mode"), observed=Observed("no_grad", "none", "float32")),
-        "the model ran under no_grad instead of inference_mode",
-    ),
-    (
-        facts(AMP, observed=Observed("enabled", "none", "float32")),
-        "autocast was none instead of bfloat16",
-    ),
-    (
-        facts(AMP, observed=Observed("enabled", "float16", "float32")),
-        "autocast was float16 instead of bfloat16",
-    ),
-    (
-        facts(CAST, observed=Observed("enabled", "bfloat16", "bfloat16")),
-        "autocast was bfloat16 instead of none",
-    ),
-    (
-        facts(AMP, observed=Observed("enabled", "bfloat16", "bfloat16")),
-        "weights were bfloat16 instead of float32",
-    ),
-    (
-        facts(CAST, observed=Observed("enabled", "none", "float32")),
-        "weights were float32 instead of bfloat16",
-    ),
-    (
-        facts(variant(compile="default"), compiled=NOTHING),
-        "torch.compile compiled nothing",
-    ),
-    (
-        facts(variant(compile="default"), compiled=replace(COMPILED, graphs=3)),
-        "torch.compile made 3 graphs instead of one",
-    ),
-    (
-        facts(variant(compile="reduce-overhead"), device_type="cpu", graph_launches=0),
-        "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs",
-    ),
-    (
-        facts(variant(compile="reduce-overhead"), graph_launches=0),
-        "no CUDA graph was launched in a steady call",
-    ),
-    (
-        facts(variant(graph=True), graph_launches=0),
-        "no CUDA graph was launched in a steady call",
-    ),
-    (
-        facts(variant(compile="reduce-overhead"), compiled=replace(COMPILED, graph_skips=2)),
-        "torch uses no CUDA graph for 2 piece(s) of the model",
-    ),
-    (
-        facts(variant(compile="max-autotune-no-cudagraphs"), compiled=COMPILED),
-        "autotuning had nothing to choose between: the kernels are those of compile=default",
-    ),
-    (
-        facts(AS_ASKED["dynamic"], symbolic_sizes=0),
-        "no size is symbolic: the code is compiled for these sizes only",
-    ),
-]
+
+ONE_WRONG = {
+    "enabled instead of no_grad": seen(variant(grad="no_grad"), "enabled", "none", "float32"),
+    "autocast was float16 instead of bfloat16": seen(AMP, "enabled", "float16", "float32"),
+    "autocast was bfloat16 instead of none": seen(CAST, "enabled", "bfloat16", "bfloat16"),
+    "weights were bfloat16 instead of float32": seen(AMP, "enabled", "bfloat16", "bfloat16"),
+    "weights were float32 instead of bfloat16": seen(CAST, "enabled", "none", "float32"),
+    "compiled nothing": facts(COMPILE, compiled=NOTHING),
+    "made 3 graphs instead of one": facts(COMPILE, compiled=replace(COMPILED, graphs=3)),
+    "CUDA graphs need a GPU": facts(REDUCED, device_type="cpu", graph_launches=0),
+    "no CUDA graph was launched": facts(REDUCED, graph_launches=0),
+    "was launched in a steady call": facts(GRAPH, graph_launches=0),
+    "2 piece(s) of the model": facts(REDUCED, compiled=replace(COMPILED, graph_skips=2)),
+    "autotuning had nothing to choose": facts(TUNED, compiled=COMPILED),
+    "no size is symbolic": facts(DYNAMIC, symbolic_sizes=0),
+}
 
 LINES = (*mode_effect.DOUBTS, *(line for backend in BACKENDS.values() for line in backend.doubts))
 
 
-def test_every_doubt_of_the_tables_can_be_raised() -> None:
-    raised = {line for found, _ in ONE_WRONG for line in LINES if line[0](found)}
-    assert raised == set(LINES)
+@pytest.mark.parametrize("doubt", ONE_WRONG)
+def test_each_doubt_is_raised_by_its_facts_alone(doubt: str) -> None:
+    effect = mode_effect.effect(ONE_WRONG[doubt])
+    assert not effect.in_effect
+    assert doubt in str(effect.in_effect_note)
+    assert "; " not in str(effect.in_effect_note)
+    assert effect.graph_launches == ONE_WRONG[doubt].graph_launches
 
 
-@pytest.mark.parametrize(("found", "note"), ONE_WRONG, ids=[note for _, note in ONE_WRONG])
-def test_each_doubt_has_its_sentence(found: Facts, note: str) -> None:
-    assert mode_effect.effect(found) == ModeEffect(False, note, found.graph_launches)
+def test_every_doubt_of_the_tables_can_be_raised_and_several_are_joined() -> None:
+    assert {line for found in ONE_WRONG.values() for line in LINES if line[0](found)} == set(LINES)
+    both = facts(variant(compile="max-autotune"), compiled=COMPILED, device_type="cpu")
+    assert str(mode_effect.effect(both).in_effect_note).count("; ") == 1
 
 
-def test_unknown_symbolic_sizes_raise_no_doubt() -> None:
-    assert doubts(facts(AS_ASKED["dynamic"], symbolic_sizes=None)) is None
+def test_a_model_compiled_in_several_graphs_is_in_effect_with_a_note() -> None:
+    sites = (Site("net.py:12", "a print"), Site("net.py:20", "an item"))
+    in_pieces = facts(COMPILE, breaks=GraphBreaks(sites, ("f", "g")), fullgraph=False)
+    note = "compiled in pieces around a print at net.py:12 and 1 more; not compiled: f, g"
+    assert mode_effect.effect(in_pieces) == ModeEffect(True, note, 0)
+    unknown = facts(COMPILE, breaks=None, fullgraph=False)
+    assert mode_effect.effect(unknown) == ModeEffect(True, None, 0)
 
 
-def test_several_doubts_are_joined() -> None:
-    on_cpu = facts(variant(compile="max-autotune"), compiled=COMPILED, device_type="cpu")
-    assert doubts(on_cpu) == (
-        "CUDA graphs need a GPU: on a CPU this runs without CUDA graphs; autotuning had nothing "
-        "to choose between: the kernels are those of compile=default"
-    )
-
-
-def test_several_graphs_raise_no_doubt_where_breaks_are_allowed() -> None:
-    several = replace(COMPILED, graphs=3)
-    assert doubts(facts(variant(compile="default"), compiled=several, fullgraph=False)) is None
-
-
-def test_a_model_without_weights_raises_no_doubt() -> None:
-    assert doubts(facts(CAST, observed=Observed("enabled", "none", "none"))) is None
-
-
-class Captures(Cpu):
-    """A CPU on which a capture is a replay that calls nothing."""
-
-    def capture(self, step: Callable[[], object]) -> Callable[[], object]:
-        output = step()
-        return lambda: output
+def test_missing_autotuning_is_a_remark_where_the_cache_was_warm() -> None:
+    tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
+    assert tuned_before.in_effect
+    assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
 
 
 def built(
@@ -210,63 +156,31 @@ def built(
 ) -> BuiltStep:
     torch.manual_seed(0)
     made = build(model(of, **arguments), {}).cast(modes.weight_dtype(asked))
-    return modes.build(made, asked, fullgraph, Captures(), ONE_CALL)
+    return modes.build(made, asked, fullgraph, Cpu(), ONE_CALL)
 
 
-@pytest.mark.parametrize(
-    "axes", [{}, pytest.param({"compile": "default"}, marks=COMPILES), {"graph": True}], ids=str
-)
-@pytest.mark.parametrize("grad", ["enabled", "no_grad", "inference_mode"])
-@pytest.mark.parametrize(
-    ("autocast", "dtype", "seen"),
-    [
-        (False, "fp32", ("none", "float32")),
-        (False, "fp16", ("none", "float16")),
-        (True, "bf16", ("bfloat16", "float32")),
-    ],
-)
-def test_the_state_inside_forward_is_observed(
-    axes: dict[str, Any], grad: str, autocast: bool, dtype: str, seen: tuple[str, str]
-) -> None:
-    made = built(variant(dtype, grad=grad, autocast=autocast, **axes))
-    assert mode_effect.observe(made, Cpu()) == Observed(grad, *seen)
-
-
-def test_a_step_that_drops_its_contexts_is_found() -> None:
-    """The timed step itself is observed, not another one built for observing."""
-    asked = variant("bf16", grad="no_grad", autocast=True)
-    made = built(asked)
+def test_the_timed_step_and_its_own_weights_are_observed() -> None:
+    """Not another step built for observing: one that drops its contexts is found."""
+    made = built(variant("bf16", grad="no_grad", autocast=True))
 
     def bare() -> object:
         return made.target(*made.subject.inputs.args)
 
     seen = mode_effect.observe(replace(made, live=bare, step=bare), Cpu())
     assert seen == Observed("enabled", "none", "float32")
-    assert doubts(facts(asked, observed=seen)) == (
-        "the model ran under enabled instead of no_grad; autocast was none instead of bfloat16"
-    )
-
-
-def test_weights_of_another_dtype_are_found() -> None:
-    made = built(variant("bf16"))
-    made.subject.module.float()
-    made.subject.inputs.args[0].data = made.subject.inputs.args[0].float()
-    assert mode_effect.observe(made, Cpu()).weight_dtype == "float32"
-
-
-def test_a_module_without_weights_has_no_weight_dtype() -> None:
-    made = built(variant(), of=weightless)
-    assert mode_effect.observe(made, Cpu()).weight_dtype == "none"
+    made.subject.module.double()
+    made.subject.inputs.args[0].data = made.subject.inputs.args[0].double()
+    assert mode_effect.observe(made, Cpu()).weight_dtype == "float64"
+    assert mode_effect.observe(built(variant(), weightless), Cpu()).weight_dtype == "none"
 
 
 @pytest.mark.parametrize("compile_mode", ["none", pytest.param("default", marks=COMPILES)])
-def test_observing_leaves_no_hook_and_causes_no_recompilation(compile_mode: str) -> None:
+def test_observing_changes_nothing_and_causes_no_recompilation(compile_mode: str) -> None:
     made = built(variant(compile=compile_mode), of=counts)
     made.step()
     before = mode_effect.read_compiled()
     mode_effect.observe(made, Cpu())
     assert made.subject.module.get_buffer("calls") == 2
-    assert not made.target._forward_pre_hooks
     made.step()
     assert mode_effect.read_compiled().since(before) == NOTHING
 
@@ -289,40 +203,6 @@ def test_a_compilation_and_a_recompilation_are_counted(fullgraph: bool) -> None:
     assert mode_effect.read_compiled().since(first).compilations == 1
 
 
-def test_eager_compiles_nothing() -> None:
-    before = mode_effect.read_compiled()
-    built(variant(), of=scaled).step()
-    assert mode_effect.read_compiled().since(before) == NOTHING
-
-
-@pytest.mark.parametrize(
-    ("broken", "expected"),
-    [
-        (UNBROKEN, None),
-        (None, None),
-        (
-            GraphBreaks((Site("net.py:12", "a print"), Site("net.py:20", "an item")), ()),
-            "compiled in pieces around a print at net.py:12 and 1 more",
-        ),
-        (
-            GraphBreaks((Site("net.py:12", "a print"),), ("Net.forward", "f")),
-            "compiled in pieces around a print at net.py:12; not compiled: Net.forward, f",
-        ),
-        (GraphBreaks((), ("f",)), "compiled in pieces; not compiled: f"),
-    ],
-)
-def test_a_model_compiled_in_several_graphs_is_in_effect_with_a_note(
-    broken: GraphBreaks | None, expected: str | None
-) -> None:
-    in_pieces = facts(variant(compile="default"), breaks=broken, fullgraph=False)
-    assert mode_effect.effect(in_pieces) == ModeEffect(True, expected, 0)
-
-
-def test_a_cpu_launches_no_graphs() -> None:
-    asked = variant(compile="reduce-overhead")
-    assert mode_effect.graph_launches(built(variant()).step, asked.mode, Cpu()) == 0
-
-
 def test_graph_launches_are_counted_in_one_call() -> None:
     def step() -> None:
         for name in ("cudaGraphLaunch", "cuGraphLaunch", "cudaLaunchKernel"):
@@ -330,19 +210,4 @@ def test_graph_launches_are_counted_in_one_call() -> None:
                 torch.ones(1)
 
     assert mode_effect.count_graph_launches(step, Cpu()) == 2
-
-
-def test_with_a_warm_cache_missing_autotuning_raises_no_doubt() -> None:
-    untuned = facts(variant(compile="max-autotune-no-cudagraphs"), compiled=COMPILED)
-    assert "nothing to choose between" in str(doubts(untuned))
-    tuned_before = mode_effect.effect(replace(untuned, cold=False))
-    assert tuned_before.in_effect
-    assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
-
-
-def test_a_partly_captured_model_raises_a_doubt() -> None:
-    partly = replace(COMPILED, graph_skips=1)
-    assert "no CUDA graph for 1 piece(s)" in str(
-        doubts(facts(variant(compile="reduce-overhead"), compiled=partly))
-    )
-    assert doubts(facts(variant(compile="default"), compiled=partly)) is None
+    assert mode_effect.graph_launches(step, REDUCED.mode, Cpu()) == 0, "a CPU launches none"

@@ -57,12 +57,6 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Case:
     return replace(case(model(scaled), variant(grad="no_grad")), options=Repeat())
 
 
-def test_both_tables_have_the_same_phases() -> None:
-    assert list(PHASES) == list(PHASE_SETTINGS)
-    for name, settings in PHASE_SETTINGS.items():
-        assert settings.options.phase == name
-
-
 @pytest.mark.usefixtures("as_in_a_child")
 def test_a_new_phase_is_measured(repeated: Case) -> None:
     result = runner.run(silent, repeated, smoke())
@@ -80,14 +74,10 @@ def test_the_steps_of_a_new_phase_are_checked(
     assert runner.run(silent, repeated, smoke()).status == "wrong_result"
 
 
-def test_a_new_phase_has_its_own_case_ids(repeated: Case) -> None:
-    inference = replace(repeated, options=Inference())
-    often = replace(repeated, options=Repeat(calls=3))
-    assert len({each.case_id for each in (inference, repeated, often)}) == 3
+def test_a_new_phase_has_its_own_case_ids_and_refusals(repeated: Case) -> None:
+    others = (replace(repeated, options=each) for each in (Inference(), Repeat(calls=3)))
+    assert len({each.case_id for each in (repeated, *others)}) == 3
     assert work_of(repeated, smoke()).phase == "repeat"
-
-
-def test_a_new_phase_has_its_own_refusals(repeated: Case) -> None:
     assert refusal(repeated, CPU) is None
     too_often = replace(repeated, options=Repeat(calls=10))
     assert refusal(too_often, CPU) == "10 calls take too long on Some CPU"

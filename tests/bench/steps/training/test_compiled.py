@@ -1,13 +1,9 @@
-"""Compiled steps train as eager ones, and errors of their backward are found.
-
-Compiling costs seconds, so each mode of each model is compiled once for all that is asked of it.
-"""
+"""Compiled steps train as eager ones, and errors of their backward are found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
@@ -16,21 +12,15 @@ from torch import Tensor, nn
 
 from modescope.bench.case import runner
 from modescope.bench.case.roofline import ceilings
-from modescope.bench.records.cases import Case, Training, Variant
+from modescope.bench.records.cases import Case, Variant
 from modescope.bench.stats import diagnostics
 from modescope.bench.stats.roofline import Ceilings
-from modescope.bench.steps import modes
 from modescope.bench.steps.evidence import mode_effect
-from modescope.bench.steps.subject import Built
-from modescope.bench.steps.training import training_check
-from modescope.bench.steps.training.trainer import trainer, trainer_of
 from tests.helpers import probe_models, trained_models
 from tests.helpers.probe_models import silent, smoke
 from tests.helpers.trained_models import LEARNERS, built, check_of, examined, subject
 
 pytestmark = pytest.mark.full
-
-OF_COMPILER = ("compile", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def preset(name: str, dtype: str) -> Variant:
@@ -38,11 +28,12 @@ def preset(name: str, dtype: str) -> Variant:
 
 
 ASKED = [
-    *(("small_mlp", mode, "fp32") for mode in OF_COMPILER),
-    *(("small_transformer", mode, "fp32") for mode in OF_COMPILER),
-    ("small_mlp", "amp-compile", "bf16"),
-    ("small_mlp", "amp-compile", "fp16"),
-    ("small_transformer", "amp-compile", "bf16"),
+    ("small_mlp", "compile", "fp32", "adamw"),
+    ("small_mlp", "max-autotune", "fp32", "sgd"),
+    ("small_mlp", "amp-compile", "bf16", "sgd"),
+    ("small_mlp", "amp-compile", "fp16", "adamw"),
+    ("small_transformer", "compile", "fp32", "sgd"),
+    ("small_transformer", "amp-compile", "bf16", "adamw"),
 ]
 
 
@@ -54,51 +45,23 @@ def _fresh_compiler() -> Iterator[None]:
     """
     with torch._functorch.config.patch(enable_autograd_cache=False):
         yield
-    compiled.cache_clear()
     torch.compiler.reset()
 
 
-@cache
-def compiled(name: str, mode: str, dtype: str) -> Built:
-    return built(subject(LEARNERS[name]), preset(mode, dtype))
-
-
-def with_optimizer(made: Built, asked: Variant, optimizer: str) -> Built:
-    """The same compiled model, trained by another."""
-    module, start = made.subject.module, trainer_of(made).start
-    other = trainer(module, trainer_of(made).forward, Training(optimizer), asked, "cpu", start)
-    return replace(made, live=other.step, step=other.step, state=other)
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-@pytest.mark.parametrize(("name", "mode", "dtype"), ASKED)
+@pytest.mark.parametrize(("name", "mode", "dtype", "optimizer"), ASKED)
 def test_compiled_steps_pass_the_training_check(
     name: str, mode: str, dtype: str, optimizer: str
 ) -> None:
+    torch.compiler.reset()
     asked = preset(mode, dtype)
-    made = with_optimizer(compiled(name, mode, dtype), asked, optimizer)
+    made = built(subject(LEARNERS[name]), asked, optimizer=optimizer)
     eager = replace(asked, mode=replace(asked.mode, compile="none"))
     of_eager = examined(LEARNERS[name], eager, optimizer=optimizer)
     check = check_of(subject(LEARNERS[name]), optimizer=optimizer)
     before = mode_effect.read_compiled()
-    found = check.examine(made, asked)
-    assert check.limit(of_eager, asked).accepts(found)
+    assert check.limit(of_eager, asked).accepts(check.examine(made, asked))
     assert mode_effect.read_compiled().since(before).compilations == 0
 
-
-def test_a_compiled_step_skips_an_overflow() -> None:
-    made = compiled("small_mlp", "amp-compile", "fp16")
-    assert training_check.plant_overflow(made) == training_check.Overflow(True, None)
-    fused = Training(implementation="fused")
-    asked = preset("amp-compile", "fp16")
-    other = trainer(
-        made.subject.module, trainer_of(made).forward, fused, asked, "cpu", trainer_of(made).start
-    )
-    again = replace(made, live=other.step, step=other.step, state=other)
-    assert training_check.plant_overflow(again) == training_check.Overflow(True, None)
-
-
-# In a record
 
 ROWS, WIDTH, FLOAT = 4, 16, 4  # of the two layers of small_mlp
 ACTIVATION = FLOAT * ROWS * WIDTH
@@ -125,14 +88,6 @@ def test_every_column_of_a_compiled_training_step(
     Of the two layers Inductor saves the same as eager: GELU's input, for GELU's gradient, and
     GELU's output, for that of the second weight. The loss is not compiled and saves the output.
     """
-    entrants: list[Built] = []
-    build = modes.build
-
-    def watched(*arguments: Any) -> Built:
-        entrants.append(build(*arguments))
-        return entrants[-1]
-
-    monkeypatch.setattr(modes, "build", watched)
     monkeypatch.setattr(ceilings, "measure", lambda *device_and_dtype: RATES)
     monkeypatch.setattr(diagnostics, "contended", lambda *seen: False)
     plan = replace(smoke(), profile=True, memory=True, results_dir=str(tmp_path))
@@ -142,15 +97,9 @@ def test_every_column_of_a_compiled_training_step(
     assert (found.in_effect, found.graphs, found.recompiles, found.graph_breaks) == (True, 1, 0, 0)
     assert found.saved_activation_bytes == 2 * ACTIVATION + ACTIVATION
     assert (found.work_note, found.profile_note, found.memory_note, found.parts_note) == (None,) * 4
-    assert found.generated_kernels >= 2, "one forward, one backward"
-    assert found.kernels >= found.generated_kernels
+    assert found.kernels >= found.generated_kernels >= 2, "one forward, one backward"
     assert found.extern_calls == 2 + 3, "products: two of forward, and the gradients but one"
     assert found.flops == 5 * 2 * ROWS * WIDTH * WIDTH
-    assert min(found.forward_rounds_s + found.backward_rounds_s + found.optimizer_rounds_s) > 0
-    candidate = entrants[2]  # after the reference and eager
-    assert trained_models.equal(
-        trained_models.parameters(candidate), list(trainer_of(candidate).start.values)
-    )
 
 
 @pytest.mark.usefixtures("as_in_a_child", "compiler_reset")
@@ -160,9 +109,6 @@ def test_a_small_budget_for_activations_keeps_fewer() -> None:
     found = runner.run(silent, case(activation_memory_budget=0.0), memory_alone).findings
     assert found.saved_activation_bytes == ACTIVATION
     assert torch._functorch.config.activation_memory_budget == 0.0
-
-
-# A backward that is wrong only when compiled
 
 
 @torch.library.custom_op("modescope_tests::same", mutates_args=())
@@ -184,13 +130,14 @@ torch.library.register_autograd("modescope_tests::same", _gradient)
 
 
 class Miscompiled(nn.Module):
+    """Its backward is wrong only when compiled."""
+
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.second(same(self.first(x)))
-        return y
+    def forward(self, x: Tensor) -> Any:
+        return self.second(same(self.first(x)))
 
 
 def miscompiled() -> probe_models.Built:
@@ -210,5 +157,4 @@ def test_a_backward_that_is_wrong_only_under_compile_is_found(mode: str) -> None
     assert result.status == "wrong_result"
     assert result.findings.error == pytest.approx(0.5, rel=1e-3)
     assert result.findings.error_place.startswith("gradient of first.")
-    assert f"in {result.findings.error_place}, " in result.reason
     assert result.findings.latency_rounds_s is None
