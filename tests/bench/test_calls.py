@@ -38,8 +38,7 @@ def seqs(options: Inference, padded: bool = False) -> list[int]:
 
 def test_sizes_are_drawn_between_both_ends_by_the_seed(case: Callable[..., Case]) -> None:
     drawn = seqs(mix(case, "{seq: [3, 5]}"))
-    assert len(drawn) == 200
-    assert set(drawn) == {3, 4, 5}
+    assert (len(drawn), {*drawn}) == (200, {3, 4, 5})
     assert drawn == seqs(mix(case, "{seq: [3, 5]}"))
     assert drawn != seqs(mix(case, "{seq: [3, 5]}", "seed=1"))
 
@@ -60,7 +59,6 @@ def test_two_sizes_change_together_as_in_a_file(case: Callable[..., Case], tmp_p
     file = tmp_path / "calls.csv"
     file.write_text("batch,seq\n1,20\n3,7\n2,9\n")
     asked = case("calls=mix", f"calls.file={file}", "calls.count=2")
-    assert isinstance(asked.options, Inference)
     assert asked.options.calls() == [{"batch": 1, "seq": 20}, {"batch": 3, "seq": 7}]
     assert (asked.shape["batch"], asked.shape["seq"]) == (3, 20)
 
@@ -70,7 +68,6 @@ def test_padding_is_of_the_case_alone_and_enlarges_what_the_model_is_built_with(
 ) -> None:
     sizes = "calls.draw=list", "calls.count=4", "calls.sizes={seq: [3, 8, 9, 16]}"
     asked = case("calls=mix", *sizes, "calls.pad=[20, 8]")
-    assert isinstance(asked.options, Inference)
     assert seqs(asked.options, padded=True) == [8, 8, 20, 20]
     assert seqs(asked.options) == [3, 8, 9, 16]
     assert (asked.shape["seq"], asked.largest_shape["seq"]) == (16, 20)
@@ -92,15 +89,11 @@ def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
         (["calls=mix"], "calls.sizes"),
         (["calls=mix", "calls.sizes={length: [1, 2]}"], "batch, seq"),
         (["calls=mix", "calls.sizes={seq: [1, 2, 3]}"], "uniform"),
-        (["calls=mix", "calls.sizes={seq: [5, 2]}"], "uniform"),
         (["calls=mix", "calls.sizes={seq: [0, 2]}"], "from 1"),
         (["calls=mix", "calls.sizes={seq: many}"], "whole numbers"),
-        (["calls=mix", "calls.sizes={seq: []}", "calls.draw=list"], "whole numbers"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=[4]"], "calls.pad"),
-        (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=0"], "calls.pad"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.file=x.csv"], "calls.sizes"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "phase=train"], "phase=train"),
-        (["calls=mix", "calls.file=/nowhere.csv"], "/nowhere.csv"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
@@ -113,7 +106,6 @@ def test_settings_that_do_not_fit_are_refused(
 def test_a_number_of_buckets_is_quantiles_of_the_sizes(case: Callable[..., Case]) -> None:
     sizes = "calls.draw=list", "calls.count=8", "calls.sizes={seq: [1, 2, 3, 4, 5, 6, 7, 100]}"
     asked = case("calls=mix", *sizes, "calls.pad=2")
-    assert isinstance(asked.options, Inference)
     assert seqs(asked.options, padded=True) == [4, 4, 4, 4, 100, 100, 100, 100]
 
 

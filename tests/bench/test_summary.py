@@ -65,17 +65,6 @@ def test_a_summarised_row_is_read_without_its_samples(
     assert not {*SAMPLES} & {*load.read(tmp_path).stored.column_names}
 
 
-def test_a_pandas_user_sees_the_numbers(tmp_path: Path) -> None:
-    frame = pd.read_parquet(stored(tmp_path) / "rows").set_index("mode")
-    compiled = frame[frame["device"] == "cuda"].loc["compile"]
-    assert compiled["speedup"] == pytest.approx(1.83)
-    assert compiled["speedup_ci_low"] < 1.83 < compiled["speedup_ci_high"]
-    assert (compiled["verdict"], compiled["latency_s"]) == ("faster", pytest.approx(72e-6))
-    skipped = frame[frame["status"] == "skipped"]
-    assert skipped["speedup"].isna().all()
-    assert set(frame["summary_version"]) == {made.VERSION}
-
-
 def test_details_of_a_later_modescope_stay(tmp_path: Path) -> None:
     stored(tmp_path)
     path = min((tmp_path / "rows").iterdir())
