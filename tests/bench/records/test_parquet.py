@@ -6,9 +6,8 @@ import json
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -54,17 +53,6 @@ def test_the_footer_names_the_schema_and_the_environment(tmp_path: Path) -> None
     footer = pq.read_metadata(parquet.write(made, tmp_path)).metadata
     assert int(footer[b"modescope.schema_version"]) == SCHEMA_VERSION
     assert json.loads(footer[b"modescope.environment"]) == asdict(made.environment)
-
-
-def disk_full(writer: pq.ParquetWriter, table: pa.Table) -> NoReturn:
-    raise OSError(28, "No space left on device")
-
-
-def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", disk_full)
-    with pytest.raises(OSError, match="No space left"):
-        parquet.write(record(), tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_appears_once_it_is_complete(
