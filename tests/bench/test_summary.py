@@ -17,6 +17,7 @@ from modescope.bench import summary as made
 from modescope.bench.records import parquet
 from modescope.bench.records.parquet import SAMPLES, SUMMARY
 from modescope.bench.records.results import Record, row
+from modescope.bench.stats.estimates import Estimate
 from modescope.bench.summary import summary
 from tests.helpers.paths import REFERENCE
 from tests.helpers.stored_rows import rows_in
@@ -42,6 +43,15 @@ def test_the_speedup_knows_the_order_of_the_rounds() -> None:
     unknown = summary(row(record(**rounds, case_ran_first=None)))
     assert known["speedup"] == pytest.approx(1, abs=0.002)
     assert unknown["speedup"] > 1.01  # 21 of the 41 rounds favour the case
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.999, False), (1.001, True)])
+def test_clocks_differ_beyond_the_tolerance_in_either_direction(
+    factor: float, expected: bool
+) -> None:
+    low = Estimate(1.0, 0.9, 1.1)
+    high = Estimate(2.0, 1.1 * (1 + made.TOLERANCE) * factor, 3.0)
+    assert made.differ(low, high) is made.differ(high, low) is expected
 
 
 def test_a_stored_summary_is_that_of_the_samples(tmp_path: Path) -> None:
