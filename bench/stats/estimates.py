@@ -73,16 +73,6 @@ def interval_rank(n: int, alpha: float) -> int:
     return k
 
 
-def confidence(n: int, alpha: float = ALPHA) -> float:
-    """The exact probability that the interval of the median of `n` values covers the true median.
-
-    At least 1 - alpha, and more for few values, because ranks are whole numbers.
-    """
-    k = interval_rank(n, alpha)
-    outside: int = 2 * sum(math.comb(n, i) for i in range(k))
-    return 1.0 - outside / float(2**n)
-
-
 def speedup(
     case_s: Samples, baseline_s: Samples, case_first: Order = None, alpha: float = ALPHA
 ) -> Estimate | None:

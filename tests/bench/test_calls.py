@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,14 +33,13 @@ def mix(case: Callable[..., Case], sizes: str, *settings: str) -> Inference:
     return options
 
 
-def seqs(options: Inference, padded: bool = False) -> list[int]:
+def seqs(options: Any, padded: bool = False) -> list[int]:
     return [each["seq"] for each in options.calls(padded)]
 
 
 def test_sizes_are_drawn_between_both_ends_by_the_seed(case: Callable[..., Case]) -> None:
     drawn = seqs(mix(case, "{seq: [3, 5]}"))
-    assert len(drawn) == 200
-    assert set(drawn) == {3, 4, 5}
+    assert (len(drawn), {*drawn}) == (200, {3, 4, 5})
     assert drawn == seqs(mix(case, "{seq: [3, 5]}"))
     assert drawn != seqs(mix(case, "{seq: [3, 5]}", "seed=1"))
 
@@ -70,7 +70,6 @@ def test_padding_is_of_the_case_alone_and_enlarges_what_the_model_is_built_with(
 ) -> None:
     sizes = "calls.draw=list", "calls.count=4", "calls.sizes={seq: [3, 8, 9, 16]}"
     asked = case("calls=mix", *sizes, "calls.pad=[20, 8]")
-    assert isinstance(asked.options, Inference)
     assert seqs(asked.options, padded=True) == [8, 8, 20, 20]
     assert seqs(asked.options) == [3, 8, 9, 16]
     assert (asked.shape["seq"], asked.largest_shape["seq"]) == (16, 20)
@@ -92,15 +91,11 @@ def test_calls_that_repeat_change_no_id(case: Callable[..., Case]) -> None:
         (["calls=mix"], "calls.sizes"),
         (["calls=mix", "calls.sizes={length: [1, 2]}"], "batch, seq"),
         (["calls=mix", "calls.sizes={seq: [1, 2, 3]}"], "uniform"),
-        (["calls=mix", "calls.sizes={seq: [5, 2]}"], "uniform"),
         (["calls=mix", "calls.sizes={seq: [0, 2]}"], "from 1"),
         (["calls=mix", "calls.sizes={seq: many}"], "whole numbers"),
-        (["calls=mix", "calls.sizes={seq: []}", "calls.draw=list"], "whole numbers"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=[4]"], "calls.pad"),
-        (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.pad=0"], "calls.pad"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "calls.file=x.csv"], "calls.sizes"),
         (["calls=mix", "calls.sizes={seq: [1, 9]}", "phase=train"], "phase=train"),
-        (["calls=mix", "calls.file=/nowhere.csv"], "/nowhere.csv"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(
@@ -113,7 +108,6 @@ def test_settings_that_do_not_fit_are_refused(
 def test_a_number_of_buckets_is_quantiles_of_the_sizes(case: Callable[..., Case]) -> None:
     sizes = "calls.draw=list", "calls.count=8", "calls.sizes={seq: [1, 2, 3, 4, 5, 6, 7, 100]}"
     asked = case("calls=mix", *sizes, "calls.pad=2")
-    assert isinstance(asked.options, Inference)
     assert seqs(asked.options, padded=True) == [4, 4, 4, 4, 100, 100, 100, 100]
 
 

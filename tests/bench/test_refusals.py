@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from modescope.bench.records.cases import CompileOptions, Mode, Variant
+from modescope.bench.records.cases import CompileOptions, Mode, Training, Variant
 from modescope.bench.records.environment import DeviceFacts
 from modescope.bench.refusals import refusal, same_kernels, untuned
 from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, case
@@ -14,8 +15,7 @@ from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
 COMPILED_GRAPH = replace(GRAPH, name="compile-cuda-graph", compile="default")
 TWO_GRAPHS = replace(GRAPH, name="reduce-overhead[graph=true]", compile="reduce-overhead")
-TUNED_TWO_GRAPHS = replace(GRAPH, name="max-autotune[graph=true]", compile="max-autotune")
-TUNED_GRAPH = replace(TUNED_TWO_GRAPHS, compile="max-autotune-no-cudagraphs")
+TUNED_GRAPH = replace(GRAPH, name="tuned", compile="max-autotune-no-cudagraphs")
 REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
 DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", options=CompileOptions(dynamic=True))
@@ -23,31 +23,21 @@ DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", options=CompileOptions(
 TABLE = [
     # mode, dtype, device, part of the remedy
     (EAGER, "fp32", CPU, None),
-    (EAGER, "bf16", CPU, None),
     (EAGER, "fp16", CPU, None),
     (EAGER, "tf32", CPU, "dtype=fp32"),
-    (EAGER, "tf32", V100, "dtype=fp32"),
     (EAGER, "tf32", replace(V100, capability=(7, 5)), "dtype=fp32"),
     (EAGER, "tf32", replace(V100, capability=(8, 0)), None),
-    (EAGER, "tf32", replace(V100, capability=(12, 0)), None),
     (EAGER, "tf32", H100, None),
-    (AMP, "bf16", CPU, None),
     (AMP, "fp16", H100, None),
-    (AMP, "fp32", CPU, "dtype=bf16"),
     (AMP, "fp32", H100, "dtype=bf16"),
     (AMP, "tf32", H100, "dtype=bf16"),
-    (COMPILE, "fp32", CPU, None),
     (REDUCED, "fp32", CPU, None),  # runs, and its record notes that there are no graphs
-    (REDUCED, "fp32", H100, None),
     (DYNAMIC, "fp32", CPU, None),
     (replace(DYNAMIC, compile="none"), "fp32", CPU, "leave out mode.dynamic"),
     (GRAPH, "fp32", CPU, "mode=compile"),
-    (COMPILED_GRAPH, "fp32", CPU, "mode=compile"),
-    (GRAPH, "fp32", V100, None),
     (COMPILED_GRAPH, "bf16", H100, None),
     (TUNED_GRAPH, "fp32", H100, None),
     (TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
-    (TUNED_TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
     (TWO_GRAPHS, "fp32", CPU, "mode=compile"),
 ]
 
@@ -72,24 +62,8 @@ def test_combinations_that_are_refused(
         ("tf32", Variant(EAGER, "tf32"), H100, None),
         ("tf32", Variant(EAGER, "fp32"), H100, "leave out baseline.dtype"),
         ("bf16", Variant(EAGER, "tf32"), H100, "leave out baseline.dtype"),
-        (
-            "fp32",
-            Variant(EAGER, "tf32"),
-            V100,
-            "use baseline.dtype=fp32",
-        ),
-        (
-            "fp32",
-            Variant(AMP, "fp32"),
-            CPU,
-            "use baseline.dtype=bf16",
-        ),
-        (
-            "fp32",
-            Variant(GRAPH, "fp32"),
-            CPU,
-            "use baseline.mode=compile",
-        ),
+        ("fp32", Variant(EAGER, "tf32"), V100, "use baseline.dtype=fp32"),
+        ("fp32", Variant(GRAPH, "fp32"), CPU, "use baseline.mode=compile"),
     ],
 )
 def test_a_baseline_can_be_refused(
@@ -116,8 +90,6 @@ TUNED_ALONE = replace(TUNED, name="tuned", compile="max-autotune-no-cudagraphs")
         (TUNED, TUNED_ALONE, CPU, True),
         (REDUCED, COMPILE, H100, False),
         (REDUCED, TUNED_ALONE, CPU, False),
-        (TUNED, COMPILE, CPU, False),
-        (COMPILE, COMPILE, CPU, False),
         (REDUCED, REDUCED, CPU, False),
         (REDUCED, replace(COMPILE, grad="no_grad"), CPU, False),
         (replace(REDUCED, options=DYNAMIC.options), COMPILE, CPU, False),
@@ -127,11 +99,7 @@ TUNED_ALONE = replace(TUNED, name="tuned", compile="max-autotune-no-cudagraphs")
 def test_the_same_kernels_are_measured_once_in_a_sweep(
     mode: Mode, present: Mode, device: DeviceFacts, repeated: bool
 ) -> None:
-    grad = mode.grad
-    asked, other = (
-        case(variant=Variant(replace(each, grad=of), "fp32"))
-        for each, of in ((mode, grad), (present, grad if present.grad != "no_grad" else "no_grad"))
-    )
+    asked, other = (case(variant=Variant(each, "fp32")) for each in (mode, present))
     reason = same_kernels(asked, device, {asked.case_id: "asked", other.case_id: "the other"})
     assert (reason is not None) == repeated
     assert not repeated or "mode=the other" in reason
@@ -139,9 +107,9 @@ def test_the_same_kernels_are_measured_once_in_a_sweep(
 
 def test_another_size_or_baseline_does_not_repeat_a_case() -> None:
     asked = case(variant=Variant(REDUCED, "fp32"))
-    for changes in ({"shape_json": '{"batch":3}'}, {"baseline": None}, {"threads": 7}):
-        other = case(variant=Variant(replace(REDUCED, compile="default"), "fp32"))
-        assert same_kernels(asked, CPU, {other.case_id: "compile"})
+    other = case(variant=Variant(replace(REDUCED, compile="default"), "fp32"))
+    assert same_kernels(asked, CPU, {other.case_id: "compile"})
+    for changes in ({"shape_json": '{"batch":3}'}, {"baseline": None}):
         assert not same_kernels(asked, CPU, {replace(other, **changes).case_id: "compile"})
 
 
@@ -163,3 +131,86 @@ def test_a_mode_that_tunes_nothing_repeats_the_one_without_tuning(
     assert untuned(asked, device, {without.case_id: "that", asked.case_id: "itself"}) == "that"
     assert untuned(asked, device, {asked.case_id: "itself"}) is None
     assert untuned(without, device, {without.case_id: "that"}) is None
+
+
+# Training, for which gradients are enabled
+
+T_AMP, T_COMPILE, T_REDUCED, T_GRAPH, T_COMPILED_GRAPH = (
+    replace(each, grad="enabled") for each in (AMP, COMPILE, REDUCED, GRAPH, COMPILED_GRAPH)
+)
+T_AMP_GRAPH = replace(T_AMP, name="amp-graph", graph=True)
+
+ASKS_THE_HOST = "train.implementation=fused"
+
+TRAINING = [
+    # mode, dtype, training, part of the objection
+    *((mode, "fp32", {}, None) for mode in (EAGER, T_COMPILE, T_REDUCED, T_GRAPH)),
+    *((mode, "bf16", {}, None) for mode in (T_AMP, T_AMP_GRAPH, T_COMPILED_GRAPH)),
+    (T_GRAPH, "fp32", {"optimizer": "adamw"}, None),
+    (EAGER, "fp32", {"optimizer": "adamw", "capturable": True}, None),
+    (EAGER, "fp32", {"optimizer": "adamw", "capturable": False}, None),
+    (T_GRAPH, "fp32", {"optimizer": "adamw", "capturable": False}, "leave train.capturable out"),
+    (
+        T_GRAPH,
+        "fp32",
+        {"optimizer": "adamw", "capturable": False, "capture": "forward_backward"},
+        None,
+    ),
+    (T_GRAPH, "fp32", {"capturable": True}, "train.optimizer=adamw"),
+    (EAGER, "fp32", {"capturable": False}, "train.optimizer=adamw"),
+    (T_AMP, "fp16", {}, None),
+    (T_AMP_GRAPH, "fp16", {}, ASKS_THE_HOST),
+    (T_AMP_GRAPH, "fp16", {"implementation": "foreach"}, ASKS_THE_HOST),
+    (T_AMP_GRAPH, "fp16", {"implementation": "fused"}, None),
+    (T_AMP_GRAPH, "fp16", {"capture": "forward_backward"}, None),
+    (T_AMP_GRAPH, "fp16", {"scaler": False}, None),
+    (T_AMP_GRAPH, "bf16", {"scaler": True}, ASKS_THE_HOST),
+    (EAGER, "fp16", {}, "mode=amp"),
+    (T_COMPILED_GRAPH, "fp32", {"capture": "forward_backward"}, "train.capture=step"),
+    (EAGER, "fp32", {"capture": "forward_backward"}, "use mode=cuda-graph"),
+    (T_COMPILE, "fp32", {"activation_memory_budget": 0.0}, None),
+    (T_GRAPH, "fp32", {"activation_memory_budget": 0.5}, "mode=compile"),
+    (replace(EAGER, grad="inference_mode"), "fp32", {}, "mode=eager, amp or compile"),
+    (T_COMPILE, "fp32", {"checkpoint": "children"}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "dtype", "options", "part"),
+    TRAINING,
+    ids=[f"{mode.name}-{dtype}-{options}" for mode, dtype, options, _ in TRAINING],
+)
+def test_combinations_of_training_on_a_gpu_that_are_refused(
+    mode: Mode, dtype: str, options: dict[str, Any], part: str | None
+) -> None:
+    asked = case(variant=Variant(mode, dtype), baseline=None, options=Training(**options))
+    found = refusal(asked, H100)
+    assert (found is None) == (part is None)
+    assert part is None or part in found
+
+
+def test_a_cpu_captures_no_step_and_needs_no_capturable_optimizer() -> None:
+    asked = case(variant=Variant(T_AMP_GRAPH, "bf16"), baseline=None, options=Training())
+    assert "mode=compile" in refusal(asked, CPU)
+    options = Training(optimizer="adamw", capturable=True)
+    asked = case(variant=Variant(EAGER, "fp32"), baseline=None, options=options)
+    assert "leave it out" in refusal(asked, CPU)
+
+
+def test_a_baseline_must_be_able_to_train_too() -> None:
+    asked = case(variant=Variant(T_COMPILE, "fp32"), options=Training())
+    no_grad = Variant(replace(EAGER, grad="no_grad"), "fp32")
+    assert "baseline.mode=eager" in refusal(replace(asked, baseline=no_grad), CPU)
+    fp16 = replace(asked, baseline=Variant(EAGER, "fp16"))
+    assert "baseline.dtype=bf16" in refusal(fp16, CPU)
+    scaled = case(
+        variant=Variant(T_AMP, "fp16"), baseline=Variant(T_AMP_GRAPH, "fp16"), options=Training()
+    )
+    assert refusal(scaled, H100).startswith("the baseline amp-graph: GradScaler")
+    assert refusal(replace(scaled, options=Training(implementation="fused")), H100) is None
+
+
+def test_options_without_effect_on_the_baseline_are_accepted() -> None:
+    options = Training(activation_memory_budget=0.5)
+    asked = case(variant=Variant(T_COMPILE, "fp32"), options=options)
+    assert refusal(asked, CPU) is None

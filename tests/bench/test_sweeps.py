@@ -21,8 +21,6 @@ BF16 = [
 ]
 """Modes of experiment=modes with weights in bf16."""
 
-EXPERIMENTS = sorted(CONF.glob("experiment/*.yaml"))
-
 
 def cases(requests: list[Request]) -> list[Case]:
     """The cases of a command, each once."""
@@ -42,6 +40,7 @@ def test_modes_also_measures_weights_in_bf16_against_eager_in_fp32(ask_quickly: 
     assert weights_in_bf16(found) == BF16
     assert {(case.baseline.mode.name, case.baseline.dtype) for case in found} == {("eager", "fp32")}
     assert len(found) == 11 + len(BF16)
+    assert all(OmegaConf.load(each).hydra.mode == "MULTIRUN" for each in CONF.glob("experiment/*"))
 
 
 @pytest.mark.parametrize(
@@ -61,18 +60,6 @@ def test_typed_settings_count_for_all_modes(
     assert weights_in_bf16(found) == bf16
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS, ids=lambda file: file.stem)
-def test_every_experiment_is_a_sweep(file: Path) -> None:
-    assert OmegaConf.load(file).hydra.mode == "MULTIRUN"
-
-
-def test_a_typed_value_replaces_those_of_an_experiment(ask: Ask) -> None:
-    found = ask("experiment=modes", "model=pointwise", "mode=bf16/eager,amp")
-    assert all(each.sweep and each.resume for each in found)
-    assert weights_in_bf16(cases(found)) == ["eager"]
-    assert len(found) == 2
-
-
 def test_an_experiment_that_is_no_sweep_by_itself_needs_m(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "own.yaml").write_text(
@@ -87,8 +74,6 @@ def test_an_experiment_that_is_no_sweep_by_itself_needs_m(ask: Ask, tmp_path: Pa
 @pytest.mark.parametrize(
     ("cores", "quota", "expected"),
     [
-        (1, None, "1"),
-        (2, None, "1,2"),
         (6, None, "1,2,4,6"),
         (8, None, "1,2,4,8"),
         (64, 2.5, "1,2"),

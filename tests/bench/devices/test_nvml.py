@@ -53,13 +53,8 @@ def refuses() -> object:
 @pytest.mark.parametrize(
     ("bits", "reasons"),
     [
-        (0x0, ()),
         (0x1 | 0x2 | 0x10 | 0x100, ()),  # idle, clocks as somebody set them: no slowdown of work
-        (0x4, ("sw_power_cap",)),
-        (0x8, ("hw_slowdown",)),
-        (0x20, ("sw_thermal",)),
-        (0x40, ("hw_thermal",)),
-        (0x80, ("hw_power_brake",)),
+        (0x8 | 0x20 | 0x80, ("hw_slowdown", "sw_thermal", "hw_power_brake")),
         (0x1 | 0x4 | 0x40, ("sw_power_cap", "hw_thermal")),
     ],
 )
@@ -123,29 +118,14 @@ def both(nvidia_id: str = GPU) -> tuple[object, object]:
     return nvml.clock_reasons(nvidia_id), nvml.other_processes(nvidia_id)
 
 
-def test_without_the_library_all_readings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
-    assert both() == (None, None)
-
-
-def test_without_a_driver_all_readings_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = pretend(
-        monkeypatch,
-        **{CURRENT: lambda: 0x4, "nvmlDeviceGetComputeRunningProcesses": processes(OWN)},
-    )
+def test_readings_that_cannot_be_had_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = "nvmlDeviceGetComputeRunningProcesses"
+    module = pretend(monkeypatch, **{CURRENT: lambda: 0x4, running: processes(OWN)})
     assert both() == (("sw_power_cap",), 0)
-    monkeypatch.setattr(module, "nvmlInit", refuses)
-    assert both() == (None, None)
-
-
-def test_no_other_gpu_is_queried_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(monkeypatch, **{CURRENT: lambda: 0x4})
     assert both("GPU-of-another-machine") == (None, None)
-
-
-def test_readings_a_gpu_does_not_support_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend(
-        monkeypatch,
-        **{CURRENT: refuses, FORMER: refuses, "nvmlDeviceGetComputeRunningProcesses": refuses},
-    )
+    monkeypatch.setattr(module, "nvmlInit", refuses)  # without a driver
+    assert both() == (None, None)
+    pretend(monkeypatch, **{CURRENT: refuses, FORMER: refuses, running: refuses})
+    assert both() == (None, None)
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
     assert both() == (None, None)

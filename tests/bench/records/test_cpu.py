@@ -43,7 +43,6 @@ def test_threads_of_a_physical_core_are_together(tmp_path: Path) -> None:
         ("0::/mine\n", {"mine/cpu.max": "150000 100000\n"}, 1.5),
         ("0::/mine\n", {"mine/cpu.max": "max 100000\n", "cpu.max": "50000 100000\n"}, 0.5),
         ("0::/mine\n", {"mine/cpu.max": "max 100000\n"}, None),
-        ("0::/mine\n", {}, None),
         (
             "3:cpu,cpuacct:/mine\n",
             {"cpu/mine/cpu.cfs_quota_us": "200000\n", "cpu/mine/cpu.cfs_period_us": "100000\n"},

@@ -6,9 +6,8 @@ import json
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -30,33 +29,17 @@ def test_every_field_is_a_column_in_order_with_a_description() -> None:
     assert all(field.metadata["doc"] for field in declared)
 
 
-def test_the_schema_uses_every_column_type() -> None:
-    """So the tests of writing and reading below cover each type."""
-    assert set(parquet.SCHEMA.types) == {
-        *(pa.string(), pa.int64(), pa.float64(), pa.bool_()),
-        *map(pa.list_, (pa.string(), pa.float64(), pa.bool_())),
-    }
-
-
-@pytest.mark.parametrize("made", [record(), blank_record()], ids=["filled", "blank"])
+@pytest.mark.parametrize(
+    "made",
+    [record(), record(latency_rounds_s=()), blank_record()],
+    ids=["filled", "empty rounds", "blank"],
+)
 def test_a_record_survives_writing_and_reading(tmp_path: Path, made: Record) -> None:
     path = parquet.write(made, tmp_path)
     found, expected = read(path), row(made) | dict.fromkeys(SUMMARY.names)
     assert found == expected
     assert {n: type(v) for n, v in found.items()} == {n: type(v) for n, v in expected.items()}
     assert json.dumps(found, default=list) == json.dumps(expected, default=list)  # -0.0 is not 0.0
-
-
-def test_unknown_values_are_null(tmp_path: Path) -> None:
-    found = read(parquet.write(blank_record(), tmp_path))
-    assert None in found.values()
-    assert found["latency_rounds_s"] is None
-    assert found["error"] is None
-
-
-def test_empty_rounds_differ_from_unknown_rounds(tmp_path: Path) -> None:
-    found = read(parquet.write(record(latency_rounds_s=()), tmp_path))
-    assert found["latency_rounds_s"] == ()
 
 
 def test_a_file_has_one_row_and_the_name_of_its_run(tmp_path: Path) -> None:
@@ -72,17 +55,6 @@ def test_the_footer_names_the_schema_and_the_environment(tmp_path: Path) -> None
     assert json.loads(footer[b"modescope.environment"]) == asdict(made.environment)
 
 
-def disk_full(writer: pq.ParquetWriter, table: pa.Table) -> NoReturn:
-    raise OSError(28, "No space left on device")
-
-
-def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", disk_full)
-    with pytest.raises(OSError, match="No space left"):
-        parquet.write(record(), tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_file_appears_once_it_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,11 +66,3 @@ def test_a_file_appears_once_it_is_complete(
     monkeypatch.setattr(os, "fsync", look)
     parquet.write(record(), tmp_path)
     assert seen == [False]
-
-
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    path = parquet.write(record(seed=1), tmp_path)
-    with pytest.raises(FileExistsError):
-        parquet.write(record(seed=2), tmp_path)
-    assert read(path)["seed"] == 1
-    assert list(tmp_path.iterdir()) == [path]

@@ -51,15 +51,8 @@ def test_a_comparison_has_rounds_after_a_warm_up() -> None:
     assert found.steady
     assert found.rounds.warmup_s == pytest.approx(BUDGET.warmup_min_s, rel=0.1)
     assert found.rounds.latency_rounds_s == pytest.approx([CASE_S] * ROUNDS)
+    assert found.rounds.pace_rounds_s == (0.0,) * ROUNDS  # its work takes no simulated time
     assert found.speedup.value == pytest.approx(BASELINE_S / CASE_S)
-
-
-def test_a_case_alone_has_no_speedup() -> None:
-    device = SimulatedDevice(queues=False)
-    found = comparison.compare(pair(device)[0], None, device, BUDGET, 0, stay)
-    assert found.rounds.latency_rounds_s == pytest.approx([CASE_S] * ROUNDS)
-    assert found.rounds.baseline_latency_rounds_s is None
-    assert found.speedup is None
 
 
 def test_a_warm_up_without_end_is_not_steady() -> None:
@@ -101,23 +94,13 @@ def measure(compiler: Compiler) -> comparison.Measurement:
     )
 
 
-def test_compilations_in_warm_up_are_not_counted() -> None:
-    compiler = Compiler("warm-up")
+@pytest.mark.parametrize("phase", ["warm-up", "timing"])
+def test_only_compilations_in_the_rounds_are_counted(phase: str) -> None:
+    compiler = Compiler(phase)
     found = measure(compiler)
     assert compiler.compiled > 0
     assert compiler.phases == ["warm-up", "timing"]
-    assert found.comparison.compilations == 0
-
-
-def test_compilations_in_the_rounds_are_counted() -> None:
-    compiler = Compiler("timing")
-    assert measure(compiler).comparison.compilations == compiler.compiled > 0
-
-
-def test_a_measurement_has_the_conditions_of_its_comparison() -> None:
-    found = measure(Compiler("timing"))
-    assert found.contention.watched_s > 0
-    assert found.device_state.device_clock_hz == (SimulatedDevice.CLOCK_HZ,) * 2
+    assert found.comparison.compilations == (compiler.compiled if phase == "timing" else 0)
 
 
 def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
@@ -126,13 +109,7 @@ def test_the_device_is_looked_at_before_warm_up_and_after_timing() -> None:
     found = comparison.measure(*pair(device), device, BUDGET, 0, stay)
     clock_hz = SimulatedDevice.CLOCK_HZ
     assert found.device_state.device_clock_hz == (clock_hz, clock_hz / 2)
-
-
-def test_the_pace_of_the_machine_is_read_in_every_round() -> None:
-    """Its work takes no simulated time."""
-    device = SimulatedDevice(queues=False)
-    found = comparison.compare(*pair(device), device, BUDGET, 0, stay)
-    assert found.rounds.pace_rounds_s == (0.0,) * ROUNDS
+    assert found.contention.watched_s > 0
 
 
 WARM_UP = made_up_records.BUDGET

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from modescope.bench.devices.devices import Cpu
 from modescope.bench.timing import pace, rounds
 from tests.helpers.simulated import SimulatedDevice, spikes, step
 
@@ -35,18 +34,6 @@ def test_one_value_of_a_round_is_the_median_of_several_calls() -> None:
     assert len(played[0].case_calls_s) == pace.CALLS
 
 
-def test_the_clock_has_the_name_of_its_column() -> None:
-    assert pace.clock().name == "pace"
-    assert pace.clock("clocks_pace").name == "clocks_pace"
-
-
-def test_the_work_is_short_but_long_for_the_clock() -> None:
-    """About 20 us; a reading of the clock takes less than 0.1 us."""
-    timing = pace.time_of(pace.work, Cpu(), 101)
-    assert timing.median_s is not None
-    assert 2e-6 < timing.median_s < 5e-4
-
-
 def test_the_best_pace_of_a_machine_is_kept_from_run_to_run(tmp_path: Path) -> None:
     file = tmp_path / "results" / "paces.json"
     assert pace.best_s((3e-5,) * 12, file) == 3e-5
@@ -55,7 +42,7 @@ def test_the_best_pace_of_a_machine_is_kept_from_run_to_run(tmp_path: Path) -> N
     assert list(json.loads(file.read_text()).values()) == [2e-5]
 
 
-@pytest.mark.parametrize("paces_s", [None, (), (2e-5,) * 11, (0.0,) * 12])
+@pytest.mark.parametrize("paces_s", [None, (2e-5,) * 11, (0.0,) * 12])
 def test_too_few_rounds_say_nothing_of_the_machine(
     tmp_path: Path, paces_s: tuple[float, ...] | None
 ) -> None:
@@ -63,7 +50,7 @@ def test_too_few_rounds_say_nothing_of_the_machine(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"a": null}', "{"])
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": null}'])
 def test_an_unreadable_file_of_paces_is_written_anew(tmp_path: Path, content: str) -> None:
     file = tmp_path / "paces.json"
     file.write_text(content)

@@ -13,14 +13,13 @@ import pytest
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
-from modescope.bench.timing import pace, rounds
+from modescope.bench.timing import pace
 from modescope.bench.timing.paired import play_pairs
 from tests.helpers.made_up_records import BUDGET
 from tests.helpers.simulated import (
     Scale,
     SimulatedDevice,
     normal_noise,
-    spikes,
     step,
 )
 from tests.helpers.simulated_steps import Placements, recording
@@ -47,7 +46,6 @@ def race(
 
 def speedup(result: Rounds) -> float:
     ratio = stats.speedup(result.latency_rounds_s, result.baseline_latency_rounds_s)
-    assert ratio is not None
     return ratio.value
 
 
@@ -63,28 +61,6 @@ def test_every_round_has_a_duration_of_each() -> None:
     assert result.timed_s == pytest.approx(20 * (44 * 2.5e-5 + 24 * 5e-5))
 
 
-def test_both_orders_occur_equally_often_and_irregularly() -> None:
-    result = race(SimulatedDevice(), ratio=1.0, budget=replace(BUDGET, min_rounds=100))
-    assert result.case_ran_first is not None
-    assert len(result.case_ran_first) == 100
-    assert sum(result.case_ran_first) == 50
-    changes = sum(
-        a != b for a, b in zip(result.case_ran_first, result.case_ran_first[1:], strict=False)
-    )
-    assert 35 <= changes <= 65  # alternation: 99, blocks: 1
-
-
-def test_the_recorded_order_is_the_measured_order() -> None:
-    device, log = SimulatedDevice(), list[str]()
-    steps = [recording(device, log, name) for name in "CB"]
-    result = play_pairs(steps[0], steps[1], device, BUDGET, 5, (1e-3, 1e-3))
-    assert result.calls_per_round == 1
-    played = ["".join(log[i : i + 10]) for i in range(0, len(log), 10)]
-    assert result.case_ran_first is not None
-    # one of the other, three untimed, one timed
-    assert played == ["BCCCCCBBBB" if first else "CBBBBBCCCC" for first in result.case_ran_first]
-
-
 def test_memory_is_placed_anew_for_every_block_only() -> None:
     device, log = SimulatedDevice(), list[str]()
     placements, work = Placements(log), recording(device, log, "s")
@@ -96,17 +72,15 @@ def test_memory_is_placed_anew_for_every_block_only() -> None:
     assert not placements.held
 
 
-def test_seed_decides_the_order() -> None:
-    orders = [race(SimulatedDevice(), ratio=1.0, seed=seed).case_ran_first for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-
-
 def test_without_a_baseline_only_the_case_is_timed() -> None:
     device = SimulatedDevice()
-    result = play_pairs(step(device, (1e-5, 4e-5)), None, device, BUDGET, 0, (CALL_S,))
-    assert result.latency_rounds_s == pytest.approx([CALL_S] * 20)
+    budget = replace(BUDGET, min_rounds=240)
+    result = play_pairs(step(device, (1e-5, 4e-5)), None, device, budget, 0, (CALL_S,))
+    assert result.latency_rounds_s == pytest.approx([CALL_S] * 240)
     assert result.baseline_latency_rounds_s is None
     assert result.case_ran_first is None
+    assert result.pace_rounds_s is None
+    assert (result.calls_per_round, len(result.latency_calls_s)) == (20, 4000)  # the most kept
 
 
 def cycle(step_by: int, length: int) -> Scale:
@@ -121,7 +95,6 @@ def test_durations_are_paired_by_round() -> None:
     baseline = step(device, (1.0, 0.0), scale=cycle(5, 13))
     budget = replace(BUDGET, max_rounds=20, timed_max_s=1e6)
     result = play_pairs(case, baseline, device, budget, 0, (6.0, 7.0))
-    assert result.case_ran_first is not None
     # Three calls of each per round; the third is timed, or the second where it comes first.
     of_case = [3 * i + 2 - first for i, first in enumerate(result.case_ran_first)]
     of_baseline = [3 * i + 1 + first for i, first in enumerate(result.case_ran_first)]
@@ -129,18 +102,6 @@ def test_durations_are_paired_by_round() -> None:
     assert result.baseline_latency_rounds_s == pytest.approx(
         [1 + call * 5 % 13 for call in of_baseline]
     )
-
-
-def test_a_slowdown_of_a_whole_round_leaves_its_ratio() -> None:
-    """The clock speed varies by a third over the run, and hardly within a round."""
-    device = SimulatedDevice(slowdown=lambda now_s: 1.3 + 0.3 * math.sin(now_s * 100))
-    result = race(device, ratio=1.25)
-    assert result.baseline_latency_rounds_s is not None
-    assert max(result.latency_rounds_s) > 1.5 * min(result.latency_rounds_s)
-    for case_s, baseline_s in zip(
-        result.latency_rounds_s, result.baseline_latency_rounds_s, strict=True
-    ):
-        assert baseline_s / case_s == pytest.approx(1.25, rel=0.12)
 
 
 def test_a_change_of_clock_speed_leaves_the_ratio_exact() -> None:
@@ -162,7 +123,7 @@ LOADS: dict[str, Callable[[float], float]] = {
 
 
 @pytest.mark.parametrize("load", LOADS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_injected_load_moves_the_ratio_by_less_than_one_percent(load: str, seed: int) -> None:
     device = SimulatedDevice(slowdown=LOADS[load])
     assert speedup(race(device, 1.05, sigma=0.01, seed=seed)) == pytest.approx(1.05, rel=0.01)
@@ -183,38 +144,12 @@ def test_load_in_every_second_block_favours_neither_side() -> None:
     assert speedup(result) == pytest.approx(1.0, rel=1e-9)
 
 
-def test_first_call_after_a_switch_is_not_timed() -> None:
-    device = SimulatedDevice()
-    last: list[int] = []
-
-    def finding_cold_caches(index: int) -> Callable[[], float]:
-        def scale() -> float:
-            cold = last != [index]
-            last[:] = [index]
-            return 3.0 if cold else 1.0
-
-        return scale
-
-    case, baseline = (step(device, (0.1, 0.0), scale=finding_cold_caches(i)) for i in range(2))
-    result = play_pairs(case, baseline, device, BUDGET, 0, (0.1, 0.1))
-    assert result.latency_rounds_s == pytest.approx([0.1] * 20)
-    assert result.baseline_latency_rounds_s == pytest.approx([0.1] * 20)
-
-
-def test_a_round_is_the_median_of_its_calls() -> None:
-    device = SimulatedDevice()
-    case = step(device, (1e-5, 4e-5), scale=spikes(0, share=0.1, factor=100))
-    result = play_pairs(case, None, device, BUDGET, 0, (CALL_S,))
-    assert max(result.latency_calls_s) == pytest.approx(100 * CALL_S)
-    assert result.latency_rounds_s == pytest.approx([CALL_S] * len(result.latency_rounds_s))
-
-
 def test_planted_ratio_lies_in_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "collect", lambda: 0)  # takes 0.1 s with torch loaded
     budget = replace(BUDGET, block_s=2e-4, max_rounds=20)
     runs = [race(SimulatedDevice(), 1.02, 0.02, seed, budget) for seed in range(500)]
     estimates = [stats.speedup(run.latency_rounds_s, run.baseline_latency_rounds_s) for run in runs]
-    inside = [each.low < 1.02 < each.high for each in estimates if each and each.low and each.high]
+    inside = [each.low < 1.02 < each.high for each in estimates]
     assert len(inside) == 500
     assert 0.93 <= sum(inside) / 500 <= 0.98
 
@@ -227,9 +162,6 @@ def test_rounds_are_as_many_as_the_half_width_asks_for() -> None:
     assert BUDGET.min_rounds < len(noisy.latency_rounds_s) < BUDGET.max_rounds
     assert len(wild.latency_rounds_s) == BUDGET.max_rounds
     ratio = stats.speedup(noisy.latency_rounds_s, noisy.baseline_latency_rounds_s)
-    assert ratio is not None
-    assert ratio.low is not None
-    assert ratio.high is not None
     assert math.log(ratio.high / ratio.low) / 2 == pytest.approx(0.005, rel=0.5)
 
 
@@ -259,23 +191,10 @@ def test_the_ratio_of_a_clear_loss_lies_in_its_interval(monkeypatch: pytest.Monk
     budget = replace(BUDGET, block_s=2e-4, max_rounds=30, half_width=1e-9, slow_half_width=0.05)
     runs = [race(SimulatedDevice(), 0.79, 0.02, seed, budget) for seed in range(500)]
     estimates = [stats.speedup(run.latency_rounds_s, run.baseline_latency_rounds_s) for run in runs]
-    inside = [each.low < 0.79 < each.high for each in estimates if each and each.low and each.high]
+    inside = [each.low < 0.79 < each.high for each in estimates]
     assert 100 < sum(bool(run.stopped_early) for run in runs) < 400
     assert 0.93 <= sum(inside) / 500 <= 0.98
     assert {stats.verdict(each) for each in estimates} == {"slower"}
-
-
-def test_a_smoke_budget_measures_three_rounds() -> None:
-    result = race(SimulatedDevice(), 1.0, sigma=0.1, budget=SMOKE)
-    assert len(result.latency_rounds_s) == len(result.baseline_latency_rounds_s or ()) == 3
-
-
-@pytest.mark.parametrize("timed_max_s", [0.1, 0.3])
-def test_time_is_capped_after_the_pilot(timed_max_s: float) -> None:
-    """A round takes 2.1 ms."""
-    budget = replace(BUDGET, timed_max_s=timed_max_s)
-    result = race(SimulatedDevice(), 1.0, sigma=0.5, budget=budget)
-    assert 0.7 * timed_max_s <= result.timed_s <= timed_max_s
 
 
 @pytest.mark.parametrize(("timed_max_s", "rounds"), [(0.01, 12), (0.001, 4)])
@@ -292,66 +211,19 @@ def test_the_cap_holds_if_the_machine_slows_down_after_the_pilot() -> None:
     assert 0.4 < result.timed_s <= 0.52  # the next round is expected to last as the one before
 
 
-def test_single_calls_are_thinned_evenly() -> None:
-    """100 calls in each of 60 rounds: two in three are kept, from the first round to the last."""
-    device = SimulatedDevice()
-    started_s: list[float] = []
-    lengths = count(1)
-
-    def growing() -> float:
-        started_s.append(device.now_s)
-        return next(lengths) * 1e-6
-
-    budget = replace(BUDGET, min_rounds=60, max_rounds=60)
-    result = play_pairs(step(device, (1.0, 0.0), scale=growing), None, device, budget, 0, (1e-5,))
-    assert result.calls_per_round == 100
-    assert len(result.latency_calls_s) == rounds.MAX_SINGLE_CALLS == 4000
-    gaps = [
-        later - earlier
-        for earlier, later in zip(result.latency_calls_s, result.latency_calls_s[1:], strict=False)
-    ]
-    assert min(gaps) > 0.9e-6
-    assert max(gaps) < 6.1e-6  # two calls, or two and four untimed ones
-    assert result.latency_calls_s[0] == pytest.approx(5e-6)
-    assert result.latency_calls_s[-1] == pytest.approx(60 * 104 * 1e-6, abs=3e-6)
-
-
-def test_garbage_is_not_collected_while_timing() -> None:
-    device = SimulatedDevice()
-    seen: list[bool] = []
-
-    def observed() -> float:
-        seen.append(gc.isenabled())
-        return 1.0
-
-    assert gc.isenabled()
-    play_pairs(step(device, (1.0, 0.0), scale=observed), None, device, SMOKE, 0, (1.0,))
-    assert set(seen) == {False}
-    assert gc.isenabled()
-
-
 def test_the_pace_is_read_in_every_round() -> None:
     """The machine becomes slower by 1.7 % in each round."""
     device = SimulatedDevice(queues=False, slowdown=lambda now_s: 1 + now_s)
     case, baseline, work = (step(device, (1e-3, 0.0)) for _ in range(3))
     clock = pace.clock(step=work)
     result = play_pairs(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
-    assert result.pace_rounds_s is not None
-    assert len(result.pace_rounds_s) == len(result.latency_rounds_s)
     assert max(result.pace_rounds_s) > 1.3 * min(result.pace_rounds_s)
     assert list(result.pace_rounds_s) == sorted(result.pace_rounds_s)
-    for pace_s, case_s in zip(result.pace_rounds_s, result.latency_rounds_s, strict=True):
-        assert pace_s == pytest.approx(case_s, rel=0.02)
+    assert result.pace_rounds_s == pytest.approx(result.latency_rounds_s, rel=0.02)
+    assert sum(result.case_ran_first) == 10  # the order stays balanced
 
 
-def test_the_pace_leaves_the_order_of_case_and_baseline_balanced() -> None:
-    device = SimulatedDevice(queues=False)
-    case, baseline, work = (step(device, (1e-3, 0.0)) for _ in range(3))
-    clock = pace.clock(step=work)
-    result = play_pairs(case, baseline, device, BUDGET, 0, (1e-3, 1e-3), pace=clock)
-    assert result.case_ran_first is not None
-    assert sum(result.case_ran_first) == 10
-
-
-def test_without_a_clock_of_the_pace_there_is_none() -> None:
-    assert race(SimulatedDevice(), 1.0).pace_rounds_s is None
+def test_garbage_is_not_collected_while_timing() -> None:
+    device, seen = SimulatedDevice(read_cost_s=1e-3), set[bool]()
+    play_pairs(lambda: seen.add(gc.isenabled()), None, device, SMOKE, 0, (1.0,))
+    assert seen == {False}
