@@ -6,6 +6,7 @@ Children are replaced by a stand-in with immediate results, so only the sweep is
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -254,21 +255,20 @@ def test_replicates_are_processes_of_one_case_and_missing_ones_are_added(
 def test_reasons_for_measuring_again_are_counted(
     command: Command, world: World, results: Path
 ) -> None:
-    eager, no_grad, new = ([*SWEEP[:-1], f"mode={name}"] for name in ("eager", "no_grad", "amp"))
-    command(*eager, "shape.ops=1,2")
-    command(*no_grad, "budget=quick", "compile_cache=warm")
-    command(*new, "budget=quick")
-    every = [*SWEEP, "mode=eager,no_grad,amp,compile", "shape.ops=1,2,16", "budget=quick"]
+    command(*SWEEP[:-1], "mode=eager", "shape.ops=1")
+    command(*SWEEP[:-1], "mode=no_grad", "budget=quick", "compile_cache=warm")
+    command(*SWEEP[:-1], "mode=amp", "budget=quick")
+    every = [*SWEEP, "mode=eager,no_grad,amp", "shape.ops=1,16", "budget=quick"]
     assert command(*every) == [
-        *reusing(1, of=12),
-        "measuring 2 again: only budget=smoke so far",
+        *reusing(1, of=6),
+        "measuring 1 again: only budget=smoke so far",
         "measuring 1 again: compile_cache was warm",
     ]
     world.torch_version = "2.14.0"
-    assert command(*every) == ["measuring 12 again: torch changed"]
-    assert command(*every) == reusing(12, of=12)
-    assert len(rows(results)) == 4 + 11 + 12
-    assert len(world.measured) == 0
+    assert command(*every) == ["measuring 6 again: torch changed"]
+    assert command(*every) == reusing(6, of=6)
+    assert len(rows(results)) == 3 + 5 + 6
+    assert world.measured == []
 
 
 def test_failed_cases_are_rows_and_tried_again_by_default(
@@ -353,3 +353,15 @@ def test_where_no_bar_can_be_shown_there_are_lines_unless_nobody_wants_any(
     answer = capsys.readouterr()
     assert answer.err.splitlines() == [f"{n}/2  compile fp32: faster, 12 s" for n in (1, 2)][:lines]
     assert answer.out == ""
+
+
+def test_a_bar_is_shown_in_a_notebook_whose_stderr_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with show(True), progress_bar(3, "case") as bar:
+        assert bar.disable
+    shell = SimpleNamespace(kernel=None, config={})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with show(True), progress_bar(3, "case") as bar:
+        assert not bar.disable
+    assert "0/3" in capsys.readouterr().err
