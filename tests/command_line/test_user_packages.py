@@ -14,84 +14,127 @@ from tests.helpers.paths import ROOT
 
 pytestmark = pytest.mark.full
 
-SAYS_WHERE = "def build():\n    raise ValueError(__file__)\n"
 
-NAMES = ("bench", "models", "analysis", "conf", "tests")
-
-
-def run(
-    folder: Path, results: Path, *arguments: str, path: Path | None = None, checkout: Path = ROOT
-) -> subprocess.CompletedProcess[str]:
-    """`python run.py` in `folder`, with `path` on PYTHONPATH."""
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    if path:
-        variables["PYTHONPATH"] = str(path)
-    command = [sys.executable, str(checkout / "run.py"), f"results_dir={results}"]
-    return subprocess.run(
+def run(folder: Path, *arguments: str, path: str, checkout: Path = ROOT) -> tuple[int, str]:
+    """`python run.py` in `folder`, with `path` on PYTHONPATH: its status and stderr."""
+    command = [sys.executable, str(checkout / "run.py"), f"results_dir={folder / 'results'}"]
+    variables = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
         [*command, *arguments], cwd=folder, env=variables, capture_output=True, text=True
     )
+    return done.returncode, done.stderr
 
 
-@pytest.fixture
-def theirs(tmp_path: Path) -> Path:
-    """A folder of the user's with `models/net.py`."""
-    (tmp_path / "theirs" / "models").mkdir(parents=True)
-    (tmp_path / "theirs" / "models" / "net.py").write_text(SAYS_WHERE)
-    return tmp_path / "theirs"
-
-
-@pytest.mark.parametrize(
-    ("place", "is_namespace"),
-    [
-        ("on the path", True),
-        ("current folder", False),
-        ("checkout", True),
-    ],
-)
-def test_a_users_package_named_models_is_found(
-    theirs: Path, tmp_path: Path, place: str, is_namespace: bool
-) -> None:
-    if not is_namespace:
-        (theirs / "models" / "__init__.py").touch()
-    folder = {"on the path": tmp_path, "current folder": theirs, "checkout": ROOT}[place]
-    done = run(
-        folder,
-        tmp_path / "results",
-        "model=custom",
-        "model.target=models.net:build",
-        path=None if place == "current folder" else theirs,
-    )
-    assert done.returncode == 2
-    assert str(theirs / "models" / "net.py") in done.stderr
-
-
-def test_a_users_package_is_found_through_a_linked_checkout(theirs: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["current folder", "on the path of a linked checkout"])
+def test_a_users_package_named_models_is_found(tmp_path: Path, place: str) -> None:
+    net = tmp_path / "theirs" / "models" / "net.py"
+    net.parent.mkdir(parents=True)
+    net.write_text("def build():\n    raise ValueError(__file__)\n")
     link = tmp_path / "link"
     link.symlink_to(ROOT)
     asked = ("model=custom", "model.target=models.net:build")
-    done = run(tmp_path, tmp_path / "results", *asked, path=theirs, checkout=link)
-    assert str(theirs / "models" / "net.py") in done.stderr
+    if place == "current folder":
+        (net.parent / "__init__.py").touch()
+        status, said = run(tmp_path / "theirs", *asked, path="")
+    else:
+        status, said = run(tmp_path, *asked, path=str(tmp_path / "theirs"), checkout=link)
+    assert status == 2
+    assert str(net) in said
 
 
 def test_a_users_packages_do_not_replace_ours(tmp_path: Path) -> None:
-    for name in NAMES:
+    """Nor does another modescope, such as one that is installed."""
+    for name in ("bench", "models", "analysis", "conf", "tests", "modescope"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('planted {name}')")
     (tmp_path / "run.py").write_text("raise SystemExit('planted run')")
-    done = run(tmp_path, tmp_path / "results", *TINY, "-m", "mode=no_grad", path=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert run(tmp_path, *TINY, "-m", "mode=no_grad", path=str(tmp_path)) == (0, "")
     assert [row["status"] for row in rows(tmp_path / "results")] == ["ok"]
 
 
-def test_importing_modescope_defines_no_other_top_level_module(tmp_path: Path) -> None:
-    """The package is imported by its path alone, as when it is installed."""
-    (tmp_path / "modescope").symlink_to(ROOT / "modescope")
-    code = (
-        "import sys, modescope.bench.records.cases, modescope.analysis.table\n"
-        "names = {'bench', 'models', 'analysis', 'conf', 'run'} & set(sys.modules)\n"
-        "sys.exit(bool(names))"
+# A script without a `__main__` guard, beside packages of its own
+
+SCRIPT = """
+import os
+import sys
+
+os.makedirs("elsewhere", exist_ok=True)
+os.chdir("elsewhere")  # packages beside the script are found all the same
+
+import torch
+from torch import nn
+
+import bench
+import models.net
+import modescope
+
+torch.manual_seed(0)
+print("started")
+FACTOR = 3
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 16)
+        self.part = models.net.Part()
+
+    def forward(self, x):
+        # torch.compile looks names of a function up in the module that it says it belongs to
+        assert Net.forward.__globals__ is vars(sys.modules["__main__"])
+        return self.part(self.inner(x)) * FACTOR * bench.FACTOR
+
+
+net, x = Net(), torch.randn(4, 16)
+
+def compare():
+    result = modescope.compare(
+        net, x, modes="eager", budget="smoke", study="mine",
+        overrides=["profile=false", "memory=false", "compile_cache=warm"],
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    print(*result.frame["status"], *result.frame["model"], repr(result).splitlines()[-1])
+
+compare()
+if "edit" in sys.argv:
+    with open(models.net.__file__, "a") as file:
+        file.write("# edited")
+    compare()
+"""
+
+PART = """
+from torch import nn
+
+class Part(nn.Module):
+    def forward(self, x):
+        return x + 1
+"""
+
+
+def test_a_class_of_the_script_is_measured_and_reused_when_it_runs_again(tmp_path: Path) -> None:
+    for file, text in (
+        ("script.py", SCRIPT),
+        ("models/net.py", PART),
+        ("bench/__init__.py", "FACTOR = 2"),
+    ):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "modescope").symlink_to(ROOT / "modescope")
+
+    def run(*arguments: str) -> tuple[list[str], str]:
+        done = subprocess.run(
+            [sys.executable, "script.py", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines(), done.stderr
+
+    assert run()[0] == ["started", "ok Net study: results/mine"]
+    assert (tmp_path / "elsewhere/results/mine/rows").is_dir()
+    shown, said = run("edit")
+    assert shown == ["started", *["ok Net study: results/mine"] * 2]
+    reused, again = (said.find(text) for text in ("reusing 1 of 1", "measuring 1 again"))
+    assert 0 <= reused < again

@@ -1,19 +1,23 @@
-"""`python -m bench.versus` with real processes: folders, interpreters, mistakes."""
+"""`python -m bench.versus` with real processes; and action.yml, whose steps a shell runs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from tests.helpers.commands import QUICKLY
+from tests.helpers.paths import ROOT
+from tests.helpers.repositories import repository
 from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
-pytestmark = pytest.mark.full
 
-
+@pytest.mark.full
 def test_two_folders_with_different_models(tmp_path: Path) -> None:
     for name, content in (("a", OLD), ("b", NEW), (".", "raise SystemExit('the current folder')")):
         (tmp_path / name).mkdir(exist_ok=True)
@@ -26,14 +30,12 @@ def test_two_folders_with_different_models(tmp_path: Path) -> None:
     assert len({row["case_id"] for row in old}) == len({row["case_id"] for row in old + new}) == 2
     assert not {row["model_source_id"] for row in old} & {row["model_source_id"] for row in new}
     assert len({row["source_id"] for row in old + new}) == 1
-    taken = [sorted((row["case_id"], row["versus_block"]) for row in side) for side in (old, new)]
-    assert taken[0] == taken[1]
     ordered = sorted(old + new, key=lambda row: str(row["started_at"]))
     assert [row["position"] for row in ordered] == list(range(8))
-    assert len({row["versus_block"] for row in old}) == 2
     assert "what differs\n    versus_state dir:a → dir:b\n    model_source_id " in answer.out
 
 
+@pytest.mark.full
 def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
@@ -50,27 +52,49 @@ def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     assert old["source_id"] == new["source_id"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "old=dir:a: net:build imports nothing from there"),
-        ("def build():\n    raise ValueError('no such width')", "old=dir:a: net:build refuses"),
-    ],
-)
-def test_a_side_that_cannot_be_built_ends_with_status_2(
-    tmp_path: Path, content: str | None, message: str
-) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "net.py").write_text(NEW)
-    (tmp_path / "net.py").write_text(NEW)
-    if content is None:
-        (tmp_path / "a" / "net.py").unlink()
-    else:
-        (tmp_path / "a" / "net.py").write_text(content)
-    words = ("old=dir:a", "new=dir:b", "--", "mode=eager", *THEIRS)
-    answer = versus(tmp_path, *words).end()
-    assert answer.status == 2
-    assert answer.err.startswith(f"error: {message}")
-    assert answer.err.count("\n") == 1
-    assert of_sides(tmp_path) == ([], [])
+# The steps of action.yml, as GitHub would run them
+
+ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+INSTALL, VERSUS = ACTION["runs"]["steps"]
+
+
+def run(step: dict[str, str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        cwd=folder,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_torch_is_installed_unless_it_is_there(tmp_path: Path) -> None:
+    for step in (INSTALL, VERSUS):
+        names = [value.split("inputs.")[1].rstrip(" }") for value in step["env"].values()]
+        assert {*names} <= ACTION["inputs"].keys()
+    given = {"PYTHON": "echo", "GITHUB_ACTION_PATH": "/modescope"}
+    with_torch = run(INSTALL, tmp_path, TORCH="torch --index-url URL", **given).stdout
+    assert with_torch == "-m pip install torch --index-url URL\n-m pip install /modescope\n"
+    assert run(INSTALL, tmp_path, TORCH="", **given).stdout == "-m pip install /modescope\n"
+
+
+@pytest.mark.full
+def test_the_gate_compares_the_last_two_commits(tmp_path: Path) -> None:
+    code = repository(tmp_path / "code", [OLD, NEW])
+    defaults = {name: each.get("default", "") for name, each in ACTION["inputs"].items()}
+    done = run(
+        VERSUS,
+        code.folder,
+        PYTHON=sys.executable,
+        PYTHONPATH=str(ROOT),
+        OLD=defaults["old"],
+        NEW=defaults["new"],
+        OPTIONS="--gate exact",
+        SETTINGS=" ".join(["-m", "mode=eager", *THEIRS]),
+    )
+    assert done.returncode == 0, done
+    old, new = of_sides(code.folder)
+    assert [row["versus_state"] for row in (*old, *new)] == [
+        f"git:HEAD^1 ({code.commits[0][:12]})", f"git:HEAD ({code.commits[1][:12]})"
+    ]  # fmt: skip
+    assert {"modescope.md", "modescope.xml"} <= {file.name for file in code.folder.iterdir()}

@@ -64,10 +64,6 @@ def needs_memory(progress: Progress) -> NoReturn:
     raise MemoryError("cannot have 1 PiB")
 
 
-def aborts(progress: Progress) -> NoReturn:
-    os.abort()
-
-
 def aborts_late(progress: Progress) -> NoReturn:
     progress("first", [1])
     progress("second", [1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tomllib
 from dataclasses import replace
@@ -11,43 +12,31 @@ import pytest
 
 from modescope.bench.records.environment import Environment
 from modescope.bench.sweep import fingerprint
-from modescope.bench.sweep.fingerprint import (
-    changes_torch,
-    environment_id,
-    source_id,
-    untested_warning,
-)
+from modescope.bench.sweep.fingerprint import environment_id, source_id, untested_warning
 from tests.helpers.made_up_records import part
 from tests.helpers.paths import ROOT
 
+COUNTS = {
+    "bench/timing/timers.py": True,
+    "bench/case/profiler/capture.py": True,
+    "bench/records/cpu.py": True,
+    "bench/records/columns.py": False,
+    "bench/sweep/isolation.py": True,
+    "bench/sweep/sweep.py": False,
+    "bench/tools/claims/views.py": False,
+}
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+
+def test_an_edit_of_measuring_code_changes_the_fingerprint(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "bench", tmp_path / "bench")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("file", "counts"),
-    [
-        (None, False),
-        ("bench/timing/timers.py", True),
-        ("bench/case/profiler/capture.py", True),
-        ("bench/records/cases.py", True),
-        ("bench/records/cpu.py", True),
-        ("bench/sweep/isolation.py", True),
-        ("bench/sweep/sweep.py", False),
-        ("bench/tools/claims/views.py", False),
-        ("bench/records/columns.py", False),
-    ],
-)
-def test_an_edit_of_measuring_code_changes_the_fingerprint(
-    root: Path, file: str | None, counts: bool
-) -> None:
-    if file:
-        with (root / file).open("a") as edited:
+    assert source_id(tmp_path) == source_id()
+    changes = {}
+    for name in COUNTS:
+        before = source_id(tmp_path)
+        with (tmp_path / name).open("a") as edited:
             edited.write("\nREMARK = 1\n")
-    assert (source_id(root) != source_id()) == counts
+        changes[name] = source_id(tmp_path) != before
+    assert changes == COUNTS
 
 
 GPU = part(Environment, device_name="NVIDIA H100", cpu_name="AMD EPYC 9554")
@@ -70,22 +59,24 @@ def test_rows_of_a_gpu_are_comparable_on_equal_machines(
     assert (environment_id(changed) == environment_id(GPU)) is comparable
 
 
-def test_the_assembler_counts_unless_torch_has_chosen_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Inductor sets the variable in a notebook that compiles for a GPU (compile_tasks.py)."""
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/v/lib/python3.12/site-packages/torch/bin/ptxas")
-    assert not changes_torch("TRITON_PTXAS_PATH")
-    monkeypatch.setenv("TRITON_PTXAS_PATH", "/usr/local/cuda/bin/ptxas")
-    assert changes_torch("TRITON_PTXAS_PATH")
+def test_only_variables_that_change_torch_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor sets one in a notebook that compiles for a GPU (compile_tasks.py)."""
+    recorded = {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"}
+    for name in {*recorded, "CUDA_VISIBLE_DEVICES", "TORCH_HOME", "MY_SECRET"}:
+        monkeypatch.setenv(name, "1")
+    for place, own in (("/v/lib/python3.12/site-packages/torch", False), ("/usr/cuda", True)):
+        monkeypatch.setenv("TRITON_PTXAS_PATH", f"{place}/bin/ptxas")
+        kept = {*json.loads(fingerprint.variables())}
+        assert recorded <= kept
+        assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & kept
+        assert ("TRITON_PTXAS_PATH" in kept) is own
 
 
 @pytest.mark.parametrize(
     ("version", "warned"),
     [
         *((version, False) for version in ("2.11.0+cpu", "2.13.0a0+git", "2.15.9.dev20261122")),
-        *((version, True) for version in ("2.10.1", "1.13.1", "2.16.0a0+git1", "2.100.0", "3")),
-        (None, True),
+        *((version, True) for version in ("2.10.1", "1.13.1", "2.16.0a0+git1", "3", None)),
     ],
 )
 def test_an_untested_torch_has_a_warning_of_one_line(version: str | None, warned: bool) -> None:

@@ -32,67 +32,69 @@ def forkserver() -> None:
     assert call("adds", 1, 2, timeout_s=120) == Outcome("returned", 3)
 
 
-def test_every_call_has_its_own_process() -> None:
-    ids = {call("process_id").value for _ in range(2)}
-    assert len(ids | {os.getpid()}) == 3
-
-
-def test_phases_arrive_in_order() -> None:
+def test_each_call_has_a_process_of_its_own_that_starts_fast_from_any_thread() -> None:
+    start = time.monotonic()
+    ids: list[int] = []
+    thread = threading.Thread(target=lambda: ids.append(call("process_id").value))
+    thread.start()
+    thread.join()
+    ids.append(call("process_id", timeout_s=1e9).value)  # longer than poll(2) can wait
+    assert len({*ids, os.getpid()}) == 3
+    assert time.monotonic() - start < 2.0
     phases: list[str] = []
     call("adds", 1, 2, on_phase=phases.append)
     assert phases == ["thinking", "adding"]
 
 
+LATE = ", during second"
+
+
 @pytest.mark.parametrize(
-    ("name", "outcome"),
+    ("words", "outcome"),
     [
-        ("misuses", Outcome("usage", reason="shape.batch=0: must be at least 1")),
-        ("fails", Outcome("failed", reason="ValueError: first line second line")),
-        ("exits", Outcome("failed", reason="SystemExit: 3")),
-        ("needs_memory", Outcome("oom", reason="MemoryError: cannot have 1 PiB")),
-        ("aborts", Outcome("crashed", reason="the process ended by SIGABRT")),
-        ("leaves", Outcome("crashed", reason="the process ended with exit status 7")),
+        (["misuses"], Outcome("usage", reason="shape.batch=0: must be at least 1")),
+        (["fails"], Outcome("failed", reason="ValueError: first line second line")),
+        (["exits"], Outcome("failed", reason="SystemExit: 3")),
+        (["needs_memory"], Outcome("oom", reason="MemoryError: cannot have 1 PiB")),
+        (["leaves"], Outcome("crashed", reason="the process ended with exit status 7")),
+        (["dies_of", signal.SIGSEGV], Outcome("crashed", reason="the process ended by SIGSEGV")),
+        (["dies_of", 40], Outcome("crashed", reason="the process ended by signal 40")),
+        (["aborts_late"], Outcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
+        (["sleeps_late"], Outcome("timeout", [1, 2], f"still running after timeout_s=1{LATE}")),
     ],
 )
-def test_every_ending_of_a_child_has_its_outcome(name: str, outcome: Outcome) -> None:
-    assert call(name) == outcome
+def test_every_ending_of_a_child_has_its_outcome(words: list[Any], outcome: Outcome) -> None:
+    """With what it had reported by then."""
+    assert call(*words, timeout_s=1 if outcome.kind == "timeout" else 30) == outcome
 
 
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [(signal.SIGSEGV, "SIGSEGV"), (signal.SIGRTMIN + 5, f"signal {signal.SIGRTMIN + 5}")],
-)
-def test_a_crash_names_the_signal(number: int, name: str) -> None:
-    assert call("dies_of", int(number)).reason == f"the process ended by {name}"
-
-
-def test_a_failure_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
+def test_output_and_tracebacks_go_to_the_log_only(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "log"
+    call("talks", log=log)
+    said = ["complained", "said by Python", "said by a program"]
+    assert sorted(log.read_text().splitlines()) == said
     call("fails", log=log)
     assert "in fails" in log.read_text()
-    assert str(log) in call("aborts", log=log).reason
+    assert str(log) in call("aborts_late", log=log).reason
+    assert capfd.readouterr() == ("", "")
 
 
-def test_a_child_is_stopped_at_its_limit() -> None:
-    start = time.monotonic()
+def test_a_child_is_stopped_at_its_limit_which_the_parent_awaits_without_cpu_time() -> None:
+    start, used_s = time.monotonic(), time.process_time()
     outcome = call("sleeps", timeout_s=0.5)
     assert outcome == Outcome("timeout", reason="still running after timeout_s=0.5")
     assert 0.5 <= time.monotonic() - start < 2.5
+    assert time.process_time() - used_s < 0.1
 
 
-def test_a_wait_may_exceed_the_limit_of_the_system_call() -> None:
-    assert call("adds", 1, 2, timeout_s=1e9).value == 3
-
-
-def test_a_child_that_closes_its_pipe_is_stopped() -> None:
-    start = time.monotonic()
-    assert call("hangs_up", timeout_s=0.5).kind in ("timeout", "crashed")  # depends on timing
-    assert time.monotonic() - start < 2.5
-
-
-def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_closes_its_pipe_or_lingers_after_its_result_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
     start = time.monotonic()
+    assert call("hangs_up", timeout_s=0.5).kind in ("timeout", "crashed")  # depends on timing
     assert call("lingers") == Outcome("returned", "done")
     assert time.monotonic() - start < 10
 
@@ -125,158 +127,104 @@ def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
-PARENT = """
-import sys
-from modescope.bench.sweep import isolation
-isolation.PRELOAD.clear()
-print(isolation.call(
-    "tests.helpers.child_functions:with_grandchild", sys.argv[1], "timeout", timeout_s=60,
-    on_phase=lambda phase: print(phase, flush=True),
-))
-"""
-
-
-def test_nothing_survives_a_killed_parent() -> None:
-    sign = marker()
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, sign],
-        cwd=ROOT,
-        env={**os.environ, "MODESCOPE_TEST": sign},  # forkserver and child carry it too
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with parent:
-        assert parent.stdout.readline() == "started\n"
-        assert soon(lambda: len(alive(sign)) >= 4)  # parent, forkserver, child, grandchild
-        parent.kill()
-    assert soon(lambda: not alive(sign))
-
-
-IMPORTS_FOR_LONG = """
-from modescope.bench.sweep import isolation
-isolation.PRELOAD[:0] = ["takes_long"]
-isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
-"""
-
-TAKES_LONG = """
-import ctypes, pathlib
-pathlib.Path(__file__).with_name("begun").touch()
-ctypes.PyDLL(None).sleep(30)  # no Python runs meanwhile, as while a library is loaded
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
-def test_a_forkserver_ends_with_its_parent_while_importing(tmp_path: Path) -> None:
-    (tmp_path / "takes_long.py").write_text(TAKES_LONG)
-    sign = marker()
-    parent = subprocess.Popen(
-        [sys.executable, "-c", IMPORTS_FOR_LONG],
-        cwd=ROOT,
-        env={**os.environ, "MODESCOPE_TEST": sign, "PYTHONPATH": str(tmp_path)},
-    )
-    with parent:
-        assert soon((tmp_path / "begun").exists, within_s=20)
-        assert len(alive(sign)) >= 2  # forkserver and parent
-        parent.kill()
-    assert soon(lambda: not alive(sign), within_s=1.0)
-
-
-IDLE = """
-import time
-from modescope.bench.sweep import isolation
-isolation.PRELOAD[:] = ["takes_long_to_end"]
-print(isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60).value, flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_forkserver_ends_with_its_parent_while_idle(tmp_path: Path) -> None:
-    """Exiting with torch and its compiler loaded takes a second, and several under load."""
-    (tmp_path / "takes_long_to_end.py").write_text(
-        "import atexit, time\natexit.register(time.sleep, 30)"
-    )
-    sign = marker()
-    parent = subprocess.Popen(
-        [sys.executable, "-c", IDLE],
-        cwd=ROOT,
-        env={**os.environ, "MODESCOPE_TEST": sign, "PYTHONPATH": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with parent:
-        assert parent.stdout.readline() == "3\n"
-        assert len(alive(sign)) >= 2
-        parent.kill()
-    assert soon(lambda: not alive(sign), within_s=1.0)
-
-
-def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", STARTED_BY_A_THREAD], cwd=ROOT, capture_output=True, text=True
-    )
-    assert (done.stdout, done.stderr) == ("True 3\n", "")
-
-
-STARTED_BY_A_THREAD = """
-import os, threading
-from multiprocessing import forkserver
-from modescope.bench.sweep import isolation
-isolation.PRELOAD.clear()
-adds = lambda: isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
-thread = threading.Thread(target=adds)
-thread.start()
-thread.join()
-server = forkserver._forkserver._forkserver_pid
-three = adds().value
-print(server == forkserver._forkserver._forkserver_pid, three)
-"""
-
-
-def test_children_have_the_environment_of_their_parent() -> None:
+def test_children_have_the_environment_of_their_parent_and_variables_of_their_own() -> None:
     for name in (isolation.STARTED, "PYTHONSAFEPATH", "PYTHONPATH"):
         assert call("sees", name).value == os.environ.get(name)
     assert isolation.STARTED not in os.environ
+    own = {"MODESCOPE_TEST": "here"}  # set before the function is imported
+    assert call("sees_variable", variables=own).value == "here"
+    assert call("sees_variable").value is None
+    assert "MODESCOPE_TEST" not in os.environ
 
 
-CHANGED_VARIABLES = """
-import os
-from multiprocessing import forkserver
-from modescope.bench.sweep import isolation
+# Parents with a forkserver of their own
 
-isolation.PRELOAD.clear()
-server = lambda: forkserver._forkserver._forkserver_pid
-sees = lambda name: isolation.call("tests.helpers.child_functions:sees", name, timeout_s=60).value
-matters = lambda name: name.startswith("OMP_")
-os.environ["OMP_HERE"] = os.environ["OTHER"] = "1"
-print(sees("OMP_HERE"), sees("OTHER"))
-first = server()
-os.environ["OTHER"] = "2"
-print(isolation.renew(matters), sees("OTHER"), server() == first)
-del os.environ["OMP_HERE"]
-print(sees("OMP_HERE"), isolation.renew(matters), sees("OMP_HERE"), server() == first)
-print(isolation.renew(matters))
-"""
-
-
-def test_children_have_variables_that_were_changed_and_a_new_forkserver_where_they_matter() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGED_VARIABLES], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
-        "1 1",
-        "False 2 True",
-        "None True None False",
-        "False",
-    ]
-
-
-ENDS_WHILE_IT_ASKS = """
-import os, signal, socket, sys
+BEGIN = """
+import os, signal, socket, sys, threading, time
 from multiprocessing import forkserver, reduction
 from modescope.bench.sweep import isolation
 
 isolation.PRELOAD.clear()
+
+def call(name, *arguments, **options):
+    function = f"tests.helpers.child_functions:{name}"
+    return isolation.call(function, *arguments, timeout_s=60, **options).value
+
+def server():
+    return forkserver._forkserver._forkserver_pid
+"""
+
+
+def parent(code: str, *arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
+    """A process that runs the code; it, its forkserver and its children carry the sign."""
+    sign = marker()
+    process = subprocess.Popen(
+        [sys.executable, "-c", BEGIN + code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "MODESCOPE_TEST": sign, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return process, sign
+
+
+def printed(code: str, *arguments: str, **variables: str) -> list[str]:
+    """What it prints until the last process that could print has ended; nothing on stderr."""
+    process, _ = parent(code, *arguments, **variables)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    return out.splitlines()
+
+
+MEASURES = """
+shows = lambda phase: print(phase, flush=True)
+call("with_grandchild", os.environ["MODESCOPE_TEST"], "timeout", on_phase=shows)
+"""
+
+IMPORTS = """
+isolation.PRELOAD[:] = ["takes_long"]
+call("adds", 1, 2)
+"""
+
+IDLE = """
+isolation.PRELOAD[:] = ["takes_long_to_end"]
+print(call("adds", 1, 2), flush=True)
+time.sleep(60)
+"""
+
+MODULES = {
+    # no Python runs meanwhile, as while a library is loaded
+    "takes_long": "import ctypes\nprint('begun', flush=True)\nctypes.PyDLL(None).sleep(30)",
+    # as with torch and its compiler, which takes a second, and several under load
+    "takes_long_to_end": "import atexit, time\natexit.register(time.sleep, 30)",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
+@pytest.mark.parametrize(
+    ("code", "line", "processes"),
+    [
+        (MEASURES, "started", 4),  # parent, forkserver, child, grandchild
+        (IMPORTS, "begun", 2),
+        (IDLE, "3", 2),
+    ],
+    ids=["measuring", "importing", "idle"],
+)
+def test_nothing_survives_a_killed_parent(
+    code: str, line: str, processes: int, tmp_path: Path
+) -> None:
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    process, sign = parent(code, PYTHONPATH=str(tmp_path))
+    with process:
+        assert process.stdout.readline() == f"{line}\n"
+        assert soon(lambda: len(alive(sign)) >= processes)
+        process.kill()
+        assert soon(lambda: not alive(sign))
+
+
+ENDS_WHILE_IT_ASKS = """
 asks = forkserver.connect_to_new_process
 
 def killed():
@@ -284,7 +232,7 @@ def killed():
 
 def killed_asking(sock, fds):
     sock.shutdown(socket.SHUT_WR)  # which the forkserver sees before it can see the parent gone
-    os.waitpid(forkserver._forkserver._forkserver_pid, 0)
+    os.waitpid(server(), 0)
     killed()
 
 def killed_having_asked(fds):
@@ -303,7 +251,7 @@ match sys.argv[1]:
     case "interrupted":
         forkserver.connect_to_new_process = interrupted
 try:
-    isolation.call("tests.helpers.child_functions:adds", 1, 2, timeout_s=60)
+    call("adds", 1, 2)
 except KeyboardInterrupt:
     pass
 """
@@ -312,22 +260,46 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("how", ["killed asking", "killed having asked", "interrupted"])
 def test_a_parent_killed_while_starting_a_child_leaves_no_traceback(how: str) -> None:
     """On the terminal, where the forkserver and a starting child would print it."""
-    sign = marker()
-    done = subprocess.run(
-        [sys.executable, "-c", ENDS_WHILE_IT_ASKS, how],
-        cwd=ROOT,
-        env={**os.environ, "MODESCOPE_TEST": sign},
-        capture_output=True,  # until the last process that could print has ended
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == (0 if how == "interrupted" else -signal.SIGKILL)
-    assert (done.stdout, done.stderr) == ("", "")
+    process, sign = parent(ENDS_WHILE_IT_ASKS, how)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == (0 if how == "interrupted" else -signal.SIGKILL)
     assert soon(lambda: not alive(sign))
 
 
+STARTED_BY_A_THREAD = """
+thread = threading.Thread(target=lambda: call("adds", 1, 2))
+thread.start()
+thread.join()
+before = server()
+print(call("adds", 1, 2), server() == before)
+"""
+
+
+def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
+    assert printed(STARTED_BY_A_THREAD) == ["3 True"]
+
+
+CHANGED_VARIABLES = """
+sees = lambda name: call("sees", name)
+matters = lambda name: name.startswith("OMP_")
+os.environ["OMP_HERE"] = os.environ["OTHER"] = "1"
+print(sees("OMP_HERE"), sees("OTHER"))
+first = server()
+os.environ["OTHER"] = "2"
+print(isolation.renew(matters), sees("OTHER"), server() == first)
+del os.environ["OMP_HERE"]
+print(sees("OMP_HERE"), isolation.renew(matters), sees("OMP_HERE"), server() == first)
+print(isolation.renew(matters))
+"""
+
+
+def test_children_have_variables_that_were_changed_and_a_new_forkserver_where_they_matter() -> None:
+    lines = ["1 1", "False 2 True", "None True None False", "False"]
+    assert printed(CHANGED_VARIABLES) == lines
+
+
 IMPORTS_BESIDE_GPUS = """
-import os, torch
+import torch
 from modescope.bench.steps import compiler
 asked = []
 torch._C._cuda_getDeviceCount = lambda: asked.append(os.getpid()) or 3  # starts CUDA
@@ -341,81 +313,20 @@ print(torch.cuda.is_available(), asked == [os.getpid()])
 @pytest.mark.full
 def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
     """Counting GPUs does. The compiler is told what any other process would find."""
+    assert printed(IMPORTS_BESIDE_GPUS) == ["True 3", "[]", "True True"]
+
+
+def test_the_main_program_is_not_run_again_whatever_the_temporary_folder(tmp_path: Path) -> None:
+    """In this one the name of a socket would be too long."""
+    folder = tmp_path / ("long" * 20)
+    folder.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(f'{BEGIN}print("main", flush=True)\nprint(call("adds", 1, 2))\n')
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS_BESIDE_GPUS], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.stdout.splitlines() == ["True 3", "[]", "True True"], done.stderr
-
-
-NO_GUARD = """
-import sys
-from modescope.bench.sweep import isolation
-print("main", flush=True)
-isolation.PRELOAD.clear()
-adds = "tests.helpers.child_functions:adds"
-print(isolation.call(adds, 1, 2, timeout_s=60).value)
-"""
-
-
-@pytest.mark.parametrize("folder", ["short", "long" * 20])
-def test_the_main_program_is_not_run_again_whatever_the_temporary_folder(
-    tmp_path: Path, folder: str
-) -> None:
-    (tmp_path / "script.py").write_text(NO_GUARD)
-    (tmp_path / folder).mkdir()
-    done = subprocess.run(
-        [sys.executable, "script.py"],
+        [sys.executable, script],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / folder)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
     )
     assert (done.stdout, done.stderr) == ("main\n3\n", "")
-
-
-def test_variables_are_set_before_the_function_is_imported() -> None:
-    assert call("sees_variable", variables={"MODESCOPE_TEST": "here"}).value == "here"
-    assert call("sees_variable").value is None
-    assert "MODESCOPE_TEST" not in os.environ
-
-
-def test_output_goes_to_the_log_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    log = tmp_path / "log"
-    call("talks", log=log)
-    assert sorted(log.read_text().splitlines()) == [
-        "complained",
-        "said by Python",
-        "said by a program",
-    ]
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_parent_waits_without_using_cpu_time() -> None:
-    before = time.process_time()
-    call("sleeps", 1.0)
-    assert time.process_time() - before < 0.1
-
-
-def test_a_child_starts_fast() -> None:
-    start = time.monotonic()
-    call("adds", 1, 2)
-    assert time.monotonic() - start < 1.0
-
-
-def test_calls_may_come_from_another_thread() -> None:
-    found: list[Outcome] = []
-    thread = threading.Thread(target=lambda: found.append(call("adds", 1, 2)))
-    thread.start()
-    thread.join()
-    assert found == [Outcome("returned", 3)]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "reason"),
-    [
-        ("aborts_late", "crashed", "the process ended by SIGABRT, during second"),
-        ("sleeps_late", "timeout", "still running after timeout_s=1, during second"),
-    ],
-)
-def test_partial_results_survive_the_child(name: str, kind: str, reason: str) -> None:
-    assert call(name, timeout_s=1 if kind == "timeout" else 30) == Outcome(kind, [1, 2], reason)

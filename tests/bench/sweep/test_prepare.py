@@ -1,4 +1,4 @@
-"""What the parent makes of a child's answers about models."""
+"""What the parent makes of a child's answers about the host and about models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.helpers.commands import Ask
 from tests.helpers.worlds import World
 
 Asked = list[tuple[Any, ...]]
+"""Questions: a device; or a model, its device, and what was tried."""
 
 
 @pytest.fixture
 def asked() -> Asked:
-    """Questions about models: model, device, and what was tried."""
     return []
 
 
@@ -28,10 +28,10 @@ def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outc
     found, world = [Outcome("returned", ("source", {}))], World()
 
     def call(function: str, *arguments: Any, **options: Any) -> Outcome:
-        if not function.endswith("host:try_model"):
-            return world.call(function, *arguments, **options)
         asked.append(arguments)
-        return found[-1]
+        if function.endswith("host:try_model"):
+            return found[-1]
+        return world.call(function, *arguments, **options)
 
     monkeypatch.setattr(isolation, "call", call)
     prepare._hosts.clear()
@@ -39,11 +39,16 @@ def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outc
     prepare._hosts.clear()
 
 
-def test_each_model_has_one_child_for_all_its_shapes(ask_quickly: Ask, asked: Asked) -> None:
-    jobs = prepare.prepare(ask_quickly("model=mlp,pointwise", "mode=eager,amp", "shape.scale=1,2"))
+def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
+    ask_quickly: Ask, asked: Asked
+) -> None:
+    words = ("model=mlp,pointwise", "mode=eager,amp", "shape.scale=1,2", "device=auto")
+    jobs = prepare.prepare(ask_quickly(*words))
     assert len(jobs) == 8
-    assert [(model.name, len(tried)) for model, _, tried in asked] == [("mlp", 2), ("pointwise", 2)]
     assert {job.environment.model_source_id for job in jobs} == {"source"}
+    host, *models = asked
+    assert host == ("auto",)
+    assert [(each.name, len(tried)) for each, _, tried in models] == [("mlp", 2), ("pointwise", 2)]
 
 
 def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, answers: list[Outcome]) -> None:
@@ -56,30 +61,11 @@ def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, answers: list[Outcome]
         prepare.prepare(requests)
 
 
-def test_a_model_that_cannot_be_built_is_left_to_its_own_run(
-    ask_quickly: Ask, answers: list[Outcome]
+@pytest.mark.parametrize("kind", ["crashed", "timeout"])
+def test_after_a_crash_each_shape_has_a_child_of_its_own_and_then_its_own_run(
+    kind: str, ask_quickly: Ask, asked: Asked, answers: list[Outcome]
 ) -> None:
-    answers.append(Outcome("crashed", None, "the process ended by SIGSEGV"))
-    (job,) = prepare.prepare(ask_quickly("model=mlp", "mode=eager"))
-    assert (job.refusal, job.environment.model_source_id) == (None, None)
-
-
-def test_after_a_crash_each_shape_has_a_child_of_its_own(
-    ask_quickly: Ask, asked: Asked, answers: list[Outcome]
-) -> None:
-    answers.append(Outcome("timeout"))
-    prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
-    assert [len(tried) for _, _, tried in asked] == [2, 1, 1]
-
-
-def test_the_host_is_read_once(ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    usual = isolation.call
-
-    def call(function: str, *arguments: Any, **options: Any) -> Outcome:
-        read.extend(arguments if function.endswith("host:read") else ())
-        return usual(function, *arguments, **options)
-
-    monkeypatch.setattr(isolation, "call", call)
-    prepare.prepare(ask_quickly("model=mlp", "mode=eager,no_grad", "device=auto"))
-    assert read == ["auto"]
+    answers.append(Outcome(kind))
+    jobs = prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
+    assert [len(tried) for _, _, tried in asked[1:]] == [2, 1, 1]
+    assert {(job.refusal, job.environment.model_source_id) for job in jobs} == {(None, None)}

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
-from modescope.bench.records.joining import join
 from modescope.bench.records.results import SCHEMA_VERSION
 from modescope.bench.sweep.fingerprint import environment_id
 from modescope.bench.sweep.prepare import Job
-from modescope.bench.sweep.resume import COLUMNS, Earlier, Reuse
+from modescope.bench.sweep.resume import Earlier, Reuse
 from tests.helpers import made_up_records
 from tests.helpers.made_up_records import BUDGET, part, record
-from tests.helpers.stored_rows import change
 
 HERE = part(
     Environment,
@@ -74,18 +69,6 @@ def found(runs: Path, retry: bool = True, refusal: str | None = None, **planned:
     return Earlier(runs).find(job, retry)
 
 
-def test_a_row_that_was_stopped_early_is_reused_only_by_a_sweep(tmp_path: Path) -> None:
-    measured(tmp_path, stopped_early=True)
-    alone, in_sweep = (replace(BUDGET, slow_half_width=width) for width in (None, 0.05))
-    assert found(tmp_path, budget=in_sweep) == Reuse("20260301")
-    assert found(tmp_path, budget=alone).run_id is None
-
-
-def test_a_row_of_the_same_work_in_the_same_environment_is_reused(tmp_path: Path) -> None:
-    measured(tmp_path)
-    assert found(tmp_path) == Reuse("20260301")
-
-
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
@@ -94,23 +77,18 @@ def test_a_row_of_the_same_work_in_the_same_environment_is_reused(tmp_path: Path
         ({"compile_cache": "warm"}, "compile_cache was warm"),
         ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
         ({"budget_settings": '{"block_s":1}'}, "the values of budget=standard changed"),
+        ({"budget": "standard[max_rounds=12]"}, "budget was standard[max_rounds=12]"),
+        ({"stopped_early": True}, "it was stopped early in a sweep"),
         ({"profile": False}, "measured with profile=false"),
         ({"memory": False}, "measured with memory=false"),
         ({"torch_version": "2.12.0"}, "torch changed"),
-        ({"driver_version": "570"}, "the driver changed"),
-        ({"device_name": "Another CPU"}, "the device changed"),
-        ({"source_id": "older"}, "the source of modescope changed"),
         ({"model_source_id": "older"}, "the model's source changed"),
-        ({"cpu_capability": "AVX512"}, "the instruction set that torch uses changed"),
-        ({"cpu_instructions": "avx"}, "the CPU's instruction sets changed"),
         ({"cpu_model": None}, "the CPU's model changed"),
-        ({"variables": "{}"}, "environment variables changed"),
         ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of modescope"),
         ({"environment_id": "elsewhere"}, "the environment changed"),
-        *(
-            ({"status": status}, f"status was {status}")
-            for status in ("failed", "wrong_result", "oom", "timeout", "crashed")
-        ),
+        ({"status": "wrong_result"}, "status was wrong_result"),
+        ({"status": "crashed"}, "status was crashed"),
+        ({"status": "skipped"}, None),
     ],
     ids=str,
 )
@@ -124,21 +102,33 @@ def test_rows_that_are_not_reused_have_a_reason(
     assert (answer.why_not is None) == (why is None)
 
 
+OTHERS = {"study": "other", "seed": 7, "host": "other", "git_commit": "other", "load_1min": 9.0}
+
+
 @pytest.mark.parametrize(
-    "columns",
+    ("columns", "asked"),
     [
-        {"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"},
-        {"study": "other"},
-        {"seed": 7},
-        {"host": "other"},
-        {"git_commit": "other"},
-        {"load_1min": 9.0},
+        ({}, {}),
+        (OTHERS, {}),
+        ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}),
+        (
+            {"budget": "standard[max_rounds=12]"},
+            {"budget": replace(BUDGET, name="standard[max_rounds=12]")},
+        ),
+        ({"stopped_early": True}, {"budget": replace(BUDGET, slow_half_width=0.05)}),
+        ({"profile": False}, {"profile": False}),
+        ({"memory": False}, {"memory": False}),
+        ({"status": "timeout"}, {"retry": False}),
+        ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}),
+        ({"status": "skipped"}, {"untuned": "compile"}),
     ],
     ids=str,
 )
-def test_columns_that_do_not_prevent_reuse(tmp_path: Path, columns: dict[str, Any]) -> None:
+def test_a_row_of_the_same_work_in_the_same_environment_is_reused(
+    tmp_path: Path, columns: dict[str, Any], asked: dict[str, Any]
+) -> None:
     measured(tmp_path, **columns)
-    assert found(tmp_path) == Reuse("20260301")
+    assert found(tmp_path, **asked) == Reuse("20260301")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +136,6 @@ def test_columns_that_do_not_prevent_reuse(tmp_path: Path, columns: dict[str, An
     [
         (0.1, 0.1, {}, True),
         (None, 0.1, {}, True),
-        (0.1, 0.2, {}, True),
         (0.2, 0.1, {}, False),
         (0.1, None, {}, False),
         (None, 0.1, {"flags": ("drift", "baseline_wrong")}, False),
@@ -169,103 +158,32 @@ def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
     assert answer == Reuse("20260301" if stands_in else None, why)
 
 
-@pytest.mark.parametrize("refusal", [None, "a CUDA graph needs an NVIDIA GPU"])
-def test_a_skipped_row_is_reused_while_the_case_is_refused(
-    tmp_path: Path, refusal: str | None
+@pytest.mark.parametrize(
+    ("newer", "asked", "expected"),
+    [
+        ({}, {}, Reuse("20260302")),
+        ({"budget": "quick", "budget_rank": 1}, {}, Reuse("20260301")),
+        ({"status": "skipped"}, {}, Reuse("20260301")),
+        ({"memory": False}, {}, Reuse("20260301")),
+        ({"memory": False}, {"memory": False}, Reuse("20260302")),
+        ({"status": "failed"}, {}, Reuse(None, "status was failed")),  # despite a success
+        ({"status": "failed"}, {"retry": False}, Reuse("20260302")),
+    ],
+)
+def test_of_two_rows_the_newest_that_fits_is_reused(
+    tmp_path: Path, newer: dict[str, Any], asked: dict[str, Any], expected: Reuse
 ) -> None:
-    measured(tmp_path, status="skipped", max_error=0.1)
-    assert found(tmp_path, refusal=refusal) == Reuse("20260301" if refusal else None)
-
-
-def test_a_row_that_ran_is_found_behind_a_skipped_one(tmp_path: Path) -> None:
+    measured(tmp_path, "20260302", **newer)
     measured(tmp_path, "20260301")
-    measured(tmp_path, "20260302", status="skipped")
-    assert found(tmp_path) == Reuse("20260301")
+    assert found(tmp_path, **asked) == expected
 
 
-def test_a_failed_row_is_reused_with_retry_off(tmp_path: Path) -> None:
-    measured(tmp_path, status="timeout")
-    assert found(tmp_path, retry=False) == Reuse("20260301")
-
-
-def test_the_newest_row_is_reused(tmp_path: Path) -> None:
-    for run_id in ("20260302", "20260304", "20260303"):
-        measured(tmp_path, run_id)
-    measured(tmp_path, "20260305", budget="quick", budget_rank=1)
-    assert found(tmp_path) == Reuse("20260304")
-
-
-def test_a_case_that_failed_last_is_tried_again_despite_an_earlier_success(tmp_path: Path) -> None:
+def test_a_row_is_reused_only_once_by_the_cases_asked_for(tmp_path: Path) -> None:
+    """A sweep that lists a case twice, such as over seeds, asks for two measurements."""
+    assert Earlier(tmp_path / "nowhere").find(JOB, retry=True) == Reuse(None)
     measured(tmp_path, "20260301")
-    measured(tmp_path, "20260302", status="failed")
-    assert found(tmp_path) == Reuse(None, "status was failed")
-    assert found(tmp_path, retry=False) == Reuse("20260302")
-
-
-def test_a_row_of_a_changed_budget_is_reused_for_that_budget_only(tmp_path: Path) -> None:
-    measured(tmp_path, budget="standard[max_rounds=12]")
-    assert found(tmp_path) == Reuse(None, "budget was standard[max_rounds=12]")
-    changed = replace(BUDGET, name="standard[max_rounds=12]")
-    assert found(tmp_path, budget=changed) == Reuse("20260301")
-
-
-@pytest.mark.parametrize("name", ["profile", "memory"])
-def test_an_additional_pass_does_not_prevent_reuse(tmp_path: Path, name: str) -> None:
-    measured(tmp_path, "20260301")
-    measured(tmp_path, "20260302", **{name: False})
-    assert found(tmp_path) == Reuse("20260301")
-    without: dict[str, Any] = {name: False}
-    assert found(tmp_path, **without) == Reuse("20260302")
-
-
-def test_a_row_is_reused_only_once(tmp_path: Path) -> None:
-    """A sweep that lists the same case twice, such as over seeds, asks for two measurements."""
-    measured(tmp_path)
-    earlier = Earlier(tmp_path)
-    assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == ["20260301", None]
-
-
-def test_without_a_study_nothing_is_reused(tmp_path: Path) -> None:
-    assert found(tmp_path / "rows") == Reuse(None)
-
-
-def test_files_that_are_no_runs_are_ignored(tmp_path: Path) -> None:
-    whole = measured(tmp_path, "20260301").read_bytes()
-    (tmp_path / "empty.parquet").touch()
-    (tmp_path / "text.parquet").write_text("not Parquet at all")
-    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "headless.parquet").write_bytes(whole[100:])
-    (tmp_path / ".20260309.parquet.partial").write_bytes(whole)
-    (tmp_path / "readme.txt").write_text("hello")
-    (tmp_path / "folder.parquet").mkdir()
-    shutil.copy(tmp_path / "20260301.parquet", tmp_path / "folder.parquet" / "20260309.parquet")
-    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "foreign.parquet")
-    pq.write_table(pa.table({name: [1.5] for name in COLUMNS}), tmp_path / "odd.parquet")
-    pq.write_table(pa.table({name: ["ok"] for name in COLUMNS}), tmp_path / "words.parquet")
-    assert found(tmp_path) == Reuse("20260301")
-
-
-def test_a_damaged_row_is_measured_again(tmp_path: Path) -> None:
-    path = measured(tmp_path)
-    content = bytearray(path.read_bytes())
-    content[4:200] = b"\0" * 196
-    path.write_bytes(content)
-    assert found(tmp_path) == Reuse(None)
-
-
-def test_rows_of_an_older_schema_are_not_reused(tmp_path: Path) -> None:
-    path = measured(tmp_path)
-    change(path, schema_version=1)
-    assert found(tmp_path) == Reuse(None)
-
-
-def test_joined_rows_are_reused_as_loose_ones_are(tmp_path: Path) -> None:
-    kept = measured(tmp_path, "20260301").read_bytes()
     measured(tmp_path, "20260302", case_id="another")
-    join(tmp_path)
-    assert found(tmp_path).run_id == "20260301"
-    assert Earlier(tmp_path, {"case"}).find(JOB, retry=True).run_id == "20260301"
-    assert Earlier(tmp_path, {"another"}).find(JOB, retry=True).run_id is None
-    (tmp_path / "20260301.parquet").write_bytes(kept)  # as a killed compaction leaves it
-    earlier = Earlier(tmp_path)
-    assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == ["20260301", None]
+    for cases, expected in ((None, "20260301"), ({"case"}, "20260301"), ({"another"}, None)):
+        earlier = Earlier(tmp_path, cases)
+        assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == [expected, None]
+    assert Earlier(tmp_path).find(JOB, retry=True, taken={"20260301"}) == Reuse(None)

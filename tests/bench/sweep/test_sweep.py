@@ -5,12 +5,14 @@ Children are replaced by a stand-in with immediate results, so only the sweep is
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +20,8 @@ from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request, resolve
-from modescope.bench.sweep import isolation, main, prepare
+from modescope.bench.sweep import isolation, main, prepare, sweep
+from modescope.bench.sweep.progress_bar import advance, progress_bar, show
 from tests.helpers import composing
 from tests.helpers.commands import PROGRESS, Answer, Ask, Cli, last_of_each, rows
 from tests.helpers.made_up_records import CPU
@@ -26,7 +29,6 @@ from tests.helpers.stored_rows import rows_in
 from tests.helpers.worlds import World
 
 SWEEP = ["-m", "budget=smoke", "model=pointwise", "shape=small", "mode=eager,no_grad"]
-THEIRS = ["-m", "budget=smoke", "model=custom", "mode=eager", "model.target=net:build"]
 MEASURING = re.compile("(?:reusing|measuring) .*")
 
 
@@ -91,7 +93,6 @@ ALONE = ["budget=quick", "model=pointwise", "shape=small", "mode=compile"]
     ("arguments", "half_width"),
     [
         (MODES, 0.05),
-        ([*MODES, "budget=standard"], 0.05),
         ([*MODES, "budget=thorough"], None),
         ([*MODES, "budget.half_width=0.01"], None),
         ([*MODES, "replicates=2"], None),
@@ -147,24 +148,11 @@ def test_without_a_terminal_each_finished_case_is_a_line(run: Cli, world: World)
     world.slower = {"compile": 1.5, "no_grad": 0.9}
     lines = run(*MODES, "order=given").err.splitlines()
     assert [line.partition("  ")[0] for line in lines] == ["1/3", "2/3", "3/3"]
-    assert [line.split()[-3:] for line in lines] == [
-        ["equivalent,", "0", "s"], ["faster,", "0", "s"], ["slower,", "0", "s"]
-    ]  # fmt: skip
-    assert ["no_grad" in line for line in lines] == [False, True, False]
+    assert [line.split()[-3] for line in lines] == ["equivalent,", "faster,", "slower,"]
     assert run(*ALONE).err == ""
 
 
-# Order
-
-SIZES = "shape.ops=1,2,3"
-
-
-def modes_and_sizes(world: World) -> list[tuple[str, int]]:
-    return [(case.variant.mode.name, case.shape["ops"]) for case, _ in world.measured]
-
-
-def as_given() -> list[tuple[str, int]]:
-    return [(mode, ops) for mode in ("eager", "no_grad") for ops in (1, 2, 3)]
+# What is left out
 
 
 def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
@@ -186,7 +174,6 @@ def test_what_repeats_a_case_on_a_cpu_is_skipped_in_a_sweep_and_measured_alone(
         (["mode=eager,no_grad"], True),
         (["mode=eager,compile"], False),
         (["mode=eager", "baseline.mode=compile"], False),
-        (["mode=eager", "baseline.mode=none"], True),
         (["mode=eager", "phase=train", "model=mlp"], False),
     ],
 )
@@ -199,169 +186,104 @@ def test_the_compiler_is_imported_only_where_something_compiles(
     assert seen == {left_out}
 
 
+# Order
+
+SIZES = "shape.ops=1,2,3"
+AS_GIVEN = [(mode, ops) for mode in ("eager", "no_grad") for ops in (1, 2, 3)]
+
+
+def modes_and_sizes(world: World) -> list[tuple[str, int]]:
+    return [(case.variant.mode.name, case.shape["ops"]) for case, _ in world.measured]
+
+
 def test_the_order_is_random_and_recorded(command: Command, world: World, results: Path) -> None:
     orders = []
     for seed in (0, 0, 1):
         command(*SWEEP, SIZES, f"seed={seed}", "resume=false")
         orders.append(modes_and_sizes(world))
     first, same, other = orders
-    assert sorted(first) == sorted(as_given())
+    assert sorted(first) == AS_GIVEN
     assert first == same
-    assert len({tuple(order) for order in (first, other, as_given())}) == 3
+    assert len({tuple(order) for order in (first, other, AS_GIVEN)}) == 3
     stored = rows(results)[:6]  # the oldest: those of the first command
-    assert [row["position"] for row in stored] == list(range(6))
-    assert [row["case_order"] for row in stored] == ["random"] * 6
-    assert [row["mode"] for row in stored] == [mode for mode, _ in first]
+    assert [(row["position"], row["case_order"], row["mode"]) for row in stored] == [
+        (position, "random", mode) for position, (mode, _) in enumerate(first)
+    ]
 
 
-def test_order_given_is_followed(command: Command, world: World, results: Path) -> None:
-    command(*SWEEP, SIZES, "order=given")
-    assert modes_and_sizes(world) == as_given()
-    assert {row["case_order"] for row in rows(results)} == {"given"}
-    assert [row["position"] for row in rows(results)] == list(range(6))
-
-
-def test_positions_count_reused_cases(command: Command, results: Path) -> None:
-    command(*SWEEP[:-1], "mode=eager", "order=given", "shape.ops=1,2")
-    command(*SWEEP, "order=given", "shape.ops=1,2")
-    positions = {(row["mode"], row["position"]) for row in rows(results)}
-    assert positions == {("eager", 0), ("eager", 1), ("no_grad", 2), ("no_grad", 3)}
-
-
-def test_a_single_case_has_no_position(command: Command, results: Path) -> None:
-    command("budget=smoke", "model=pointwise", "mode=eager")
-    (row,) = rows(results)
+def test_positions_count_reused_cases_in_the_given_order(
+    command: Command, world: World, results: Path
+) -> None:
+    command(*SWEEP[:-1], "mode=eager", "order=given", SIZES)
+    command(*SWEEP, "order=given", SIZES)
+    assert modes_and_sizes(world) == AS_GIVEN[3:]
+    found = rows(results)
+    assert [(row["mode"], row["position"]) for row in found] == [
+        (mode, position) for position, (mode, _) in enumerate(AS_GIVEN)
+    ]
+    assert {row["case_order"] for row in found} == {"given"}
+    command("budget=smoke", "model=pointwise", "mode=eager", "study=alone")
+    (row,) = rows(results, "alone")
     assert (row["case_order"], row["position"]) == (None, None)
 
 
-# Replicates
+# What is reused, and what is measured again
 
 
-def test_replicates_are_processes_of_one_case(
+def reusing(count: int, of: int) -> list[str]:
+    return [f"reusing {count} of {of} cases; resume=false measures them again"]
+
+
+def test_replicates_are_processes_of_one_case_and_missing_ones_are_added(
     command: Command, world: World, results: Path
 ) -> None:
-    command("-m", "budget=smoke", "model=pointwise", "mode=eager", "replicates=3")
-    stored = rows(results)
-    assert sorted(row["replicate"] for row in stored) == [0, 1, 2]
-    assert len({row["case_id"] for row in stored}) == 1
-    assert len({row["run_id"] for row in stored}) == 3
-    assert sorted(plan.replicate for _, plan in world.measured) == [0, 1, 2]
-    (row,) = derived(results / "main").to_dict("records")
-    assert (row["replicates"], row["replicates_not_ok"]) == (3, 0)
-
-
-def test_missing_replicates_are_added(command: Command, results: Path) -> None:
-    command(*SWEEP, "replicates=2")
-    assert command(*SWEEP, "replicates=3") == [
-        "reusing 4 of 6 cases; resume=false measures them again"
-    ]
-    assert len(rows(results)) == 6
-    assert command(*SWEEP, "replicates=1") == [
-        "reusing 2 of 2 cases; resume=false measures them again"
-    ]
-    found = sorted((row["mode"], row["replicate"]) for row in rows(results))
-    assert found == [(mode, number) for mode in ("eager", "no_grad") for number in range(3)]
-
-
-def test_replicates_differ_only_in_the_order_of_rounds(command: Command, world: World) -> None:
+    """They differ only in the order of rounds."""
     command(*SWEEP, "replicates=2", "seed=7")
     assert {plan.seed for _, plan in world.measured} == {7}
     assert len({case for case, _ in world.measured}) == 2
+    assert command(*SWEEP, "replicates=3", "seed=7") == reusing(4, of=6)
+    assert command(*SWEEP, "replicates=1", "seed=7") == reusing(2, of=2)
+    found = rows(results)
+    assert sorted((row["mode"], row["replicate"]) for row in found) == [
+        (mode, number) for mode in ("eager", "no_grad") for number in range(3)
+    ]
+    assert len({row["case_id"] for row in found}) == 2
+    replicates = derived(results / "main")[["replicates", "replicates_not_ok"]]
+    assert replicates.to_numpy().tolist() == [[3, 0]] * 2
 
 
-# What is measured again, and why
-
-AGAIN: list[tuple[dict[str, str], str]] = [
-    ({"torch_version": "2.14.0"}, "torch changed"),
-    ({"device_name": "Another CPU"}, "the device changed"),
-    ({"cpu_capability": "AVX2"}, "the instruction set that torch uses changed"),
-    ({"source_id": "edited"}, "the source of modescope changed"),
-]
-
-
-@pytest.mark.parametrize(("change", "why"), AGAIN, ids=[why for _, why in AGAIN])
-def test_cases_are_measured_again_in_another_environment(
-    command: Command, world: World, results: Path, change: dict[str, str], why: str
+def test_reasons_for_measuring_again_are_counted(
+    command: Command, world: World, results: Path
 ) -> None:
-    assert command(*SWEEP) == []
-    for name, value in change.items():
-        setattr(world, name, value)
-    assert command(*SWEEP) == [f"measuring 2 again: {why}"]
-    assert command(*SWEEP) == ["reusing 2 of 2 cases; resume=false measures them again"]
-    assert len(rows(results)) == 4
-
-
-def test_cases_are_measured_again_for_a_larger_budget(command: Command) -> None:
-    command(*SWEEP[:-1], "mode=eager")
-    assert command(*SWEEP, "budget=quick") == ["measuring 1 again: only budget=smoke so far"]
-    assert command(*SWEEP) == ["reusing 2 of 2 cases; resume=false measures them again"]
-
-
-def test_cases_are_measured_again_for_another_compiler_cache(command: Command) -> None:
-    command(*SWEEP, "compile_cache=warm")
-    assert command(*SWEEP) == ["measuring 2 again: compile_cache was warm"]
-
-
-@pytest.mark.parametrize("name", ["profile", "memory"])
-def test_a_row_without_a_requested_pass_is_not_reused(
-    name: str, command: Command, results: Path
-) -> None:
-    command(*SWEEP, f"{name}=false")
-    assert {row[name] for row in rows(results)} == {False}
-    assert command(*SWEEP) == [f"measuring 2 again: measured with {name}=false"]
-    reused = ["reusing 2 of 2 cases; resume=false measures them again"]
-    assert command(*SWEEP) == command(*SWEEP, f"{name}=false") == reused
-
-
-@pytest.mark.full
-def test_reasons_for_measuring_again_are_counted(command: Command) -> None:
-    eager, no_grad, new = ([*SWEEP[:-1], f"mode={name}"] for name in ("eager", "no_grad", "amp"))
-    command(*eager, "shape.ops=1,2")
-    command(*no_grad, "budget=quick", "compile_cache=warm")
-    command(*new, "budget=quick")
-    assert command(
-        *SWEEP, "mode=eager,no_grad,amp,compile", "shape.ops=1,2,16", "budget=quick"
-    ) == [
-        "reusing 1 of 12 cases; resume=false measures them again",
-        "measuring 2 again: only budget=smoke so far",
+    command(*SWEEP[:-1], "mode=eager", "shape.ops=1")
+    command(*SWEEP[:-1], "mode=no_grad", "budget=quick", "compile_cache=warm")
+    command(*SWEEP[:-1], "mode=amp", "budget=quick")
+    every = [*SWEEP, "mode=eager,no_grad,amp", "shape.ops=1,16", "budget=quick"]
+    assert command(*every) == [
+        *reusing(1, of=6),
+        "measuring 1 again: only budget=smoke so far",
         "measuring 1 again: compile_cache was warm",
     ]
-
-
-def test_an_edited_model_is_measured_again(
-    command: Command, world: World, results: Path, tmp_path: Path
-) -> None:
-    world.model_file = tmp_path / "net.py"
-    world.model_file.write_text("width = 4")
-    command(*THEIRS)
-    assert command(*THEIRS) == ["reusing 1 of 1 cases; resume=false measures them again"]
-    world.model_file.write_text("width = 8")
-    assert command(*THEIRS) == ["measuring 1 again: the model's source changed"]
-    assert len(rows(results)) == 2
-
-
-@pytest.mark.parametrize("status", ["failed", "timeout"])
-def test_failed_cases_are_tried_again_by_default(
-    command: Command, world: World, results: Path, status: str
-) -> None:
-    world.status, world.reason = status, "not today"
-    command(*SWEEP)
-    assert command(*SWEEP) == [f"measuring 2 again: status was {status}"]
-    assert command(*SWEEP, "retry=false") == [
-        "reusing 2 of 2 cases; resume=false measures them again"
-    ]
+    world.torch_version = "2.14.0"
+    assert command(*every) == ["measuring 6 again: torch changed"]
+    assert command(*every) == reusing(6, of=6)
+    assert len(rows(results)) == 3 + 5 + 6
     assert world.measured == []
-    assert len(rows(results)) == 4
 
 
-def test_one_sweep_may_scale_several_models(command: Command, world: World) -> None:
-    command("-m", "budget=smoke", "model=pointwise,mlp", "mode=eager", "shape.scale=1,5")
-    sizes = {
-        (case.model.name, case.shape["ops"]) for case, _ in world.measured if "ops" in case.shape
-    }
-    assert sizes == {("pointwise", 1), ("pointwise", 5)}
-    batches = {case.shape["batch"] for case, _ in world.measured if case.model.name == "mlp"}
-    assert batches == {1, 5}
+def test_failed_cases_are_rows_and_tried_again_by_default(
+    command: Command, world: World, results: Path
+) -> None:
+    world.status, world.reason = "timeout", "not today"
+    command(*SWEEP)
+    assert command(*SWEEP) == ["measuring 2 again: status was timeout"]
+    assert command(*SWEEP, "retry=false") == reusing(2, of=2)
+    assert [(row["status"], row["reason"]) for row in rows(results)] == [
+        ("timeout", "not today")
+    ] * 4
+
+
+# Sizes, and which torch
 
 
 @pytest.mark.parametrize(
@@ -378,24 +300,6 @@ def test_an_invalid_scale_is_refused(ask_quickly: Ask, arguments: list[str], cul
         resolve(request, lambda device: CPU)
 
 
-def test_only_variables_that_change_torch_are_recorded(
-    run: Cli, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in (
-        *("TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"),
-        *("CUDA_VISIBLE_DEVICES", "TORCH_HOME", "MY_SECRET"),
-    ):
-        monkeypatch.setenv(name, "1")
-    run(*SWEEP[1:-1], "mode=eager")
-    (row,) = rows(results)
-    kept = json.loads(row["variables"])
-    assert {"TORCH_LOGS", "OMP_NUM_THREADS", "ATEN_CPU_CAPABILITY", "LD_PRELOAD"} <= set(kept)
-    assert not {"MY_SECRET", "PATH", "CUDA_VISIBLE_DEVICES", "TORCH_HOME"} & set(kept)
-
-
-# Which torch
-
-
 @pytest.mark.parametrize(("version", "warned"), [("2.15.0+cpu", []), ("2.16.0+cpu", [0])])
 def test_an_untested_torch_is_named_before_anything_is_measured(
     run: Cli, world: World, version: str, warned: list[int]
@@ -404,3 +308,60 @@ def test_an_untested_torch_is_named_before_anything_is_measured(
     lines = run(*SWEEP).out.splitlines()
     assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned
     assert f"torch {version}" in lines[len(warned)]
+
+
+# Ends and progress
+
+
+@pytest.mark.parametrize(
+    ("failure", "shown", "expected"),
+    [
+        (None, 0, 0),
+        (None, 1, 1),
+        (OSError(28, "No space left on device"), 0, 1),
+        (KeyboardInterrupt(), 1, main.INTERRUPTED),
+        (main.Terminated(), 0, main.TERMINATED),
+    ],
+)
+def test_the_table_is_shown_whatever_ends_the_confirming(
+    monkeypatch: pytest.MonkeyPatch, failure: BaseException | None, shown: int, expected: int
+) -> None:
+    def confirm(run_ids: Sequence[str]) -> None:
+        if failure:
+            raise failure
+
+    submission = sweep.Submission(Path("study"), 2, iter(["one", "two"]), confirm=confirm)
+    monkeypatch.setattr(sweep, "submit", lambda requests: submission)
+    tables: list[Sequence[str]] = []
+
+    def show_table(folder: Path, run_ids: Sequence[str], is_sweep: bool) -> int:
+        tables.append(run_ids)
+        return shown
+
+    requests = [SimpleNamespace(sweep=True, settings=SimpleNamespace(cluster={"engine": "gpus"}))]
+    assert main.measure(requests, show_table, lambda folder, run_ids: run_ids) == expected  # type: ignore[arg-type]
+    assert tables == [["one", "two"]]
+
+
+@pytest.mark.parametrize(("wanted", "lines"), [(None, 2), (True, 2), (False, 0)])
+def test_where_no_bar_can_be_shown_there_are_lines_unless_nobody_wants_any(
+    capsys: pytest.CaptureFixture[str], wanted: bool | None, lines: int
+) -> None:
+    with nullcontext() if wanted is None else show(wanted), progress_bar(2, "case") as bar:
+        for number in (1, 2):
+            advance(bar, number, "compile fp32: faster, 12 s")
+    answer = capsys.readouterr()
+    assert answer.err.splitlines() == [f"{n}/2  compile fp32: faster, 12 s" for n in (1, 2)][:lines]
+    assert answer.out == ""
+
+
+def test_a_bar_is_shown_in_a_notebook_whose_stderr_is_no_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with show(True), progress_bar(3, "case") as bar:
+        assert bar.disable
+    shell = SimpleNamespace(kernel=None, config={})
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with show(True), progress_bar(3, "case") as bar:
+        assert not bar.disable
+    assert "0/3" in capsys.readouterr().err

@@ -1,0 +1,65 @@
+"""What people mistype, program by program: one line, status 2, and nothing else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from modescope import __main__ as modescope
+from modescope.analysis import table, trend
+from modescope.analysis.compare import command as compare
+from modescope.analysis.report import report
+from modescope.analysis.why import command as why
+from modescope.bench.tools.claims import __main__ as claims
+from modescope.bench.tools.selfcheck import __main__ as selfcheck
+from tests.helpers.studies import record, save
+
+Main = Callable[[Sequence[str]], int]
+
+
+@pytest.mark.parametrize(
+    ("main", "words", "named"),
+    [
+        (table.main, ["results/nowhere"], "no study at results/nowhere"),
+        (table.main, ["main"], "did you mean results/main?"),
+        (table.main, ["--where", "mod = 'x'"], "--where"),
+        (table.main, ["--where", "mode", "=", "compile"], "--where"),
+        (table.main, ["--wheree=1"], "--wheree"),
+        (table.main, ["--against", "fast"], "--against"),
+        (table.main, ["--against", "compile", "fp32"], "--against 'compile fp32'"),
+        (table.main, ["--against", "compile", "--calls", "9"], "--calls"),
+        (report.main, ["results/main/report/index.html"], "did you mean results/main?"),
+        (report.main, ["--where", "mode = 'amp'"], "0 of 2 rows match"),
+        (why.main, ["--where"], "--where"),
+        (why.main, ["--calls", "3"], "--calls"),
+        (trend.main, ["results/main"] * 3, "expected 4 studies or more, got 3"),
+        (trend.main, ["results/main"] * 4, "SET 1 and SET 2 hold the same runs"),
+        (compare.main, [], "OLD, NEW"),
+        (compare.main, ["nowhere", "results/main"], "OLD: no study at nowhere"),
+        (compare.main, ["results/main"] * 2, "OLD and NEW hold the same runs"),
+        (compare.main, ["results/main"] * 2 + ["--margin", "1"], "--margin 1: "),
+        (modescope.main, ["reprot"], "reprot: no such command, did you mean report?"),
+        (modescope.main, ["mode=eager"], "mode=eager: no such command; "),
+        (modescope.main, ["table", "nowhere"], "no study at nowhere"),
+        (modescope.main, ["run", "nonsense"], "nonsense: "),
+        (claims.main, ["view-contigous"], "did you mean view-contiguous"),
+        (claims.main, ["dispatch-cost", "--quick"], "--quick: "),
+        (selfcheck.main, ["--only", "speed"], "--only speed: "),
+        (selfcheck.main, ["--device", "tpu"], "device=tpu: "),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(
+    main: Main, words: list[str], named: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["modescope"])
+    save([record("eager"), record("compile")], tmp_path / "results" / "main")
+    assert main(words) == 2
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert error.startswith("error: ")
+    assert named in error
+    assert [path.name for path in tmp_path.glob("results/*/*")] == ["rows"]
