@@ -91,13 +91,5 @@ def alone() -> nn.Module:
     return Layer()
 
 
-def of_strings() -> tuple[nn.Module, list[str]]:
-    return Layer(), ["not", "tensors"]
-
-
 def nothing() -> None:
     return None
-
-
-def picky(batch: int = 2) -> Built:
-    raise ValueError("batch must be odd")

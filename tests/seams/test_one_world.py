@@ -127,8 +127,8 @@ def test_the_summary_of_a_measured_row(stored: dict[str, dict[str, Any]]) -> Non
 
 def test_derived_columns(derived: pd.DataFrame) -> None:
     found = {
-        row: {name: None if not isinstance(cell, list) and pd.isna(cell) else cell
-              for name, cell in cells.items()}
+        str(row): {str(name): None if not isinstance(cell, list) and pd.isna(cell) else cell
+                   for name, cell in cells.items()}
         for row, cells in derived[COLUMNS["derived"]].to_dict("index").items()
     }  # fmt: skip
     told = {row: {**columns} for row, columns in TOLD["derived"].items()}
