@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from modescope.analysis.causes import finding
@@ -185,7 +186,7 @@ def _group(study: Study, rows: Sequence[Row]) -> Group:
 
 def _run(study: Study, row: Row) -> Run:
     ids = tuple(str(row["process_run_ids"]).split(";"))
-    files = tuple(_files(row)) if study.is_local else ()
+    files = () if study.traces is None else tuple(_files(row, study.traces))
     return Run(name(study, row), row["command"], ids, files, _causes(study, row))
 
 
@@ -194,7 +195,8 @@ def _causes(study: Study, row: Row) -> tuple[str, ...]:
     return (*(one.text for one in found[:1]), *(finding.alone(one) for one in found[1:]))
 
 
-def _files(row: Row) -> Iterator[tuple[str, str]]:
+def _files(row: Row, traces: Path) -> Iterator[tuple[str, str]]:
+    """Those that are there: a study may be passed on without them."""
     for kind, file in (("trace", row["trace"]), ("memory snapshot", row["snapshot"])):
-        if file:
+        if file and (traces / file).is_file():
             yield kind, f"../traces/{file}"

@@ -72,7 +72,7 @@ def write(study: Folder, wanted: Wishes = ANYTHING, condition: str | None = None
         answers=answers,
         unread=runs.left_out,
         causes=causes,
-        is_local=isinstance(study, Path),
+        traces=study / "traces" if isinstance(study, Path) else None,
     )
     context = _context(study, shown) | {
         "where": condition,

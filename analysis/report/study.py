@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
@@ -28,7 +29,7 @@ class Study:
     answers: tuple[Recommendation, ...]
     unread: Mapping[str, str]  # unreadable files, each with the reason
     causes: Mapping[str, Sequence[Finding]] = field(default_factory=dict)  # by run_id
-    is_local: bool = False  # whether its traces lie beside the report
+    traces: Path | None = None  # the folder of its traces, beside the report; None: out of reach
 
     @cached_property
     def has_letters(self) -> bool:

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from tests.helpers.commands import Show
+import pytest
 
 LINES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
-def show(request: pytest.FixtureRequest) -> Show:
+def show(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Prints a line at the end of the session of `make bench`."""
-    lines = request.config.stash.setdefault(LINES, [])
-    return lines.append
+    return request.config.stash.setdefault(LINES, []).append
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +22,6 @@ def measuring(request: pytest.FixtureRequest) -> bool:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    lines = config.stash.get(LINES, [])
-    if lines and config.getoption("benchmark_enable"):
+    if lines := config.stash.get(LINES, []):
         terminalreporter.section("what modescope itself costs")
-        for line in lines:
-            terminalreporter.line(line)
+        terminalreporter.write_line("\n".join(lines))

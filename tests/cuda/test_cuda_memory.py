@@ -66,12 +66,6 @@ def test_memory_of_two_layers(subject: Subject, device: Hardware, allocator: Cud
     assert found.reserved_bytes >= found.resident_bytes + found.step_peak_bytes
 
 
-@pytest.mark.parametrize("grad", ["no_grad", "inference_mode"])
-def test_nothing_is_saved_without_gradients(grad: str, subject: Subject, device: Hardware) -> None:
-    step = modes.build(subject, variant(grad=grad), True, device, ONE_CALL).live
-    assert memory.saved_activation_bytes(step, subject) == 0
-
-
 def test_a_second_copy_of_the_model_shows_in_resident_bytes(
     subject: Subject, allocator: CudaAllocator
 ) -> None:
@@ -107,14 +101,6 @@ def test_setup_peak_includes_memory_freed_during_the_first_call(allocator: CudaA
     assert watched.result.above_start_bytes == 64 * MIB
 
 
-def test_a_snapshot_records_allocations(allocator: CudaAllocator, tmp_path: Path) -> None:
-    path = tmp_path / "snapshot.pickle"
-    assert allocator.snapshots
-    with allocator.record(path, entries=1000):
-        torch.ones(3 * MIB, dtype=torch.uint8, device="cuda")
-    assert 3 * MIB in recorded_sizes(path)
-
-
 def recorded_sizes(path: Path) -> list[int]:
     """Sizes of the events of a snapshot that allocated or freed."""
     snapshot = pickle.loads(path.read_bytes())
@@ -129,16 +115,6 @@ def test_a_snapshot_keeps_the_last_events(allocator: CudaAllocator, tmp_path: Pa
             torch.empty(blocks * BLOCK_BYTES, dtype=torch.uint8, device="cuda")
     assert set(recorded_sizes(path)) <= {9 * BLOCK_BYTES, 10 * BLOCK_BYTES}
     assert recorded_sizes(path)
-
-
-def test_the_allocators_unused_cache_is_released(allocator: CudaAllocator) -> None:
-    torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
-    allocator.release_unused()
-    before = allocator.pools().reserved_bytes
-    torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
-    assert allocator.pools().reserved_bytes >= before + 64 * MIB
-    allocator.release_unused()
-    assert allocator.pools().reserved_bytes == before
 
 
 @pytest.fixture

@@ -60,16 +60,6 @@ def test_kernels_and_launches_of_each_mode(
     assert (seen.generated_kernels is None) == (not mode.startswith("compile"))
 
 
-def test_a_graph_has_a_pool_and_allocates_nothing(plan: Plan) -> None:
-    seen = found("cuda-graph", plan)
-    assert seen.graph_pool_bytes > 0
-    assert seen.reserved_bytes >= seen.graph_pool_bytes
-    assert 0 < seen.graph_pool_live_bytes <= min(seen.graph_pool_bytes, seen.resident_bytes)
-    assert (seen.allocations_per_call, seen.step_peak_bytes) == (0, 0)
-    assert seen.setup_peak_bytes > 0
-    assert seen.setup_peak_note is None
-
-
 def test_trace_and_snapshot_files_are_written(plan: Plan) -> None:
     seen = found("inference_mode", plan)
     folder = plan.study_folder / "traces"

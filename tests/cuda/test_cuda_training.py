@@ -16,9 +16,7 @@ from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Variant
 from modescope.bench.records.results import Findings
-from modescope.bench.refusals import refusal
 from modescope.bench.steps import backends, modes
-from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.steps.phases import TrainingPhase, phase_of
 from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training import training_check
@@ -117,27 +115,6 @@ def test_compiled_graphs_train_as_compiled_code(
     trains_alike(one, other, tolerance(asked))
 
 
-@pytest.mark.parametrize(
-    ("axes", "capture", "launches"),
-    [
-        ({}, "step", 0),
-        ({"graph": True}, "step", 1),
-        ({"graph": True}, "forward_backward", 2),
-        ({"compile": "default"}, "step", 0),
-        ({"compile": "default", "graph": True}, "step", 1),
-        ({"compile": "reduce-overhead"}, "step", 2),
-    ],
-    ids=str,
-)
-def test_a_steady_step_launches_its_graphs(
-    axes: dict[str, Any], capture: str, launches: int, device: Hardware
-) -> None:
-    made = built(variant(**axes), training("sgd", capture=capture), device)
-    for seed in (1, 2, 3, 4):
-        step(made, seed)
-    assert mode_effect.count_graph_launches(made.step, device) == launches
-
-
 @pytest.mark.parametrize("capture", CAPTURES)
 @pytest.mark.parametrize("checkpoint", ["children", "model"])
 @pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
@@ -173,31 +150,12 @@ def test_training_is_restored_to_its_start(
 
 
 @pytest.mark.parametrize("optimizer", LR)
-def test_the_state_of_a_captured_optimizer_is_on_the_gpu(optimizer: str, device: Hardware) -> None:
-    made = built(in_graphs(variant()), training(optimizer), device)
-    assert all(tensor.device == device.torch_device for tensor in trainer_of(made).tensors())
-    assert len(trainer_of(made).tensors()) == (3 * 4 if optimizer == "adamw" else 0)
-    step(made, seed=1)
-    counted = [state["step"].item() for state in trainer_of(made).optimizer.state.values()]
-    assert counted == [1.0] * len(counted)
-
-
-@pytest.mark.parametrize("optimizer", LR)
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_a_replay_skips_a_step_that_overflows(
     optimizer: str, capture: str, device: Hardware
 ) -> None:
     how = training(optimizer, implementation="fused", capture=capture)
     skips(built(in_graphs(FP16), how, device))
-
-
-@pytest.mark.parametrize("axes", [{}, {"compile": "default"}, {"compile": "reduce-overhead"}])
-def test_a_step_that_overflows_is_skipped(axes: dict[str, Any], device: Hardware) -> None:
-    made = built(replace(FP16, mode=replace(FP16.mode, **axes)), training("sgd"), device)
-    for seed in (1, 2, 3):
-        step(made, seed)
-    trainer_of(made).restore()
-    skips(made)
 
 
 def skips(made: Built) -> None:
@@ -209,35 +167,6 @@ def skips(made: Built) -> None:
     *after, lowered = values(made)
     assert all(map(torch.equal, after, before))
     assert lowered == scale / 2
-
-
-@pytest.mark.parametrize("optimizer", LR)
-def test_a_fused_optimizer_does_not_synchronise(optimizer: str, device: Hardware) -> None:
-    """So a step with a scaler can be captured with it only."""
-    for implementation, asks in (("fused", False), ("foreach", True)):
-        made = built(FP16, training(optimizer, implementation=implementation), device)
-        step(made, seed=1)
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            trainer_of(made).clear()
-            trainer_of(made).backward(trainer_of(made).forward())
-            if asks:
-                with pytest.raises(RuntimeError, match="synchronizing"):
-                    trainer_of(made).update()
-            else:
-                trainer_of(made).update()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-
-
-def test_a_scaler_that_synchronises_is_refused_with_capture(device: Hardware) -> None:
-    of = in_graphs(FP16)
-    asked = replace(case(MODEL, of, None, device="cuda"), options=training("adamw"))
-    assert "add train.implementation=fused" in refusal(asked, device.facts())
-    fused = replace(asked, options=training("adamw", implementation="fused"))
-    assert refusal(fused, device.facts()) is None
-    pieces = replace(asked, options=training("adamw", capture="forward_backward"))
-    assert refusal(pieces, device.facts()) is None
 
 
 def test_two_captured_steps_do_not_disturb_each_other(device: Hardware) -> None:

@@ -53,9 +53,6 @@ Cli = Callable[..., Answer]
 Ask = Callable[..., list[Request]]
 """Arguments of a command line -> its requests."""
 
-Show = Callable[[str], None]
-"""Prints a line at the end of the session."""
-
 
 def rows(results: Path, study: str = "main") -> list[Row]:
     """Every stored row, oldest first; none may be unreadable."""
@@ -77,8 +74,8 @@ class Started:
     process: subprocess.Popen[str]
     sign: str  # carried by it and by everything that it starts
 
-    def end(self) -> Answer:
-        out, err = self.process.communicate(timeout=60)
+    def end(self, within_s: float = 60) -> Answer:
+        out, err = self.process.communicate(timeout=within_s)
         return Answer(self.process.returncode, out, err)
 
 

@@ -38,9 +38,6 @@ LOOSE_FILES_MAX = 7
 TOPS = ("bench", "analysis", "models")
 """Folders of modules."""
 
-Graph = dict[str, set[str]]
-"""Modules, and the modules of ours that they import."""
-
 
 def modules() -> dict[str, Path]:
     """Files by their names below `modescope`."""
@@ -72,15 +69,6 @@ def imports() -> dict[str, set[str]]:
     return names
 
 
-def graph(names: Mapping[str, set[str]]) -> Graph:
-    """The modules of ours among the imports."""
-    ours = {f"modescope.{module}": module for module in names}
-    return {
-        module: {ours[target] for target in targets if target in ours}
-        for module, targets in names.items()
-    }
-
-
 def misnamed(names: Mapping[str, set[str]]) -> Iterator[str]:
     """Imports of ours by another name than below `modescope`: each would be a second module."""
     for module, targets in sorted(names.items()):
@@ -95,7 +83,7 @@ def room_of(module: str) -> str | None:
     return max(around, key=len, default=None)
 
 
-def forbidden_imports(modules: Graph) -> Iterator[str]:
+def forbidden_imports(modules: Mapping[str, set[str]]) -> Iterator[str]:
     """Imports against the order of `ROOMS`, or beyond `SHARED`. Loose files may import every room,
     and no room imports them."""
     for module, targets in sorted(modules.items()):
@@ -105,18 +93,19 @@ def forbidden_imports(modules: Graph) -> Iterator[str]:
             if room is None or other == room:
                 continue
             crosses = room.startswith("analysis") and target.startswith("bench")
-            if (
-                other is None
-                or ROOMS.index(other) > ROOMS.index(room)
-                or (crosses and other not in SHARED)
-            ):
+            later = other is None or ROOMS.index(other) > ROOMS.index(room)
+            if later or (crosses and other not in SHARED):
                 yield f"{module} imports {target}"
 
 
 def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
     """A line for each rule that these modules and their imports break."""
     yield from misnamed(names)
-    edges = graph(names)
+    ours = {f"modescope.{module}": module for module in names}
+    edges = {
+        module: {ours[target] for target in targets if target in ours}
+        for module, targets in names.items()
+    }
     yield from forbidden_imports(edges)
     try:
         TopologicalSorter(edges).prepare()

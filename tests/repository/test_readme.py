@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,14 +67,6 @@ def test_its_study_is_read(
         assert "compile" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-@pytest.mark.parametrize("words", [["run"], ["selfcheck"]], ids=" ".join)
-def test_its_targets_exist(words: list[str]) -> None:
-    assert f"make {words[0]}" in README
-    command = ["make", "-n", *words, f"PYTHON={sys.executable}", "CXX=sh"]
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-
-
 def anchors(text: str) -> list[str]:
     """The names that GitHub gives to the headings of a page."""
     names: list[str] = []
@@ -107,13 +96,3 @@ def broken_links(page: Path, text: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_has_its_target(page: Path) -> None:
     assert list(broken_links(page, page.read_text(encoding="utf-8"))) == []
-
-
-def test_a_broken_link_is_reported() -> None:
-    text = (
-        "[a](#a-b) [b](#b) [a\nlong one](../README.md#none) [c](nowhere.md) `[d](code)`\n"
-        "[e](../Makefile) [f](https://there/is#none) ![g](figures/none.svg)\n## A `b`!\n"
-        "```\n[h](block)\n## B\n```\n"
-    )
-    expected = ["#b", "../README.md#none", "nowhere.md", "figures/none.svg"]
-    assert list(broken_links(ROOT / "docs" / "adding.md", text)) == expected

@@ -8,7 +8,6 @@ shows here, though it may pass the tests of its own.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from modescope.bench.sweep.attempt import attempt
 from tests.helpers.stored_rows import rows_in
 from tests.seams import planted, values, world
 from tests.seams.machine import Machine
-from tests.seams.values import DERIVED, STORED, Lasted, Text
+from tests.seams.values import DERIVED, STORED, Lasted, Text, by_column
 
 EXACT = 1e-6
 """Relative."""
@@ -81,66 +80,60 @@ def same(found: Any, expected: Any, tolerance: float = EXACT) -> bool:
     return bool(expected == found)
 
 
-@pytest.mark.parametrize(
-    ("columns", "table"),
-    [
-        ([one for one in parquet.SCHEMA.names if one not in SUMMARY.names], STORED),
-        ([*(each.name for each in registry.METRICS), *ADDED], DERIVED),
-    ],
-    ids=["stored", "derived"],
-)
-def test_every_column_has_a_value_somewhere(columns: list[str], table: values.Values) -> None:
-    told = {name for name, rows in table.items() if any(v is not None for v in rows.values())}
-    assert set(columns) - told == values.NEVER & set(columns)
-    assert set(table) <= set(columns)
+COLUMNS = {
+    "stored": [name for name in parquet.SCHEMA.names if name not in SUMMARY.names],
+    "derived": [*(each.name for each in registry.METRICS), *ADDED],
+}
+TOLD = {"stored": by_column(STORED), "derived": by_column(DERIVED)}
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_every_column_has_a_value_somewhere(table: str) -> None:
+    told = {name for row in TOLD[table].values() for name, v in row.items() if v is not None}
+    assert set(COLUMNS[table]) - told == values.NEVER & set(COLUMNS[table])
+    assert told <= set(COLUMNS[table])
+
+
+def wrong(found: dict[str, dict[str, Any]], told: values.Rows) -> list[str]:
+    """A line for each value that is not the expected one."""
+    return [
+        f"{name} of {row}: {found[row][name]} instead of {expected}"
+        for row, columns in told.items()
+        for name, expected in columns.items()
+        if not same(found[row][name], expected, ROUGH.get(name, EXACT))
+    ]
 
 
 def test_stored_columns(stored: dict[str, dict[str, Any]], machines: dict[str, Machine]) -> None:
-    def value(row: str, expected: Any) -> Any:
+    told = {row: {**columns} for row, columns in TOLD["stored"].items()}
+    told["graph"] = dict.fromkeys(COLUMNS["stored"]) | told["graph"]
+    for name, expected in told["graph"].items():
         if isinstance(expected, Lasted):
-            return machines[row].lasted_s(expected.phase) - expected.less_s
-        return expected
-
-    assert not wrong(STORED, lambda row, name: stored[row][name], value)
+            told["graph"][name] = machines["graph"].lasted_s(expected.phase) - expected.less_s
+    assert wrong(stored, told) == []
 
 
 def test_the_summary_of_a_measured_row(stored: dict[str, dict[str, Any]]) -> None:
     """Of rows of one process each; what the samples of several give is in derived columns."""
-    checked = 0
-    for name in {*SUMMARY.names} & {*DERIVED} - {"peak_bytes"}:
-        for row, expected in DERIVED[name].items():
-            if row in machines_of(stored):
-                checked += 1
-                assert same(stored[row][name], expected, ROUGH.get(name, EXACT)), (name, row)
-    assert checked > 50
-
-
-def machines_of(stored: dict[str, dict[str, Any]]) -> set[str]:
-    """The rows that were measured here, whose summary is stored."""
-    return {name for name, row in stored.items() if row["summary_version"] is not None}
+    known = {*SUMMARY.names} - {"peak_bytes"}
+    measured = {name for name, row in stored.items() if row["summary_version"] is not None}
+    told = {
+        row: {name: value for name, value in columns.items() if name in known}
+        for row, columns in TOLD["derived"].items() if row in measured
+    }  # fmt: skip
+    assert wrong(stored, told) == []
+    assert sum(map(len, told.values())) > 50
 
 
 def test_derived_columns(derived: pd.DataFrame) -> None:
-    def found(row: str, name: str) -> Any:
-        cell: Any = derived.loc[row, name]
-        return None if not isinstance(cell, list) and pd.isna(cell) else cell
-
-    assert not wrong(DERIVED, found)
-
-
-def wrong(
-    table: values.Values,
-    found: Callable[[str, str], Any],
-    value: Callable[[str, Any], Any] = lambda row, expected: expected,
-) -> str:
-    """A line for each value that is not the expected one."""
-    lines = []
-    for name, rows in table.items():
-        for row, told in rows.items():
-            is_there, expected = found(row, name), value(row, told)
-            if not same(is_there, expected, ROUGH.get(name, EXACT)):
-                lines.append(f"{name} of {row}: {is_there} instead of {expected}")
-    return "\n".join(lines)
+    found = {
+        str(row): {str(name): None if not isinstance(cell, list) and pd.isna(cell) else cell
+                   for name, cell in cells.items()}
+        for row, cells in derived[COLUMNS["derived"]].to_dict("index").items()
+    }  # fmt: skip
+    told = {row: {**columns} for row, columns in TOLD["derived"].items()}
+    told["graph"] = dict.fromkeys(COLUMNS["derived"]) | told["graph"]
+    assert wrong(found, told) == []
 
 
 def test_recommendations(derived: pd.DataFrame) -> None:

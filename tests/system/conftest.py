@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 from tests.helpers import slurm as slurms
+from tests.helpers import system_packages
 from tests.helpers.browser_tab import Tab
 from tests.helpers.slurm import Slurm
-from tests.helpers.system_packages import chromium
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,17 +24,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Chrome]:
     """One Chromium for all tests, without a window."""
-    found = chromium()
-    if isinstance(found, str):
-        pytest.skip(found)
+    if reason := system_packages.missing(
+        ("chromium", "chromedriver"), "chromium", "chromium-driver"
+    ):
+        pytest.skip(reason)
     options = ChromeOptions()
-    options.binary_location = found.browser
+    options.binary_location = shutil.which("chromium")
     options.add_argument("--headless=new")
     options.add_argument("--disable-dev-shm-usage")  # /dev/shm is small in containers
     if os.geteuid() == 0:
         options.add_argument("--no-sandbox")  # root cannot use the sandbox
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = Chrome(options=options, service=ChromeService(found.driver))
+    driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
     try:
         yield driver
     finally:

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
 
 import pytest
-
-from tests.helpers.paths import ROOT
 
 pytestmark = pytest.mark.skipif(
     not (find_spec("nbclient") and find_spec("ipykernel")), reason="needs the extra system"
 )
 
-NOTEBOOK = ROOT / "docs" / "comparing.ipynb"
-MODES = ("eager", "inference_mode", "compile")
 
+def test_the_notebook_shows_three_modes_and_why_and_two_functions(tmp_path: Path) -> None:
+    from tests.helpers.notebooks import NOTEBOOK, executed, outputs
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from tests.helpers.notebooks import executed
-
-    return executed(NOTEBOOK, tmp_path_factory.mktemp("notebook"))
-
-
-def results(content: Any) -> list[Any]:
-    """The data of each cell's value, by type."""
-    return [
-        one.data
-        for cell in content.cells
-        for one in cell.get("outputs", ())
-        if one.output_type == "execute_result"
-    ]
-
-
-def printed(content: Any) -> str:
-    return "".join(
-        one.text
-        for cell in content.cells
-        for one in cell.get("outputs", ())
-        if one.output_type == "stream" and one.name == "stdout"
-    )
-
-
-def test_the_notebook_shows_three_modes_and_why_and_two_functions(ran: Any) -> None:
-    comparison, frame = results(ran)
+    ran = outputs(executed(NOTEBOOK, tmp_path))
+    comparison, frame = (one.data for one in ran if one.output_type == "execute_result")
     assert comparison["text/html"].startswith("<pre")
     assert "compile" in frame["text/plain"]
-    text = printed(ran)
-    assert all(f"\n{mode} fp32 · " in text for mode in MODES)
-    assert re.search(r"^approximate is [\d.]+× \[", text, flags=re.M)
+    printed = "".join(one.text for one in ran if one.get("name") == "stdout")
+    for mode in ("eager", "inference_mode", "compile"):
+        assert f"\n{mode} fp32 · " in printed
+    assert re.search(r"^approximate is [\d.]+× \[", printed, flags=re.M)
 
 
 def test_the_kept_outputs_are_those_of_its_cells() -> None:
     import nbformat
 
+    from tests.helpers.notebooks import NOTEBOOK, outputs
+
     kept = nbformat.read(NOTEBOOK, as_version=4)
+    code = [cell for cell in kept.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [*range(1, 1 + len(code))]
+    assert sum(one.output_type == "execute_result" for one in outputs(kept)) == 2
     assert NOTEBOOK.stat().st_size < 100_000
-    assert len(results(kept)) == 2
-    assert [cell.execution_count for cell in kept.cells if cell.cell_type == "code"] == [
-        *range(1, 6)
-    ]
     assert "/tmp" not in NOTEBOOK.read_text(encoding="utf-8")

@@ -16,13 +16,8 @@ from modescope.bench.records.joining import join
 from tests.helpers.paths import ROOT
 from tests.helpers.studies import cpu_sweep, record, save
 
-BUCKET = "bucket"
-VARIABLES = {
-    "AWS_ACCESS_KEY_ID": "key",
-    "AWS_SECRET_ACCESS_KEY": "secret",
-    "AWS_DEFAULT_REGION": "us-east-1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-}
+KEYS = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+VARIABLES = {**KEYS, "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +47,14 @@ def study(server: str, local: Path) -> str:
         "s3", endpoint_url=f"http://{server}", region_name="us-east-1",
         aws_access_key_id="key", aws_secret_access_key="secret",
     )  # fmt: skip
-    client.create_bucket(Bucket=BUCKET)
+    client.create_bucket(Bucket="bucket")
     for path in local.rglob("*.parquet"):
-        client.upload_file(str(path), BUCKET, f"results/main/{path.relative_to(local)}")
-    return at(server, "results/main")
+        client.upload_file(str(path), "bucket", f"results/main/{path.relative_to(local)}")
+    return at(server, "bucket/results/main")
 
 
-def at(server: str, path: str, bucket: str = BUCKET) -> str:
-    return f"s3://{bucket}/{path}?scheme=http&endpoint_override={server}&region=us-east-1"
+def at(server: str, path: str) -> str:
+    return f"s3://{path}?scheme=http&endpoint_override={server}&region=us-east-1"
 
 
 def typed(
@@ -72,53 +67,37 @@ def typed(
     )  # fmt: skip
 
 
-def test_the_table_is_that_of_the_local_study(study: str, local: Path, tmp_path: Path) -> None:
+def test_it_is_read_as_the_local_study(study: str, local: Path, tmp_path: Path) -> None:
     remote = typed(tmp_path, "table", study, "--csv")
     assert remote.stderr == ""
     assert remote.stdout == typed(tmp_path, "table", str(local), "--csv").stdout
     some = ("--csv", "--where", "model = 'mlp'")
     assert len(typed(tmp_path, "table", study, *some).stdout.splitlines()) == 2
-
-
-def test_a_report_is_written_to_results_here(study: str, tmp_path: Path) -> None:
-    done = typed(tmp_path, "report", study)
-    assert (done.returncode, done.stdout) == (0, "results/s3-main/report/index.html\n"), done.stderr
-    page = (tmp_path / "results" / "s3-main" / "report" / "index.html").read_text()
-    assert "<title>" in page
-    assert "../rows/" not in page
-    assert "endpoint_override" not in page
-
-
-def test_why_and_compare_read_it(study: str, local: Path, tmp_path: Path) -> None:
     assert typed(tmp_path, "why", study).returncode == 0
     done = typed(tmp_path, "compare", str(local), study)
     assert done.returncode == 2
     assert "hold the same runs" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("bucket", "path", "sentence"),
-    [
-        ("no-such-bucket", "results/main", "s3://no-such-bucket/results/main"),
-        (BUCKET, "results/nowhere", "no study at s3://bucket/results/nowhere"),
-    ],
-)
-def test_what_is_missing_is_one_sentence(
-    server: str, study: str, tmp_path: Path, bucket: str, path: str, sentence: str
-) -> None:
-    assert study
-    done = typed(tmp_path, "table", at(server, path, bucket))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert sentence in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
+def test_a_report_is_written_to_results_here(study: str, tmp_path: Path) -> None:
+    done = typed(tmp_path, "report", study)
+    assert (done.returncode, done.stdout) == (0, "results/s3-main/report/index.html\n"), done.stderr
+    page = (tmp_path / "results" / "s3-main" / "report" / "index.html").read_text()
+    assert "../rows/" not in page
+    assert "endpoint_override" not in page
 
 
-def test_without_credentials_it_is_one_sentence(tmp_path: Path, server: str) -> None:
-    """Port 1 of this machine answers nobody."""
+def test_what_is_missing_is_one_sentence(server: str, study: str, tmp_path: Path) -> None:
+    keys: dict[str, str] = {}
     nobody = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(tmp_path)}
-    for address in (at("127.0.0.1:1", "main"), at(server, "main", "private-bucket")):
-        done = typed(tmp_path, "table", address, **nobody)
-        assert done.returncode == 2
+    for address, variables, words in (
+        (at(server, "no-such-bucket/results/main"), keys, "s3://no-such-bucket/results/main"),
+        (at(server, "bucket/results/nowhere"), keys, "no study at s3://bucket/results/nowhere"),
+        (at("127.0.0.1:1", "main"), nobody, ""),  # a port that answers nobody
+        (at(server, "private-bucket/main"), nobody, ""),
+    ):
+        done = typed(tmp_path, "table", address, **variables)
+        assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("error: ")
+        assert words in done.stderr
         assert done.stderr.count("\n") == 1

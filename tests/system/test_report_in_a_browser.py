@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from selenium.webdriver.support.ui import Select
 from modescope.analysis.report import report
 from modescope.bench.records.cases import canonical_json
 from modescope.bench.records.results import Record
-from tests.helpers import large_studies
 from tests.helpers.browser_tab import DESKTOPS, PHONE, Tab
 from tests.helpers.pass_columns import cpu_passes, cuda_passes, memory, profiled
 from tests.helpers.studies import (
@@ -31,7 +31,6 @@ LONG: dict[str, Any] = {
     "model_args": canonical_json({"hidden": "x" * 300, "script": "<script>alert(1)</script>"})
 }
 ROWS = "#table tbody tr:not(.heading)"
-MOST_S = 2.0  # until 500 rows are on the screen
 MOST_BYTES = 1_500_000  # of the page of `make run`, which has two works of eleven modes
 
 
@@ -107,11 +106,6 @@ def _columns(tab: Tab, title: str) -> dict[str, list[str]]:
     return works
 
 
-def _column(tab: Tab, title: str) -> list[str]:
-    """All shown cells of a column."""
-    return [cell for cells in _columns(tab, title).values() for cell in cells]
-
-
 def _button(tab: Tab, title: str) -> Any:
     heads = [head for head in tab.all("#table thead th") if head.text.startswith(title)]
     return heads[0].find_element("css selector", "button"), heads[0]
@@ -121,42 +115,34 @@ def _factor(text: str) -> float:
     return float(text.partition("×")[0])
 
 
-def test_rows_are_sorted_by_numbers_both_ways_within_their_works(opened: Tab) -> None:
-    button, head = _button(opened, "speedup")
-    before = _columns(opened, "speedup")
+def _seconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * {"s": 1.0, "ms": 1e-3, "µs": 1e-6}[unit]
+
+
+@pytest.mark.parametrize(
+    ("title", "number"),
+    [("speedup", _factor), ("same grad", _factor), ("first call", _seconds)],
+)
+def test_rows_are_sorted_by_numbers_both_ways_within_their_works(
+    title: str, number: Callable[[str], float], opened: Tab
+) -> None:
+    """Unknown values come last."""
+    button, head = _button(opened, title)
+    before = _columns(opened, title)
     assert head.get_attribute("aria-sort") == "none"
     for direction in ("ascending", "descending"):
         button.click()
         assert head.get_attribute("aria-sort") == direction
-        works = _columns(opened, "speedup")
+        works = _columns(opened, title)
         assert list(works) == list(before)
         for heading, cells in works.items():
             assert sorted(cells) == sorted(before[heading])
-            known = [_factor(text) for text in cells if text != "–"]
+            known = [number(text) for text in cells if text != "–"]
             assert known == sorted(known, reverse=direction == "descending")
             assert set(cells[len(known) :]) <= {"–"}
-    assert max(map(len, before.values())) == len(MODES)
-
-
-def test_values_sort_across_units_and_unknown_ones_come_last(opened: Tab) -> None:
-    scale = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
-    for title in ("first call", "same grad"):
-        button, _ = _button(opened, title)
-        for _ in range(2):
-            button.click()
-            for cells in _columns(opened, title).values():
-                unknown = [text == "–" for text in cells]
-                assert unknown == sorted(unknown)
-    button, _ = _button(opened, "first call")
-    for _ in range(2):
-        button.click()
-        (cells,) = [
-            cells for name, cells in _columns(opened, "first call").items() if "mlp" in name
-        ]
-        seconds = [float(text.split()[0]) * scale[text.split()[1]] for text in cells]
-        assert seconds in (sorted(seconds), sorted(seconds, reverse=True))
-        assert max(seconds) > 1000 * min(seconds)
-    assert "–" in _column(opened, "same grad")
+    assert max(map(len, before.values())) > len(MODES) / 2
+    assert title != "same grad" or any("–" in cells for cells in before.values())
 
 
 def test_sorting_works_from_the_keyboard(opened: Tab) -> None:
@@ -168,35 +154,25 @@ def test_sorting_works_from_the_keyboard(opened: Tab) -> None:
         assert cells == sorted(cells)
 
 
-def test_rows_are_filtered_by_choices_and_by_text(opened: Tab) -> None:
-    whole = len(_column(opened, "mode"))
+def test_rows_are_filtered_by_choices_by_text_and_by_their_headings(opened: Tab) -> None:
+    whole = len(opened.shown(ROWS))
     choice = Select(opened.one(".filters select[name=verdict]"))
     choice.select_by_visible_text("skipped")
-    assert set(_column(opened, "verdict")) == {"skipped"}
+    assert {*itertools.chain(*_columns(opened, "verdict").values())} == {"skipped"}
     count = opened.one(".filters output")
-    assert count.text == f"{len(_column(opened, 'mode'))} of {whole} rows"
+    assert count.text == f"{len(opened.shown(ROWS))} of {whole} rows"
     choice.select_by_visible_text("all")
     words = opened.one(".filters input[name=words]")
     words.send_keys("MLP compile faster")
     assert list(_columns(opened, "mode").values()) == [["compile"]]
-    assert next(iter(_columns(opened, "mode"))).startswith("mlp, ")
     words.clear()
     words.send_keys("nothing has this")
     assert _columns(opened, "mode") == {}
     assert count.text == f"0 of {whole} rows"
-
-
-def test_works_are_filtered_by_what_their_headings_name(opened: Tab) -> None:
-    names = [field.get_attribute("name") for field in opened.all(".filters select")]
-    assert names[:4] == ["model", "arguments", "shape", "where"]
+    words.clear()
+    words.send_keys(Keys.SPACE)
     Select(opened.one(".filters select[name=model]")).select_by_visible_text("pointwise")
     assert {name.partition(",")[0] for name in _columns(opened, "mode")} == {"pointwise"}
-    Select(opened.one(".filters select[name=shape]")).select_by_visible_text(
-        "batch 8, ops 16, width 64"
-    )
-    assert [*_columns(opened, "mode")] == [
-        "pointwise, batch 8, ops 16, width 64, inference on AMD EPYC 9554, 1 thread"
-    ]
 
 
 def test_optional_columns_can_be_shown(opened: Tab) -> None:
@@ -206,38 +182,26 @@ def test_optional_columns_can_be_shown(opened: Tab) -> None:
     assert {"mde", "p95"} <= set(titles)
 
 
-@pytest.mark.parametrize(
-    "width",
-    [
-        PHONE,
-        DESKTOPS[0],
-        *(pytest.param(each, marks=pytest.mark.full) for each in (768, DESKTOPS[1])),
-    ],
-)
-@pytest.mark.parametrize("unfolded", [False, True], ids=["folded", "unfolded"])
-def test_nothing_is_wider_than_the_screen(opened: Tab, width: int, unfolded: bool) -> None:
+@pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
+def test_nothing_is_wider_than_the_screen(opened: Tab, width: int) -> None:
+    """On a desktop no table scrolls inside itself either."""
     opened.resize(width)
-    opened.js("document.querySelectorAll('details').forEach((one) => { one.open = arguments[0] })",
-              unfolded)  # fmt: skip
-    beyond = opened.js(
-        """
-        return [...document.body.querySelectorAll("*")]
-          .filter((one) => !one.closest(".scroll *, .drawing *, .skip, .symbols, option"))
-          .filter((one) => one.getClientRects().length)
-          .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
-          .map((one) => one.outerHTML.slice(0, 120));
-        """
-    )
-    assert beyond == []
-    widths = "const page = document.documentElement; return [page.scrollWidth, page.clientWidth]"
-    needed, available = opened.js(widths)
-    assert needed <= available <= width
-
-
-@pytest.mark.parametrize("width", [DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)])
-def test_on_a_desktop_no_table_scrolls_inside_itself(opened: Tab, width: int) -> None:
-    opened.resize(width)
-    opened.js("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    for unfolded in (False, True):
+        opened.js(
+            "document.querySelectorAll('details').forEach((one) => { one.open = arguments[0] })",
+            unfolded,
+        )
+        beyond = opened.js(
+            """
+            return [...document.body.querySelectorAll("*")]
+              .filter((one) => !one.closest(".scroll *, .drawing *, .skip, .symbols, option"))
+              .filter((one) => one.getClientRects().length)
+              .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+              .map((one) => one.outerHTML.slice(0, 120));
+            """
+        )
+        assert beyond == []
+        assert opened.js("return document.documentElement.scrollWidth") <= width
     cut = opened.js(
         """
         return [...document.querySelectorAll(".scroll, .scroll td, .scroll th")]
@@ -245,7 +209,10 @@ def test_on_a_desktop_no_table_scrolls_inside_itself(opened: Tab, width: int) ->
           .map((one) => [one.getAttribute("aria-label"), one.textContent.slice(0, 80)])
         """
     )
-    assert cut == []
+    assert width == PHONE or cut == []
+
+
+HEADING = "return document.querySelector('#table .heading div').getBoundingClientRect()"
 
 
 def test_a_phone_shows_mode_verdict_and_speedup_before_scrolling(opened: Tab) -> None:
@@ -261,25 +228,14 @@ def test_a_phone_shows_mode_verdict_and_speedup_before_scrolling(opened: Tab) ->
         box,
     )
     assert shown == ["mode", "verdict", "speedup [95 %]"]
-    beneath = opened.js(
-        "return getComputedStyle(document.querySelector('#table th[scope=row]'), '::after').content"
-    )
-    assert beneath == '"fp32"'
-    assert opened.js("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
-    heading = opened.js(
-        "return document.querySelector('#table .heading div').getBoundingClientRect()"
-    )
+    heading = opened.js(HEADING)
     opened.js("arguments[0].scrollLeft = 10000", box)
     assert opened.js("return arguments[0].scrollLeft > 0", box)
     assert heading["right"] <= PHONE
-    assert heading == opened.js(
-        "return document.querySelector('#table .heading div').getBoundingClientRect()"
-    )
+    assert heading == opened.js(HEADING)
 
 
-@pytest.mark.parametrize(
-    "width", [PHONE, DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("width", [PHONE, *DESKTOPS])
 def test_no_text_of_a_figure_is_clipped_or_covers_another(opened: Tab, width: int) -> None:
     opened.resize(width)
     faults = opened.js(
@@ -383,12 +339,6 @@ def test_a_command_and_a_program_are_copied(part: str, label: str, clipboard: Ta
     assert button.get_attribute("aria-label").startswith(label)
 
 
-def test_a_button_is_never_broken_over_lines(opened: Tab) -> None:
-    opened.resize(PHONE)
-    heights = {button.size["height"] for button in opened.all(".copy")}
-    assert max(heights) < 30
-
-
 @pytest.mark.parametrize("old_way", [True, False])
 def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab, old_way: bool) -> None:
     opened.js("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
@@ -400,67 +350,11 @@ def test_the_command_is_selected_where_copying_is_forbidden(opened: Tab, old_way
     assert button.text == ("copied" if old_way else "selected: press Ctrl-C")
 
 
-def test_user_text_is_never_executed(opened: Tab) -> None:
-    assert len(opened.all("script")) == 1
-    text = opened.one("#left-out").get_property("textContent")
-    assert "<script>alert(2)</script>" in str(text)
-
-
-def test_each_row_links_to_its_command_and_run(opened: Tab) -> None:
-    link = opened.all("#table tbody th a")[2]
-    opened.js("arguments[0].click()", link)
-    target = opened.one(".runs li:target")
-    assert target.get_attribute("id") == link.get_attribute("href").rpartition("#")[2]
-    assert target.get_attribute("id").removeprefix("run-") in target.text
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results") / "large"
-    return report.write(large_studies.study(folder, runs=500, cases=500, rounds=20))
-
-
-def test_500_rows_are_shown_within_two_seconds(tab: Tab, large: Path) -> None:
-    took = []
-    for _ in range(5):  # the minimum: other load of the machine does not count
-        tab.open(large)
-        took.append(
-            tab.driver.execute_async_script(
-                """
-                const done = arguments[0];
-                requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
-                """
-            )
-        )
-    assert tab.shown(ROWS)
-    assert len(tab.all(ROWS)) == 500
-    assert min(took) / 1000 < MOST_S
-    sorting = tab.js(
-        """
-        const start = performance.now();
-        document.querySelectorAll("#table thead button")[5].click();
-        document.body.getBoundingClientRect();
-        return performance.now() - start;
-        """
-    )
-    assert sorting / 1000 < MOST_S
-
-
 def test_a_report_of_make_run_is_small(tmp_path: Path) -> None:
-    passes = [profiled(42, 4e-4, trace="x.json.gz") | memory(12_000_000, 3_000_000, 4_000_000)]
+    passes = profiled(42, 4e-4) | memory(12_000_000, 3_000_000, 4_000_000)
     records = [
-        record(mode, 4e-4, 1.2, model=model, **cpu_clocks(4e-4, 5e-5), **passes[0])
+        record(mode, 4e-4, 1.2, model=model, **cpu_clocks(4e-4, 5e-5), **passes)
         for model in ("mlp", "transformer")
         for mode in MODES
     ]
     assert report.write(save(records, tmp_path)).stat().st_size < MOST_BYTES
-
-
-@pytest.mark.parametrize(
-    "width", [PHONE, DESKTOPS[0], pytest.param(DESKTOPS[1], marks=pytest.mark.full)]
-)
-def test_the_slow_node_is_named_at_the_top(opened: Tab, width: int) -> None:
-    opened.resize(width)
-    named = opened.one("header .banner")
-    assert "gpu-node-3.rack-12.example.org: eager takes 1.08 times" in named.text
-    assert opened.js("return arguments[0].getBoundingClientRect().right", named) <= width
