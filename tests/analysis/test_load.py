@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from modescope.analysis import compact, load, table
-from modescope.analysis.report import report
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from tests.helpers.invalid_files import SPOILED, spoil_every_way
@@ -42,16 +40,6 @@ def test_left_out_files_are_named_in_warnings(
     assert len(caplog.messages) == len(SPOILED)
     for name, message in zip(reasons, caplog.messages, strict=True):
         assert message.startswith(f"left out {folder / 'rows' / name}: it ")
-
-
-@pytest.mark.parametrize("program", [table, report])
-def test_a_study_without_rows_is_status_2(
-    tmp_path: Path, program: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "rows").mkdir()
-    (tmp_path / "rows" / "bad.parquet").touch()
-    assert program.main([str(tmp_path)]) == 2
-    assert "no row could be read" in capsys.readouterr().err
 
 
 def test_a_missing_study_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

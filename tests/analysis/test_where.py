@@ -9,13 +9,11 @@ import pandas as pd
 import pytest
 
 from modescope.analysis.derive.registry import METRICS, derived
-from modescope.analysis.where import count, select
+from modescope.analysis.where import select
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.parquet import SCHEMA
 from modescope.bench.records.paths import CONF
 from tests.helpers.studies import not_measured, record, save
-
-MODES = ("eager", "no_grad", "amp", "compile", "max-autotune", "cuda-graph")
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +36,16 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         ("mode = 'compile'", ["compile"]),
         ('mode == "compile"', ["compile"]),
         ("mode in ('compile', \"eager\")", ["eager", "compile"]),
-        ("mode like 'max%' or 'graph' in mode", ["max-autotune", "cuda-graph"]),
         ("mode = baseline_mode and dtype = baseline_dtype", ["eager"]),
-        ("compile_mode = 'none' and not graph and status = 'ok'", ["eager", "no_grad", "amp"]),
         ("reason = 'it''s \"no\" GPU'", []),
-        ('reason = "it\'s"', []),
         ("'contended' in flags", ["amp"]),
         ('"drift" in flags', ["no_grad", "amp"]),
         ("len(flags) = 0 and status = 'ok'", ["eager", "compile", "max-autotune"]),
         ("speedup > 1.1", ["amp", "compile", "max-autotune"]),
         ("not speedup > 1.1", ["eager", "no_grad"]),
-        ("speedup between 1.01 and 1.35", ["no_grad", "compile"]),
         ("speedup is null", ["cuda-graph"]),
-        ("batch = 8", ["no_grad", "compile", "max-autotune"]),
-        ("batch != 8", ["eager", "amp"]),
         ("error > 10 * baseline_error", ["amp"]),
         ("break_even_calls < 'inf'::double", ["compile"]),
-        ("in_effect", ["eager", "no_grad", "amp", "compile"]),
         ("not fullgraph and graph_breaks > 0", ["compile"]),
         ("speedup > 1.1 -- a remark", ["amp", "compile", "max-autotune"]),
     ],
@@ -69,16 +60,13 @@ def test_a_condition_keeps_its_rows(rows: pd.DataFrame, condition: str, modes: l
         ("", "is empty"),
         ("mod = 'compile'", '"mode"'),
         ("mode = compile", '"compile" not found'),
-        ("mode = ", "syntax error"),
         ("speedup > 'fast'", "fast"),
         ("mode", "it is no condition"),
-        ("speedup + 1", "it is no condition"),
         ("mode = 'a', mode = 'b'", "it is no condition"),
         ("count(*) > 1", "ggregates"),
         ("mode = 'eager'; drop table rows", "Parser Error"),
         ("mode = 'eager') or (true", "syntax error"),
         ("(select count(*) from read_csv('/etc/passwd')) > 0", "disabled"),
-        ("(select count(*) from '/etc/passwd') > 0", "/etc/passwd"),
         ("(select count(*) from rows) > 0", "rows"),
         ("getenv('HOME') = 'x'", "getenv"),
     ],
@@ -98,12 +86,6 @@ def test_nothing_is_written(rows: pd.DataFrame, tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             select(rows, condition)
     assert not target.exists()
-
-
-def test_the_rows_are_counted(rows: pd.DataFrame) -> None:
-    assert count(select(rows, "mode = 'aot'"), len(rows), "mode = 'aot'") == (
-        "0 of 6 rows match --where \"mode = 'aot'\""
-    )
 
 
 def test_no_column_has_the_name_of_a_mode_or_of_a_reserved_word() -> None:

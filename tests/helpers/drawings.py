@@ -11,7 +11,6 @@ from matplotlib.patches import Rectangle
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.series import Series, series
-from modescope.analysis.format.columns import Table
 from modescope.bench.records.results import Record
 from tests.helpers.studies import content, save
 
@@ -65,9 +64,3 @@ def bars(axes: Axes, unit: float = 1.0) -> dict[str, list[tuple[float, float]]]:
         name = names(axes)[round(bar.get_y() + bar.get_height() / 2)]
         found[name].append((round(bar.get_x() * unit, 2), round(bar.get_width() * unit, 2)))
     return {name: sorted(parts) for name, parts in found.items()}
-
-
-def cells(table: Table, *leading: str) -> dict[str, str]:
-    """The line that begins with these cells, by its titles."""
-    (line,) = (line for line in table.rows if line[: len(leading)] == leading)
-    return dict(zip(table.titles, line, strict=True))

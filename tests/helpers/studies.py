@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -335,15 +335,6 @@ def batch_series(batches: Sequence[int] = (1, 4, 16, 64, 256), **columns: Any) -
                 record(mode, latency_s, eager_s / latency_s, shape=shape, batch=batch, **clocks)
             )
     return records
-
-
-def compiled_in_pieces() -> Sequence[Record]:
-    """The rows of compile in `batch_series`, again without fullgraph."""
-    return [
-        replace(one, work=replace(one.work, fullgraph=False),
-                attempt=replace(one.attempt, case_id=one.attempt.case_id + "breaks"))
-        for one in batch_series() if one.work.mode == "compile"
-    ]  # fmt: skip
 
 
 # mode -> planted host time on CUDA: fixed, and per operator of a chain; seconds

@@ -16,7 +16,7 @@ from pathlib import Path
 from modescope.bench.records.errors import UsageError
 from tests.helpers.paths import ROOT
 from tests.situations import page, recorded, table
-from tests.situations.answers import Answer, answers
+from tests.situations.page import Answer, answers
 
 REFERENCE = ROOT / "results/reference"
 KEPT = REFERENCE / "intel-xeon-2-cores/situations"
@@ -40,7 +40,7 @@ def answered(study: Path) -> list[Answer]:
         of_gpu = list(answers(recorded.study(Path(folder)), recorded.COMPLAINTS))
     here = answers(study, (*table.COMPLAINTS, *table.OTHERS))
     every = [*here, *of_gpu, *answers(WITHOUT_BF16, table.ELSEWHERE)]
-    return sorted(every, key=page.number)
+    return sorted(every, key=lambda one: one.number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for one in found:
         print(f"{'wrong' if one.fault else 'right'}  {one.situation.title}")
-        print(f"       {one.fault or ', '.join(one.codes) or 'no cause'}")
+        print(f"       {one.fault or ', '.join(each.code for each in one.causes) or 'no cause'}")
     if options.write:
         print(page.write(study, found))
     return int(any(one.fault for one in found))

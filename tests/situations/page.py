@@ -1,29 +1,88 @@
-"""The list of docs/why.md: each situation with what is said of it."""
+"""What `analysis.why` says of each situation, whether it is right, and the list of docs/why.md."""
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from modescope.analysis.causes import finding
+from modescope.analysis.causes.types import Finding
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.format import cells, phrases
+from modescope.analysis.format.phrases import Row
+from modescope.analysis.where import select
+from modescope.analysis.why.command import paragraphs
+from modescope.bench.records.errors import UsageError
 from modescope.bench.text.markup import prose
 from tests.helpers.paths import ROOT
-from tests.situations.answers import Answer
-from tests.situations.table import ELSEWHERE, Complaint, Other
+from tests.situations.table import ELSEWHERE, Complaint, Measured, Other
 
 PATH = ROOT / "docs" / "why.md"
 FIRST = "## What is said of known complaints"
 """The heading from which on the page is generated."""
 
 
-def number(answer: Answer) -> float:
-    """The number of a complaint, which orders them; other cases follow."""
-    return answer.situation.number if isinstance(answer.situation, Complaint) else math.inf
+@dataclass(frozen=True)
+class Answer:
+    """A situation, its row and the causes that are named."""
+
+    situation: Measured
+    row: Row
+    causes: tuple[Finding, ...]
+    fault: str | None  # None: it names what is there, and nothing else
+
+    @property
+    def first(self) -> str:
+        """What `python -m analysis.why` says first."""
+        return next(paragraphs(self.row, self.causes))
+
+    @property
+    def number(self) -> float:
+        """The number of a complaint, which orders them; other cases follow."""
+        return self.situation.number if isinstance(self.situation, Complaint) else math.inf
+
+
+def answers(study: Path, situations: Iterable[Measured]) -> Iterator[Answer]:
+    """Reads a study once. Raises UsageError where a situation has no row, or several."""
+    rows = derived(study)
+    causes = finding.of_table(rows)
+    for situation in situations:
+        matching = select(rows, situation.row)
+        if len(matching) != 1:
+            raise UsageError(
+                f"{situation.title}: {len(matching)} rows of {study} match "
+                f"{situation.row}, and it needs one; measure it with --measure"
+            )
+        (row,) = phrases.as_rows(matching)
+        found = causes[row["run_id"]]
+        yield Answer(situation, row, found, _fault(situation, found))
+
+
+def _fault(situation: Measured, found: tuple[Finding, ...]) -> str | None:
+    """What is wrong with these causes, in one clause; None if nothing is."""
+    if isinstance(situation, Complaint):
+        return _not_first(situation, found)
+    assert isinstance(situation, Other)
+    untrue = [one.code for one in found if one.code not in situation.true]
+    return f"names {', '.join(untrue)}, which is not there" if untrue else None
+
+
+def _not_first(complaint: Complaint, found: tuple[Finding, ...]) -> str | None:
+    expected = " or ".join(complaint.first)
+    if not found:
+        return f"names no cause instead of {expected}"
+    if found[0].code not in complaint.first:
+        return f"names {found[0].code} first, not {expected}"
+    sentence = found[0].text.removesuffix(found[0].remedy)
+    if not re.search(complaint.says, sentence):
+        return f"its first sentence does not say {complaint.says}"
+    return None
 
 
 def generated(study: Path, answers: Sequence[Answer]) -> str:

@@ -64,43 +64,20 @@ ROWS = (
 )  # fmt: skip
 
 COMPLAINTS = (
-    Complaint(
-        number=4,
-        title="CUDA graphs for sizes that change",
-        thread="pytorch/pytorch#188150",
-        sweep="",
-        row=f'model == "{PADDED}"',
-        first=("graph_per_size",),
-        says=r"a CUDA graph is recorded for each input size, 9 so far, which hold 1.81 GiB",
-    ),
-    Complaint(
-        number=4,
-        title="the same for sizes that change within a call",
-        thread="pytorch/pytorch#188150",
-        sweep="",
-        row=f'model == "{RESIZED}"',
-        first=("graph_per_size",),
-        says=r"for each input size, several so far, .*expected 128, actual 192",
-    ),
-    Complaint(
-        number=9,
-        title="was it graphed? no",
-        thread="pytorch/pytorch#124506",
-        sweep="",
-        row=f'model == "{CACHED}"',
-        first=("not_graphed",),
-        says=r"no CUDA graph was launched, and a call makes 84 launches \(.*mutated inputs",
-    ),
-    Complaint(
-        number=9,
-        title="was it graphed? in part",
-        thread="pytorch/pytorch#149944",
-        sweep="",
-        row=f'model == "{PARTIAL}"',
-        first=("partly_graphed",),
-        says=r"torch left a part out of its CUDA graphs, 31 launches of a call \(.*mutated inputs",
-    ),
-)
+    Complaint("CUDA graphs for sizes that change", "", f'model == "{PADDED}"', 4,
+              "pytorch/pytorch#188150", ("graph_per_size",),
+              r"a CUDA graph is recorded for each input size, 9 so far, which hold 1.81 GiB"),
+    Complaint("the same for sizes that change within a call", "", f'model == "{RESIZED}"', 4,
+              "pytorch/pytorch#188150", ("graph_per_size",),
+              r"for each input size, several so far, .*expected 128, actual 192"),
+    Complaint("was it graphed? no", "", f'model == "{CACHED}"', 9, "pytorch/pytorch#124506",
+              ("not_graphed",),
+              r"no CUDA graph was launched, and a call makes 84 launches \(.*mutated inputs"),
+    Complaint("was it graphed? in part", "", f'model == "{PARTIAL}"', 9, "pytorch/pytorch#149944",
+              ("partly_graphed",),
+              r"torch left a part out of its CUDA graphs, 31 launches of a call "
+              r"\(.*mutated inputs"),
+)  # fmt: skip
 
 
 def study(folder: Path) -> Path:

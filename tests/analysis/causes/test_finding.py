@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from modescope.analysis.causes.finding import found_in
-from modescope.analysis.causes.table import CAUSES
 from modescope.analysis.causes.types import (
     COST,
     DECISIVE,
@@ -24,17 +23,6 @@ from modescope.analysis.causes.types import (
 from modescope.analysis.causes.verdicts import lead
 from tests.helpers.causes import codes, profiled, rows_of
 from tests.helpers.studies import not_measured, record
-
-
-def test_the_columns_hold_the_codes_and_the_text_of_the_first(tmp_path: Path) -> None:
-    profile = profiled(1e-3, ("aten::_to_copy", 24, 820e-6))
-    (row,) = rows_of([record("amp", speedup=1 / 5.3, **profile)], tmp_path)
-    assert row["cause"] == "casts"
-    assert row["cause_text"] == (
-        "amp is 5.3 times slower than eager fp32: 82 % of a call is casts between fp32 and bf16 "
-        "(24 casts per call). Run bf16 weights instead (mode=inference_mode dtype=bf16), which are "
-        "cast once."
-    )
 
 
 def test_rows_without_a_result_or_with_a_smoke_budget_have_no_cause(tmp_path: Path) -> None:
@@ -81,80 +69,59 @@ def test_causes_are_ordered_by_kind_then_by_share(
 
 
 @pytest.mark.parametrize(
-    ("shares", "kind"),
-    [([0.45], REST), ([0.5], PART), ([0.2, 0.25], REST), ([0.2, 0.3], PART), ([0.1, None], PART)],
+    ("parts", "kind"),
+    [
+        ([("one", 0.45)], REST),
+        ([("one", 0.5)], PART),
+        ([("one", 0.2), ("other", 0.25)], REST),
+        ([("one", 0.2), ("other", 0.3)], PART),
+        ([("one", 0.1), ("other", None)], PART),
+        # Two causes of the same overhead count once
+        ([("guards", 0.3), ("more_overhead", 0.25)], REST),
+        ([("guards", 0.5), ("more_overhead", 0.25)], PART),
+    ],
 )
 def test_parts_explain_a_loss_if_together_they_are_most_of_it(
-    tmp_path: Path, shares: list[float | None], kind: int
+    tmp_path: Path, parts: list[tuple[str, float | None]], kind: int
 ) -> None:
     """A call of 2.8 times the baseline's loses 64 % of itself."""
     (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
-    found = found_in(Case(row), [_planted(f"part of {one}", PART, one) for one in shares])
-    assert found[0].kind == kind
+    found = found_in(Case(row), [_planted(code, PART, share) for code, share in parts])
+    assert {one.kind for one in found} == {kind}
     assert (f"{lead(row)};" in found[0].text) is (kind == REST)
 
 
-@pytest.mark.parametrize(("guards", "kind"), [(0.3, REST), (0.5, PART)])
-def test_overhead_counts_once_in_what_explains_a_loss(
-    tmp_path: Path, guards: float, kind: int
-) -> None:
-    (row,) = rows_of([record("compile", speedup=1 / 2.8, spread=0.002)], tmp_path)
-    planted = [_planted("guards", PART, guards), _planted("more_overhead", PART, 0.25)]
-    assert {one.kind for one in found_in(Case(row), planted)} == {kind}
-
-
 @pytest.mark.parametrize(
-    ("mode", "speedup", "spread", "expected"),
+    ("speedup", "spread", "expected"),
     [
-        ("amp", 0.5, 0.02, "amp is 2.0 times slower than eager fp32"),
-        ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
-        ("no_grad", 0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
-        ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
-        ("no_grad", 1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× ["),
-        ("eager", 1.0, 0.02, "eager is the baseline"),
-        ("compile", 2.0, 0.02, "compile is 2.0 times faster than eager after a first call of "
-         "1.00 s, which pays after 2,800 calls"),
-        ("compile", 1.0, 0.002, "compile is as fast as eager, 1.000× [0.999, 1.001], after a first "
-         "call of 1.00 s, as long as 2,800 calls of eager"),
-        ("compile", 0.5, 0.02, "compile is 2.0 times slower than eager, after a first call of "
-         "1.00 s, as long as 5,600 calls of eager"),
+        (2.0, 0.02, "no_grad is 2.0 times faster than eager"),
+        (1.05, 0.002, "no_grad is only 5 % faster than eager"),
+        (0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
+        (1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
+        (1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× [0.94, 1.07]"),
+        (0.5, 0.02, "no_grad is 2.0 times slower than eager"),
     ],
-)  # fmt: skip
+)
 def test_the_lead_says_what_is_explained(
-    tmp_path: Path, mode: str, speedup: float, spread: float, expected: str
+    tmp_path: Path, speedup: float, spread: float, expected: str
 ) -> None:
-    (row,) = rows_of([record(mode, 357e-6, speedup, spread=spread)], tmp_path)
-    assert lead(row).startswith(expected)
-
-
-def test_the_lead_names_a_precision_that_alone_differs(tmp_path: Path) -> None:
-    (row,) = rows_of([record("eager", 357e-6, 0.5, dtype="bf16", baseline_dtype="fp32")], tmp_path)
-    assert lead(row) == "eager bf16 is 2.0 times slower than eager fp32"
+    (row,) = rows_of([record("no_grad", speedup=speedup, spread=spread)], tmp_path)
+    assert lead(row) == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
+    ("kind", "after"),
     [
-        (GAIN, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
-         "after 2,800 calls: so it is."),
-        (PART, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
-         "after 2,800 calls; so it is."),
-        (SETTING, "compile is 2.0 times faster than eager after a first call of 1.00 s, which pays "
-         "after 2,800 calls; so it is."),
-        (COST, "compile is 2.0 times faster than eager; so it is."),
+        (GAIN, " after a first call of 1.00 s, which pays after 2,800 calls: so it is."),
+        (PART, " after a first call of 1.00 s, which pays after 2,800 calls; so it is."),
+        (SETTING, " after a first call of 1.00 s, which pays after 2,800 calls; so it is."),
+        (COST, "; so it is."),
     ],
-)  # fmt: skip
+)
 def test_only_what_explains_the_speedup_follows_a_colon(
-    tmp_path: Path, kind: int, expected: str
+    tmp_path: Path, kind: int, after: str
 ) -> None:
     (row,) = rows_of([record("compile", 357e-6, 2.0)], tmp_path)
     cause = Cause("planted", kind, lambda case: Evidence(), "so it is.", "", "")
-    assert found_in(Case(row), [cause])[0].text == expected
-
-
-@pytest.mark.parametrize("one", CAUSES, ids=lambda one: one.code)
-def test_each_cause_is_complete(one: Cause) -> None:
-    assert [each.code for each in CAUSES].count(one.code) == 1
-    assert one.about
-    assert one.rule.__doc__
-    assert one.sentence[0].islower() or one.sentence[0] == "{"
+    text = found_in(Case(row), [cause])[0].text
+    assert text == f"compile is 2.0 times faster than eager{after}"

@@ -10,7 +10,7 @@ import pytest
 from modescope.analysis.compare import differences
 from modescope.analysis.compare.sides import matched
 from modescope.bench.records.errors import UsageError
-from tests.helpers.comparisons import compared, processes, side
+from tests.helpers.comparisons import processes, side
 
 FEW: dict[str, Any] = {"count": 1, "modes": ("compile",)}
 
@@ -81,20 +81,7 @@ def test_sides_of_versus_that_are_exchanged_are_refused() -> None:
         differences.check(differing, ())
 
 
-def test_rows_are_counted() -> None:
-    newer = {"compile": {"torch_version": "2.14"}}
-    one = compared(processes(1, count=3), processes(2, count=3, of_mode=newer)).differences[0]
-    assert (one.column, one.rows) == ("torch_version", 1)
-
-
 def test_names_that_are_never_refused_are_refused() -> None:
     with pytest.raises(UsageError, match=r"--allow torch: nothing has this name; there are host"):
         differences.names_of(["host,torch"])
     assert differences.names_of(["host, budget", "host"]) == ("host", "budget")
-
-
-def test_states_of_versus_are_named_beside_what_differs_and_are_no_difference_alone() -> None:
-    states = {"versus_state": "git:main (0123)"}, {"versus_state": "git:HEAD (4567)"}
-    assert found(*states) == []
-    newer = ({**states[0], "torch_version": "2.12"}, {**states[1], "torch_version": "2.13"})
-    assert [one.column for one in found(*newer)] == ["versus_state", "torch_version"]

@@ -7,7 +7,6 @@ measured at different hours, which move each row by 0.3 % a side.
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -43,49 +42,10 @@ def sides(
     return old, side(2, shape, processes, math.log1p(change), shift)
 
 
-def false_failures(failed: np.ndarray) -> float:
-    """The share of runs of the gate, of 40 rows each, in which at least one row failed."""
-    return float(failed.any(axis=1).mean())
-
-
 def of_gate(trials: int, processes: int, change: float = 0.0, shift: float = 0.0) -> np.ndarray:
     """Which rows fail by the rule of the gate."""
-    return verdicts.is_behind_eager(
-        changes.change(*sides(trials, processes, change, shift)), MARGINS
-    )
-
-
-def by_intervals_within_processes(old: Side, new: Side) -> np.ndarray:
-    """What treating the rounds of processes as if they were processes amounts to."""
-    gap = new.values.mean(-1) - old.values.mean(-1)
-    return np.asarray(np.abs(gap) > 1.96 * WITHIN * math.sqrt(2 / old.processes))
-
-
-@cache
-def _critical(processes: int) -> int:
-    """The largest U of Mann and Whitney whose two-sided p is below 0.05."""
-    counts = np.ones(1)
-    for each in range(1, processes + 1):  # Gaussian binomial coefficients
-        numerator = np.zeros(processes + each + 1)
-        numerator[0], numerator[processes + each] = 1, -1
-        counts = np.convolve(counts, numerator)
-        for power_ in range(each, len(counts)):
-            counts[power_] += counts[power_ - each]
-        counts = counts[: processes * each + 1]
-    tail = np.cumsum(counts) / math.comb(2 * processes, processes)
-    return int(np.flatnonzero(2 * tail < 0.05).max())
-
-
-def by_mann_whitney(old: Side, new: Side) -> np.ndarray:
-    above = (old.values[..., :, None] < new.values[..., None, :]).sum((-1, -2))
-    least = np.minimum(above, old.processes * new.processes - above)
-    return np.asarray(least <= _critical(old.processes))
-
-
-def by_bonferroni(old: Side, new: Side) -> np.ndarray:
-    one = changes.change(old, new)
-    bound = stats.t.ppf(1 - 0.025 / ROWS, one.freedom)
-    return np.asarray(np.abs(one.value) > bound * one.error)
+    both = sides(trials, processes, change, shift)
+    return verdicts.is_behind_eager(changes.change(*both), MARGINS)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 2.3, 3.7, 8, 15.5, 59, 75.2, 500, 1e9])
@@ -123,20 +83,11 @@ def test_processes_that_agree_by_chance_keep_the_error_within_them() -> None:
 def test_the_gate_rarely_fails_falsely_and_sees_what_matters(
     processes: int, false: float, false_when_shifted: float, one: float, two: float
 ) -> None:
-    assert false_failures(of_gate(2000, processes)) <= false
-    assert false_failures(of_gate(2000, processes, shift=SHIFT)) <= false_when_shifted
+    for shift, share in ((0.0, false), (SHIFT, false_when_shifted)):  # of runs with a failed row
+        assert of_gate(2000, processes, shift=shift).any(axis=1).mean() <= share
     assert of_gate(200, processes, 0.01).mean() <= one
     assert of_gate(200, processes, 0.02).mean() >= two
     assert of_gate(200, processes, 0.05).mean() >= 0.999
-
-
-def test_the_rules_of_others_fail_falsely() -> None:
-    same, shifted = sides(1000, 5), sides(1000, 5, shift=SHIFT)
-    assert false_failures(by_intervals_within_processes(*same)) > 0.999
-    assert 0.7 < false_failures(by_mann_whitney(*same)) < 0.8
-    assert false_failures(by_mann_whitney(*shifted)) > 0.97
-    assert false_failures(by_bonferroni(*same)) < 0.06
-    assert false_failures(by_bonferroni(*shifted)) > 0.2
 
 
 @pytest.mark.parametrize("processes", [3, 5, 10])

@@ -6,11 +6,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from modescope.bench.records.results import Record
-from tests.helpers.derivations import rows_of_each, studies_of, values_of_each
+from tests.helpers.derivations import studies_of, values_of_each
 from tests.helpers.drawings import rows_of
 from tests.helpers.studies import PACE_S, record, with_threads
 
@@ -45,23 +44,6 @@ def _at_pace(mode: str, latency_s: float, pace_s: float, **columns: Any) -> Reco
     return record(mode, latency_s, 1.0, spread=0, pace_rounds_s=(pace_s,) * 40, **columns)
 
 
-def test_each_round_has_its_own_pace(tmp_path: Path) -> None:
-    """Two thirds of the rounds were slow; at full pace each would have taken 100 us."""
-    pace = np.where(np.arange(42) % 3, 1.75, 1.0)
-    times = tuple(100 * US * pace)
-    columns: dict[str, Any] = {"latency_rounds_s": times, "baseline_latency_rounds_s": times}
-    one = record("eager", pace_rounds_s=tuple(40 * US * pace), **columns)
-    (row,) = rows_of_each(tmp_path, [one])
-    assert row["latency_s"] == pytest.approx(175 * US)
-    assert row["latency_at_full_pace_s"] == pytest.approx(100 * US)
-
-
-def test_without_a_pace_it_is_unknown(tmp_path: Path) -> None:
-    (row,) = rows_of_each(tmp_path, [record(pace_rounds_s=None)])
-    names = ("pace", "pace_slowest", "latency_at_full_pace_s")
-    assert [row[name] for name in names] == [None] * 3
-
-
 def gains(folder: Path, *records: Record) -> dict[int, float]:
     rows = rows_of(folder, *records).set_index("threads")
     return {int(str(count)): float(gain) for count, gain in rows["threads_gain"].items()}
@@ -74,16 +56,6 @@ def test_the_gain_is_over_the_fewest_threads(tmp_path: Path) -> None:
     assert math.isnan(found[2])
     assert found[4] == pytest.approx(2.0, rel=0.01)
     assert found[8] == pytest.approx(4.0, rel=0.01)
-
-
-def test_its_interval_is_the_worst_case_of_both(tmp_path: Path) -> None:
-    rows = rows_of(tmp_path, with_threads(1, 200e-6), with_threads(2, 100e-6)).set_index("threads")
-    one, two = rows.loc[1], rows.loc[2]
-    low = one["latency_at_full_pace_ci_low_s"] / two["latency_at_full_pace_ci_high_s"]
-    high = one["latency_at_full_pace_ci_high_s"] / two["latency_at_full_pace_ci_low_s"]
-    assert two["threads_gain_ci_low"] == pytest.approx(low)
-    assert two["threads_gain_ci_high"] == pytest.approx(high)
-    assert low < two["threads_gain"] < high
 
 
 def test_a_process_that_ran_at_half_the_pace_gains_nothing_by_that(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from modescope.analysis.format.phrases import Row
 from modescope.bench.records.results import Record
 from tests.helpers.derivations import studies_of
-from tests.helpers.studies import cpu_clocks, record, replicates
+from tests.helpers.studies import record, replicates
 
 
 def _combined(folder: Path, *cases: Iterable[Record]) -> list[Row]:
@@ -52,25 +52,6 @@ def test_two_processes_combine_to_the_hull_of_their_intervals(tmp_path: Path) ->
     assert row["speedup_ci_high"] == pytest.approx(alone[1]["speedup_ci_high"])
 
 
-def test_the_minimum_detectable_effect_is_of_one_process_only(tmp_path: Path) -> None:
-    rows = _combined(tmp_path, *(_processes(*[1.25] * count) for count in (1, 2, 3)))
-    assert [row["mde"] is not None for row in rows] == [True, False, False]
-
-
-def test_clocks_and_percentiles_are_combined(tmp_path: Path) -> None:
-    runs = [record(replicate=n, **cpu_clocks(4e-4, d)) for n, d in enumerate((1e-4, 4e-4))]
-    both, one = _combined(tmp_path, runs, runs[:1])
-    assert both["dispatch_s"] == pytest.approx(2e-4)
-    assert both["latency_p95_s"] == pytest.approx(one["latency_p95_s"])
-
-
-def test_one_process_keeps_its_interval_and_has_no_spread(tmp_path: Path) -> None:
-    (row,) = _combined(tmp_path, _processes(1.25))
-    assert row["speedup_ci_low"] == pytest.approx(1.25 * math.exp(-0.02 * 13 / 39), rel=1e-3)
-    assert row["speedup_process_spread"] is None
-    assert row["replicates"] == 1
-
-
 def test_processes_that_did_not_end_ok_are_counted_and_excluded(tmp_path: Path) -> None:
     lost = record(speedup=9.0, replicate=0, status="wrong_result", reason="why")
     kept = [record(speedup=1.25, replicate=n) for n in (1, 2)]
@@ -92,13 +73,6 @@ def test_a_case_is_trusted_only_if_every_process_is(tmp_path: Path) -> None:
     for row, doubt in zip(_combined(tmp_path, *cases), doubts, strict=True):
         assert row["replicate"] == 1
         assert {column: row[column] for column in doubt} == doubt
-
-
-def test_a_case_has_the_flags_of_all_its_processes(tmp_path: Path) -> None:
-    flags = (("drift",), ("bimodal", "drift"))
-    runs = [record(replicate=n, flags=raised) for n, raised in enumerate(flags)]
-    (row,) = _combined(tmp_path, runs)
-    assert row["flags"] == ["drift", "bimodal"]
 
 
 @pytest.mark.full

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,12 @@ import pytest
 from modescope.analysis import table
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.derive.select import (
-    FAMILY,
-    GROUP,
-    OPTIONS,
     SECTION,
     apart,
     latest,
-    ordered,
     parts,
-    trusted,
 )
 from modescope.analysis.load import samples as load
-from modescope.analysis.report.listing import listing
-from modescope.analysis.report.study import Study
 from modescope.bench.records.cases import (
     Case,
     CompileOptions,
@@ -37,93 +30,76 @@ from modescope.bench.records.cases import (
     Training,
     Variant,
 )
-from modescope.bench.records.errors import UsageError
 from modescope.bench.records.results import Record, Work, work_of
 from tests.helpers.drawings import rows_of
 from tests.helpers.made_up_records import plan
-from tests.helpers.studies import cpu_sweep, not_measured, record, save, training
+from tests.helpers.studies import not_measured, record, save, training
+
+NET: dict[str, Any] = {"model": "custom:net:build"}
 
 
-def test_the_newest_run_is_selected_even_if_it_failed(tmp_path: Path) -> None:
-    study = save(
-        [
-            record("compile", 1e-3),
-            record("compile", 2e-3),
-            not_measured("compile", "oom", "out of memory"),
-            record("eager"),
-        ],
-        tmp_path,
-    )
-    rows = latest(load(study)).set_index("mode")
-    assert rows.loc["compile", "status"] == "oom"
-    assert rows.loc["compile", "measured_times"] == 3
-    assert rows.loc["eager", "measured_times"] == 1
-
-
-def test_environments_have_their_own_rows(tmp_path: Path) -> None:
-    study = save([record(environment_id="old"), record(environment_id="new")], tmp_path)
-    rows = latest(load(study))
-    assert list(rows["environment"]) == ["A", "B"]
-    assert list(rows["measured_times"]) == [1, 1]
-
-
-def test_a_run_without_an_environment_counts_to_the_previous_one(tmp_path: Path) -> None:
-    study = save(
-        [
-            record(environment_id="old"),
-            not_measured("compile", "crashed", "died", environment_id=None),
-            record("eager", environment_id="new"),
-        ],
-        tmp_path,
-    )
-    rows = latest(load(study)).set_index("mode")
-    assert dict(rows["environment"]) == {"compile": "A", "eager": "B"}
-    assert rows.loc["compile", "status"] == "crashed"
-
-
-def test_an_edited_model_has_its_own_row(tmp_path: Path) -> None:
-    """The source includes the user's own loss, and differs between models."""
-    runs = [
-        record(model="custom:net:build", model_source_id="old"),
-        record(model="custom:net:build", model_source_id="new"),
-        not_measured("eager", "crashed", "died", model="custom:net:build", model_source_id=None),
-        record(model="mlp", model_source_id="mlp"),
-        record(model="mlp", model_source_id="loss", phase="train", training='{"loss":"net:loss"}'),
-    ]
+@pytest.mark.parametrize(
+    ("columns", "runs", "expected"),
+    [
+        (  # the newest, even if it failed
+            ["mode", "status", "measured_times"],
+            [record(), record(), not_measured("compile", "oom", "no room"), record("eager")],
+            [("compile", "oom", 3), ("eager", "ok", 1)],
+        ),
+        (
+            ["environment", "measured_times"],
+            [record(environment_id="old"), record(environment_id="new")],
+            [("A", 1), ("B", 1)],
+        ),
+        (  # a run without an environment counts to the previous one
+            ["mode", "environment", "status"],
+            [
+                record(environment_id="old"),
+                not_measured("compile", "crashed", "died", environment_id=None),
+                record("eager", environment_id="new"),
+            ],
+            [("compile", "A", "crashed"), ("eager", "B", "ok")],
+        ),
+        (  # an edited model; the source includes the user's own loss, and differs between models
+            ["model", "environment", "phase"],
+            [
+                record(**NET, model_source_id="old"),
+                record(**NET, model_source_id="new"),
+                not_measured("eager", "crashed", "died", **NET, model_source_id=None),
+                record(model="mlp", model_source_id="mlp"),
+                record(model="mlp", model_source_id="loss", phase="train", training='{"lr":1}'),
+            ],
+            [
+                ("custom:net:build", "A", "inference"),
+                *[("custom:net:build", "A.2", "inference")] * 2,
+                *[("mlp", "A", phase) for phase in ("inference", "train")],
+            ],
+        ),
+        (  # each process
+            ["replicate", "measured_times"],
+            [record(replicate=0), record(replicate=1), record(replicate=1)],
+            [(0, 1), (1, 2)],
+        ),
+        *(  # a smoke run never supersedes a real one
+            (
+                ["budget", "status", "measured_times"],
+                [real, record(budget="smoke", **smoke)],
+                [kept],
+            )
+            for real, smoke, kept in (
+                (record(budget="quick"), {}, ("quick", "ok", 1)),
+                (record(), {"status": "failed", "reason": "why"}, ("standard", "ok", 1)),
+                (not_measured("compile", "failed", "why"), {}, ("standard", "failed", 1)),
+                (record(budget="smoke"), {}, ("smoke", "ok", 2)),
+            )
+        ),
+    ],
+)
+def test_the_run_that_is_selected(
+    tmp_path: Path, columns: list[str], runs: list[Record], expected: list[tuple[Any, ...]]
+) -> None:
     rows = latest(load(save(runs, tmp_path)))
-    assert list(rows["environment"]) == ["A", "A.2", "A.2", "A", "A"]
-
-
-def test_each_process_has_a_row(tmp_path: Path) -> None:
-    runs = [record(replicate=0), record(replicate=1), record(replicate=1)]
-    rows = latest(load(save(runs, tmp_path)))
-    assert list(rows["replicate"]) == [0, 1]
-    assert list(rows["measured_times"]) == [1, 2]
-
-
-@pytest.mark.parametrize("smoke", [{}, {"status": "failed", "reason": "why"}])
-def test_a_smoke_run_never_supersedes_a_real_one(tmp_path: Path, smoke: dict[str, Any]) -> None:
-    runs = [record(budget="quick"), record(budget="smoke[max_rounds=12]", **smoke)]
-    (row,) = latest(load(save(runs, tmp_path))).to_dict("records")
-    assert (row["budget"], row["status"], row["measured_times"]) == ("quick", "ok", 1)
-    failed = [not_measured("compile", "failed", "why"), record(budget="smoke")]
-    (row,) = latest(load(save(failed, tmp_path / "failed"))).to_dict("records")
-    assert row["status"] == "failed"
-
-
-def test_a_smoke_run_is_selected_where_there_is_no_other(tmp_path: Path) -> None:
-    runs = [record(budget="smoke"), record(budget="smoke")]
-    (row,) = latest(load(save(runs, tmp_path))).to_dict("records")
-    assert (row["run_id"], row["measured_times"]) == (runs[1].attempt.run_id, 2)
-
-
-def test_caches_and_devices_have_their_own_rows(tmp_path: Path) -> None:
-    several = {"compile_cache": ["cold", "warm"], "device": ["cuda:0", "cuda:1"]}
-    for column, values in several.items():
-        records: list[Record] = [record(**{column: value}) for value in values]  # type: ignore[arg-type]
-        rows = rows_of(tmp_path / column, *records)
-        assert sorted(rows[column]) == values
-        assert list(rows["replicates"]) == [1, 1]
+    assert sorted(rows[columns].itertuples(index=False, name=None)) == expected
 
 
 def test_only_the_requested_runs_are_selected(tmp_path: Path) -> None:
@@ -133,47 +109,22 @@ def test_only_the_requested_runs_are_selected(tmp_path: Path) -> None:
     assert (row["run_id"], row["measured_times"], row["environment"]) == (asked[0], 1, "B")
 
 
-def test_shapes_are_sorted_by_their_numbers(tmp_path: Path) -> None:
-    batches = [record(shape=f'{{"batch":{n}}}', batch=n) for n in (64, 8, 256)]
-    rows = rows_of(tmp_path, *batches, record(shape='{"batch":8}', baseline_mode=None))
-    assert [part["shape"].iloc[0] for part in parts(rows, SECTION)] == [
-        '{"batch":8}', '{"batch":64}', '{"batch":256}',
-    ]  # fmt: skip
-
-
-def test_training_steps_of_different_options_are_in_different_sections(tmp_path: Path) -> None:
-    others: list[dict[str, Any]] = [
-        {"phase": "inference", "optimizer": None, "training": None},
-        {"optimizer": "adamw", "training": '{"optimizer":"adamw"}'},
-        {"training": '{"checkpoint":"model"}'},
-    ]
-    steps = (training(**other) for other in others)
-    rows = rows_of(tmp_path, training(), training("eager"), *steps)
-    for by in (FAMILY, SECTION, GROUP):
-        assert sorted(len(part) for part in parts(rows, by)) == [1, 1, 1, 2]
-
-
-def test_training_without_options_comes_first(tmp_path: Path) -> None:
-    options = ['{"checkpoint":"model"}', "{}", '{"checkpoint":"model","lr":0.1}', '{"lr":0.1}']
-    rows = rows_of(tmp_path, *(training(training=each) for each in options))
-    assert [part["training"].iloc[0] for part in parts(rows, SECTION)] == [
-        "{}", '{"checkpoint":"model"}', '{"lr":0.1}', '{"checkpoint":"model","lr":0.1}',
-    ]  # fmt: skip
-
-
-def test_only_runs_that_count_are_trusted(tmp_path: Path) -> None:
-    few = record("eager", dtype="bf16", rounds=8)
-    unknown = record("no_grad", dtype="bf16", in_effect=None)
-    smoke = record("compile", dtype="bf16", budget="smoke")
-    rows = trusted(rows_of(tmp_path, *cpu_sweep(), few, unknown, smoke))
-    assert sorted(rows["mode"]) == [
-        "amp", "amp-compile", "compile", "eager", "inference_mode", "no_grad",
-    ]  # fmt: skip
-
-
-def test_a_study_without_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no row"):
-        derived(save([], tmp_path))
+@pytest.mark.parametrize(
+    ("column", "make", "ordered_values"),
+    [
+        ("shape", record, ['{"batch":8}', '{"batch":64}', '{"batch":256}']),
+        (
+            "training", training,
+            ["{}", '{"checkpoint":"model"}', '{"lr":0.1}', '{"checkpoint":"model","lr":0.1}'],
+        ),
+    ],
+)  # fmt: skip
+def test_sections_are_sorted_by_numbers_and_plain_training_comes_first(
+    tmp_path: Path, column: str, make: Callable[..., Record], ordered_values: list[str]
+) -> None:
+    records = [make(**{column: value}) for value in sorted(ordered_values)]
+    rows = rows_of(tmp_path, *records)
+    assert [part[column].iloc[0] for part in parts(rows, SECTION)] == ordered_values
 
 
 COMPILE = Mode("compile", "inference_mode", False, "default", False)
@@ -271,17 +222,6 @@ def _blocks(lines: list[str]) -> list[str]:
     return found
 
 
-def test_both_rows_of_a_report_differ(pairs: list[pd.DataFrame]) -> None:
-    for rows in pairs:
-        works = listing(Study("main", "main", ordered(rows), (), {}))["works"]
-        shown = {
-            repr((work.work, work.place, [cell.text for cell in row.leading]))
-            for work in works
-            for row in work.rows
-        }
-        assert len(shown) == 2, shown
-
-
 def test_lines_of_csv_differ_in_more_than_their_ids(rows: pd.DataFrame) -> None:
     unknown = list(VARIANTS).index("baseline's grad")  # only the id differs: no column has it
     known = rows[~rows["case_id"].str.startswith(f"{unknown:08d}")]
@@ -291,49 +231,34 @@ def test_lines_of_csv_differ_in_more_than_their_ids(rows: pd.DataFrame) -> None:
     assert not told.duplicated().any()
 
 
-def test_rows_that_differ_in_fullgraph_name_it(tmp_path: Path) -> None:
-    both = [
-        record("compile", 300e-6, case_id=f"case-{fullgraph}", fullgraph=fullgraph)
-        for fullgraph in (True, False)
-    ]
-    text = table.text(rows_of(tmp_path, *both, record("eager", speedup=1.0)))
-    assert "compile (fullgraph=true)" in text
-    assert "compile (fullgraph=false)" in text
-    assert "eager (" not in text
+KINDS: list[dict[str, Any]] = [
+    {"mode": "compile"}, {"mode": "eager"}, {"dtype": "bf16"}, {"threads": 2},
+    {"compile_cache": "warm"}, {"baseline_dtype": "bf16"}, {"environment_id": "env-2"},
+]  # fmt: skip
 
 
-def test_a_difference_at_one_size_names_the_rows_of_all_sizes(tmp_path: Path) -> None:
-    records = [
-        record("compile", case_id=f"{batch}-{fullgraph}", fullgraph=fullgraph, batch=batch,
-               shape=f'{{"batch":{batch},"seq":64}}')
-        for batch, fullgraph in ((1, True), (1, False), (8, True))
-    ]  # fmt: skip
-    rows = rows_of(tmp_path, *records)
-    assert Counter(rows["apart"]) == {"fullgraph=true": 2, "fullgraph=false": 1}
-
-
-def test_cases_equal_in_all_columns_are_named_by_their_ids(tmp_path: Path) -> None:
-    rows = rows_of(tmp_path, record(case_id="0123456789ab"), record(case_id="ba98"))
-    assert sorted(rows["apart"]) == ["case 01234567", "case ba98"]
-
-
-def test_rows_with_different_names_need_no_distinction(tmp_path: Path) -> None:
-    kinds: list[dict[str, Any]] = [
-        {"mode": "compile"}, {"mode": "eager"}, {"dtype": "bf16"}, {"threads": 2},
-        {"compile_cache": "warm"}, {"baseline_dtype": "bf16"}, {"environment_id": "env-2"},
-    ]  # fmt: skip
-    records = [record(**kind, fullgraph=n % 2 == 0, case_id=f"{n}") for n, kind in enumerate(kinds)]
-    assert rows_of(tmp_path, *records)["apart"].isna().all()
-
-
-def test_options_are_the_columns_of_a_case_not_in_its_name() -> None:
-    assert set(OPTIONS) >= {"fullgraph", "batch_dim", "grad", "autocast", "compile_mode"}
-    assert not {"model", "mode", "dtype", "threads", "shape", "batch"} & set(OPTIONS)
-
-
-def test_gpus_of_one_name_are_distinguished(tmp_path: Path) -> None:
-    gpus = [record(device=name, device_name="NVIDIA H200") for name in ("cuda", "cuda:1")]
-    lines = table.text(rows_of(tmp_path, *gpus)).splitlines()
-    headings = [line for line in lines if "·" in line]
-    assert len(set(headings)) == 2
-    assert any("NVIDIA H200 (cuda:1), 1 thread" in line for line in headings)
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        (  # a difference at one size names the rows of all sizes
+            [
+                record("compile", case_id=f"{batch}-{fullgraph}", fullgraph=fullgraph, batch=batch,
+                       shape=f'{{"batch":{batch},"seq":64}}')
+                for batch, fullgraph in ((1, True), (1, False), (8, True))
+            ],
+            {"fullgraph=true": 2, "fullgraph=false": 1},
+        ),
+        (  # equal in all columns
+            [record(case_id="0123456789ab"), record(case_id="ba98")],
+            {"case 01234567": 1, "case ba98": 1},
+        ),
+        (  # names that differ need no distinction
+            [record(**kind, fullgraph=n % 2 == 0, case_id=f"{n}") for n, kind in enumerate(KINDS)],
+            {},
+        ),
+    ],
+)  # fmt: skip
+def test_rows_of_one_name_are_set_apart(
+    tmp_path: Path, records: list[Record], expected: dict[str, int]
+) -> None:
+    assert Counter(rows_of(tmp_path, *records)["apart"].dropna()) == expected

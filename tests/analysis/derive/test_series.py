@@ -20,7 +20,6 @@ from modescope.analysis.derive.series import (
 )
 from modescope.bench.records.results import Record
 from tests.helpers.drawings import rows_of, series_of
-from tests.helpers.pass_columns import cpu_training
 from tests.helpers.studies import (
     CUDA_HOST,
     SERIES,
@@ -40,14 +39,17 @@ def _line(found: Series, name: str) -> Line:
 
 
 def test_rows_that_differ_in_one_size_form_a_series(tmp_path: Path) -> None:
-    found = series_of(tmp_path, *batch_series())
+    found = series_of(tmp_path / "three", *batch_series())
     assert (found.size, found.others, found.is_chain) == ("batch", '{"seq":64}', False)
-    assert _line(found, "eager").sizes == (1, 4, 16, 64, 256)
-    assert len(found.lines) == 3
+    assert [line.sizes for line in found.lines] == [(1, 4, 16, 64, 256)] * 3
+    assert series(rows_of(tmp_path / "two", *batch_series((1, 64)))) == []
 
 
-def test_two_sizes_do_not_form_a_series(tmp_path: Path) -> None:
-    assert series(rows_of(tmp_path, *batch_series((1, 64)))) == []
+def test_each_precision_and_cache_has_its_own_line(tmp_path: Path) -> None:
+    apart = batch_series((1, 4, 16), dtype="bf16"), batch_series((1, 4, 16), compile_cache="warm")
+    for number, other in enumerate(apart):
+        found = series_of(tmp_path / f"{number}", *batch_series((1, 4, 16)), *other)
+        assert len({line.name for line in found.lines}) == len(found.lines) == 6
 
 
 def test_a_grid_has_a_series_for_each_choice_of_the_other_size(tmp_path: Path) -> None:
@@ -62,18 +64,6 @@ def test_a_grid_has_a_series_for_each_choice_of_the_other_size(tmp_path: Path) -
     ]  # fmt: skip
 
 
-def test_each_precision_and_baseline_has_its_own_line(tmp_path: Path) -> None:
-    bf16 = [
-        replace(one, work=replace(one.work, dtype="bf16", baseline_dtype="bf16"),
-                attempt=replace(one.attempt, case_id=one.attempt.case_id + "bf16"))
-        for one in batch_series((1, 4, 16))
-    ]  # fmt: skip
-    names = [line.name for line in series_of(tmp_path, *batch_series((1, 4, 16)), *bf16).lines]
-    assert "eager fp32 against eager fp32" in names
-    assert "eager bf16 against eager bf16" in names
-    assert len(names) == 6
-
-
 def test_a_planted_cost_per_operator_lies_in_its_interval(tmp_path: Path) -> None:
     chain = series_of(tmp_path, *dispatch_series())
     assert chain.is_chain
@@ -83,45 +73,39 @@ def test_a_planted_cost_per_operator_lies_in_its_interval(tmp_path: Path) -> Non
         assert slope.high - slope.low < max(0.1 * per_op_s, 30e-9)
 
 
-def test_the_crossing_is_interpolated_on_logarithmic_axes(tmp_path: Path) -> None:
-    found = series_of(tmp_path, *batch_series())
-    # eager: shares 50/66 at 16 and 50/114 at 64; half of them is passed at ln(1.515) of the way
-    before, beyond = math.log(50 / 66 * 2), math.log(50 / 114 * 2)
-    way = before / (before - beyond)
-    crossing = _line(found, "eager").crossing
-    assert crossing.size == pytest.approx(16 * 4**way, rel=1e-4)
-    assert (crossing.falling, crossing.after, crossing.before) == (True, 16, 64)
-
-
 def test_the_planted_crossing_is_found_where_sizes_are_close(tmp_path: Path) -> None:
-    found = series_of(tmp_path, *batch_series((8, 9, 10, 11, 12, 32, 33, 34, 48, 50, 52)))
+    """And interpolated on logarithmic axes where they are not."""
+    found = series_of(tmp_path / "close", *batch_series((8, 9, 10, 11, 12, 32, 33, 34, 48, 50, 52)))
     planted = {"eager": 50, "inference_mode": 33, "compile": 10}
     for mode, size in planted.items():
         assert _line(found, mode).crossing.size == pytest.approx(size, rel=1e-2)
+    # eager: shares 50/66 at 16 and 50/114 at 64; half of them is passed at ln(1.515) of the way
+    before, beyond = math.log(50 / 66 * 2), math.log(50 / 114 * 2)
+    crossing = _line(series_of(tmp_path / "wide", *batch_series()), "eager").crossing
+    assert crossing.size == pytest.approx(16 * 4 ** (before / (before - beyond)), rel=1e-4)
+    assert (crossing.falling, crossing.after, crossing.before) == (True, 16, 64)
 
 
-def test_outside_the_measured_sizes_there_is_no_crossing(tmp_path: Path) -> None:
-    left = series_of(tmp_path / "left", *batch_series((1, 2, 4)))
-    right = series_of(tmp_path / "right", *batch_series((128, 256, 512)))
-    assert [line.crossing for line in (*left.lines, *right.lines)] == [None] * 6
-
-
-def test_the_crossing_is_unknown_without_a_dispatch_time(tmp_path: Path) -> None:
-    lines = [record("amp", shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, None)) for n in (1, 2, 3)]
-    found = series_of(tmp_path, *lines)
-    (line,) = found.lines
-    assert (line.slope, line.crossing) == (None, None)
-
-
-def test_a_share_that_wavers_around_half_has_no_crossing(tmp_path: Path) -> None:
-    shares = (0.6, 0.4, 0.6, 0.4)
-    wavering = [
-        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cpu_clocks(1e-4, share * 1e-4))
-        for n, share in enumerate(shares, start=1)
+def _at_batches(clocks: Sequence[dict[str, Any]]) -> list[Record]:
+    return [
+        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **columns)
+        for n, columns in enumerate(clocks, start=1)
     ]
-    found = series_of(tmp_path, *wavering)
-    (line,) = found.lines
-    assert line.crossing is None
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        batch_series((1, 2, 4)),  # the crossing lies outside of the measured sizes
+        batch_series((128, 256, 512)),
+        _at_batches([cpu_clocks(1e-4, None)] * 3),
+        _at_batches([cuda_clocks(5e-5, None)] * 3),
+        _at_batches([cpu_clocks(1e-4, share * 1e-4) for share in (0.6, 0.4, 0.6, 0.4)]),  # wavers
+    ],
+)
+def test_there_is_no_crossing(tmp_path: Path, records: Sequence[Record]) -> None:
+    lines = series_of(tmp_path, *records).lines
+    assert {line.crossing for line in lines} == {None}
 
 
 def test_on_cuda_host_time_is_the_overhead_of_graphs_too(tmp_path: Path) -> None:
@@ -147,24 +131,6 @@ def test_on_cuda_host_and_device_cross_where_bound_by_changes(tmp_path: Path) ->
         assert line.crossing.before == min(n for n, side in sides.items() if side == "work")
 
 
-def test_on_cuda_the_crossing_is_unknown_without_a_device_time(tmp_path: Path) -> None:
-    lines = [
-        record("eager", 1e-4, shape=f'{{"batch":{n}}}', **cuda_clocks(5e-5, None))
-        for n in (1, 2, 4)
-    ]
-    found = series_of(tmp_path, *lines)
-    (line,) = found.lines
-    assert line.slope is not None
-    assert line.crossing is None
-
-
-def test_cold_and_warm_caches_have_their_own_lines(tmp_path: Path) -> None:
-    warm = batch_series((1, 4, 16), compile_cache="warm")
-    names = [line.name for line in series_of(tmp_path, *batch_series((1, 4, 16)), *warm).lines]
-    assert names.count("eager with a cold cache") == names.count("eager with a warm cache") == 1
-    assert len(names) == 6
-
-
 def test_slopes_compare_processes_at_equal_pace(tmp_path: Path) -> None:
     """Every other process ran while the machine was slower."""
     paces = itertools.cycle((1.0, 1.75))
@@ -184,27 +150,8 @@ def _slower(slowdown: float, one: Record) -> Record:
     return replace(one, findings=replace(one.findings, **slower))
 
 
-def test_each_set_of_training_options_has_its_own_series(tmp_path: Path) -> None:
-    plain = [one for batch in (1, 8, 64) for one in cpu_training(batch)]
-    again = [one for batch in (1, 8, 64) for one in cpu_training(batch, training='{"lr":0.1}')]
-    rows = rows_of(tmp_path, *plain, *again)
-    mixed = [part for _, part in rows.groupby("training")]
-    assert [len(series(part)) for part in mixed] == [1, 1]
-
-
 def _grids(folder: Path, records: Sequence[Record]) -> list[Grid]:
     return grids(rows_of(folder, *records))
-
-
-def test_a_grid_has_a_row_per_mode_and_a_column_per_batch(tmp_path: Path) -> None:
-    (grid,) = _grids(tmp_path, batch_series((1, 4, 64)))
-    assert (grid.size, grid.others, grid.sizes) == ("batch", '{"seq":64}', (1, 4, 64))
-    assert grid.names == ("eager", "inference_mode", "compile")
-    assert [row["batch"] for row in grid.modes[2] if row] == [1, 4, 64]
-
-
-def test_one_size_makes_no_grid(tmp_path: Path) -> None:
-    assert _grids(tmp_path, [record("eager"), record("compile")]) == []
 
 
 def test_the_batch_is_preferred_to_a_size_with_more_values(tmp_path: Path) -> None:
@@ -223,6 +170,7 @@ def test_untrusted_rows_leave_their_cells_empty(tmp_path: Path) -> None:
         at_size("no_grad", 1.1, 1), at_size("no_grad", 1.1, 8, in_effect=False),
     ]  # fmt: skip
     (grid,) = _grids(tmp_path, records)
+    assert (grid.size, grid.others, grid.sizes) == ("batch", '{"seq":64}', (1, 8, 64))
     assert [row is None for row in grid.modes[0]] == [False, True, True]
 
 

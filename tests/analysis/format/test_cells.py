@@ -4,37 +4,10 @@ import json
 
 import pytest
 
-from modescope.analysis.format import cells
+from modescope.analysis.format import cells, style
+from tests.helpers.studies import MODES
 
-
-@pytest.mark.parametrize(
-    ("compiled", "fullgraph", "expected"),
-    [
-        ("default", False, "fullgraph=false"),
-        ("default", True, ""),
-        ("default", None, ""),
-        ("none", False, ""),
-    ],
-)
-def test_that_graph_breaks_were_allowed_sets_compiled_rows_apart(
-    compiled: str, fullgraph: bool | None, expected: str
-) -> None:
-    row = {
-        "budget": "standard", "budget_rank": 2, "flags": None, "compile_mode": compiled,
-        "fullgraph": fullgraph, "measured_times": 1, "replicates": 1, "replicates_not_ok": 0,
-        "status": "ok", "error": None, "error_limit": None, "max_error": None,
-        "baseline_error": None, "baseline_error_limit": None, "baseline_dtype": "fp32",
-        "checked": "exact", "checked_inputs": "fresh", "checked_against": "float64",
-        "graph_breaks": 0, "apart": None,
-    }  # fmt: skip
-    assert cells.remarks(row) == expected
-    assert cells.remarks({**row, "apart": "fullgraph=false"}) == ""  # is in its name
-    accepted = cells.remarks({**row, "max_error": 0.7, "baseline_error": 0.1})
-    assert accepted.startswith("baseline's error accepted up to 0.7")
-    assert cells.remarks({**row, "checked": "not"}).startswith("not checked")
-
-
-PRINT = {"place": "net.py:12", "reason": "Failed to trace builtin operator"}
+PRINT = {"place": "net.py:12", "reason": "print"}
 ELSEWHERE = {"place": None, "reason": "Skip inlining"}
 
 
@@ -42,13 +15,10 @@ ELSEWHERE = {"place": None, "reason": "Skip inlining"}
     ("sites", "in_eager", "expected"),
     [
         (None, None, ""),
-        ([], [], ""),
-        ([PRINT], [], "1 graph break: Failed to trace builtin operator at net.py:12"),
         (
             [PRINT, ELSEWHERE],
             ["Net.forward"],
-            "2 graph breaks: Failed to trace builtin operator at net.py:12 and 1 more; "
-            "in eager: Net.forward",
+            "2 graph breaks: print at net.py:12 and 1 more; in eager: Net.forward",
         ),
         ([ELSEWHERE], [], "1 graph break: Skip inlining"),
         ([], ["f", "g"], "in eager: f, g"),
@@ -81,6 +51,15 @@ def test_in_a_word_what_became_of_a_row(changes: dict[str, object], expected: st
     assert cells.outcome(row | changes) == expected
 
 
-def test_host_time_is_told_where_it_is_not_the_latency() -> None:
-    assert cells.host_of_cuda({"device": "cuda:0", "host_paired_s": 1e-3}) == "1.00 ms"
-    assert cells.host_of_cuda({"device": "cpu", "host_paired_s": 1e-3}) == "–"
+def test_every_mode_has_a_look_of_its_own() -> None:
+    rows = [
+        {"mode": mode, "autocast": autocast, "compile_mode": compiled, "graph": graph}
+        for mode, (_, autocast, compiled, graph) in MODES.items()
+    ]
+    assert len({style.marker(row) for row in rows}) == len(MODES)
+    assert {style.family(row).name for row in rows} == {
+        "eager", "amp", "compile", "compile + graphs", "cuda-graph",
+    }  # fmt: skip
+    overridden = {**rows[0], "mode": "eager[autocast=true]", "autocast": True}
+    assert style.family(overridden) is style.AMP
+    assert style.marker(overridden) == style.MARKERS["eager"]

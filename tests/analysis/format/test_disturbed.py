@@ -35,7 +35,6 @@ def test_each_flag_is_a_remark_or_in_the_legend(flag: str) -> None:
 def test_a_legend_counts_the_rows_of_each_flag() -> None:
     rows = [row("contended", "drift"), row("split_disagrees", "contended"), row()]
     assert "(contended 2 rows, split_disagrees 1 row)" in disturbed.legend(rows)
-    assert disturbed.legend([row("drift"), row()]) == ""
 
 
 def test_a_flag_of_a_later_version_is_a_remark() -> None:
@@ -43,29 +42,11 @@ def test_a_flag_of_a_later_version_is_a_remark() -> None:
 
 
 @pytest.mark.parametrize("flag", disturbed.CONDITIONS)
-def test_more_than_half_of_the_rows_make_a_banner(flag: str) -> None:
+def test_more_than_half_of_the_measured_rows_make_a_banner(flag: str) -> None:
+    assert FLAGS[flag].touches == Figure.LATENCY
     half = [row(flag), row()]
     assert disturbed.banner(half) == ""
-    text = disturbed.banner([row(flag), *half])
-    assert disturbed.CONDITIONS[flag].happened in text
-    assert text.endswith(f"Before you measure again, {disturbed.CONDITIONS[flag].remedy}.")
-
-
-@pytest.mark.parametrize("columns", [{"status": "skipped"}, {"budget_rank": 0}])
-def test_only_measured_rows_count_for_a_banner(columns: dict[str, Any]) -> None:
-    assert disturbed.banner([row("contended"), row(), row("contended", **columns)]) == ""
-    assert disturbed.banner([row("contended"), row(**columns)])
-    assert disturbed.banner([row("contended", **columns)]) == ""
-
-
-def test_a_banner_names_everything_that_happened_and_each_remedy_once() -> None:
-    text = disturbed.banner([row("contended", "throttled")])
-    assert text.startswith(
-        "The machine was disturbed while most rows were measured: other programs competed for the "
-        "processor and the clock was lowered because of heat or a power limit. "
-    )
-    assert text.endswith("measure again, stop other programs and let the machine cool down.")
-
-
-def test_the_conditions_of_a_banner_touch_absolute_times() -> None:
-    assert {FLAGS[flag].touches for flag in disturbed.CONDITIONS} == {Figure.LATENCY}
+    assert disturbed.CONDITIONS[flag].happened in disturbed.banner([row(flag), *half])
+    for columns in ({"status": "skipped"}, {"budget_rank": 0}):
+        assert disturbed.banner([*half, row(flag, **columns)]) == ""
+        assert disturbed.banner([row(flag), row(**columns)])

@@ -21,11 +21,9 @@ FACTOR_OFF = {"error": 0.01, "error_limit": 0.01, "scale_error": 0.02, "scale_er
         (FACTOR_OFF | {"max_error": 0.05}, "error accepted up to 0.05"),
         (FACTOR_OFF | {"max_error": 0.05, "scale_error": 1e-3}, ""),
         ({"error": 0.8, "error_limit": 0.01, "max_error": 0.05, "checked": "not"}, ""),
-        ({"error": 0.03, "error_limit": 0.0, "max_error": 0.05}, "error accepted up to 0.05"),
         ({"error": 0.01, "error_limit": 0.01, "max_error": 0.05}, ""),
         ({"error": 0.03, "error_limit": 0.01}, ""),
         ({"error": 0.03, "error_limit": 0.01, "max_error": 0.02, "status": "wrong_result"}, ""),
-        ({"max_error": 0.05, "status": "failed"}, ""),
     ],
 )
 def test_an_error_that_was_accepted_knowingly_is_a_remark(
@@ -92,10 +90,9 @@ def test_the_larger_limit_counts(changes: dict[str, object], expected: float | N
 
 
 def test_of_a_smoke_run_nothing_that_takes_rounds_is_shown() -> None:
-    row = dict.fromkeys(phrases.OF_ROUNDS, 2.0)
-    table = pd.DataFrame([{**row, "budget_rank": rank, "latency_s": 1.0} for rank in (0, 1)])
-    for name in phrases.OF_ROUNDS:
-        assert phrases.that_counts({**row, "budget_rank": 0}, name) is None
-        assert phrases.that_counts({**row, "budget_rank": 1}, name) == 2.0
-        assert phrases.that_counts(table, name).isna().tolist() == [True, False]
+    name = phrases.OF_ROUNDS[0]
+    table = pd.DataFrame([{name: 2.0, "budget_rank": rank, "latency_s": 1.0} for rank in (0, 1)])
+    assert phrases.that_counts({name: 2.0, "budget_rank": 0}, name) is None
+    assert phrases.that_counts({name: 2.0, "budget_rank": 1}, name) == 2.0
+    assert phrases.that_counts(table, name).isna().tolist() == [True, False]
     assert phrases.that_counts(table, "latency_s").tolist() == [1.0, 1.0]

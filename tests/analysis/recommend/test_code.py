@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from modescope.bench.records.cases import CompileOptions, Training, Variant
 from modescope.bench.steps import torch_settings
@@ -133,9 +133,3 @@ def test_options_of_training_make_the_same_step(
     program = lines(asked, replace(TRAINING, **options), "cuda")
     assert program != lines(variant(), TRAINING, "cuda")
     torch.testing.assert_close(trained(program), trained(lines(variant(), TRAINING, "cuda")))
-
-
-def test_children_are_recomputed_each() -> None:
-    net = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU())
-    ran = run(lines(variant(), replace(TRAINING, checkpoint="children")), net)
-    assert {type(child).__name__ for child in ran.given.children()} == {"CheckpointWrapper"}

@@ -14,7 +14,6 @@ from modescope.analysis.format import numbers
 from modescope.analysis.recommend import types
 from modescope.analysis.recommend.advice import fold
 from modescope.analysis.recommend.decide import recommend
-from modescope.analysis.recommend.sentences import remarks
 from modescope.analysis.recommend.types import Recommendation
 from modescope.bench.records import parquet
 from modescope.bench.records.joining import join
@@ -31,22 +30,14 @@ SLOWER = record("no_grad", speedup=0.9)
 def study(folder: Path, records: Sequence[Record], *repeated: Mapping[str, Any]) -> Path:
     """A study whose rows of some modes were measured once more; `repeated`: speedups by mode."""
     save(records, folder)
-    for again in repeated:
-        _confirm(folder, records, again)
+    again = ((each, one[each.work.mode])
+             for one in repeated for each in records if each.work.mode in one)  # fmt: skip
+    for each, given in again:
+        columns: dict[str, Any] = {"speedup": given} if isinstance(given, float) else given
+        attempt: dict[str, Any] = {"confirms": each.attempt.run_id, "replicate": 1}
+        one = record(each.work.mode, budget="quick", **attempt, **columns)
+        parquet.write(one, folder / CONFIRMATIONS)
     return folder
-
-
-def _confirm(folder: Path, records: Sequence[Record], again: Mapping[str, Any]) -> None:
-    for each in records:
-        given = again.get(each.work.mode)
-        if given is not None:
-            columns: dict[str, Any] = {
-                "confirms": each.attempt.run_id,
-                "replicate": 1,
-                "budget": "quick",
-            }
-            columns |= {"speedup": given} if isinstance(given, float) else given
-            parquet.write(record(each.work.mode, **columns), folder / CONFIRMATIONS)
 
 
 def answer(folder: Path) -> Recommendation:
@@ -137,12 +128,3 @@ def test_only_an_answer_that_would_switch_to_a_compiled_or_captured_mode_is_conf
     by_id = {each.attempt.run_id: each.work.mode for each in records}
     assert [by_id[one] for one in unconfirmed(folder, [*by_id])] == modes
     assert unconfirmed(folder, []) == []
-
-
-def test_a_slow_machine_is_named_beside_the_answer(tmp_path: Path) -> None:
-    best_s = COMPILE.findings.pace_rounds_s[0] / 1.5
-    found = answer(save([control(), record("compile", speedup=1.3, best_pace_s=best_s)], tmp_path))
-    assert found.choice is not None
-    assert found.choice.flags == ("slow_pace",)
-    assert found.choice.pace == pytest.approx(1 / 1.5)
-    assert sum("1.50 times" in remark for remark in remarks(found)) == 1

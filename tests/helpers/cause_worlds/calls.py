@@ -27,6 +27,7 @@ WORLDS = {
         [record("compile", speedup=0.8, **VARIED, gave_up_at_call=4, eager_calls="[4, 6]")],
         "torch gives up at call 4, after 2 compilations: size mismatch; 2 of 6 calls of a pass run "
         "in eager since then.",
+        share=14 / 20,
         silent={
             "all are compiled": last(gave_up_at_call=None, eager_calls=None),
             "nothing is compiled": last(compile_mode="none"),
@@ -36,6 +37,7 @@ WORLDS = {
     "padding": World(
         [record("compile", speedup=0.8, **VARIED, calls_pad=json.dumps({"seq": [20, 80]}))],
         "padding makes its calls 1.33 times as large as those of the baseline.",
+        share=0.25,
         silent={
             "buckets of these sizes": last(calls_pad=json.dumps({"seq": [10, 20, 40, 80]})),
             "no padding": last(calls_pad=None),

@@ -20,6 +20,7 @@ WORLDS = {
     "recompiles": World(
         [record("compile", speedup=0.8, recompiles=2, recompile_reasons=CHANGED)],
         "torch compiled again 2 times while calls were timed: a global changed.",
+        share=1.0,
         silent={
             "never again": last(recompiles=0, recompile_reasons="[]"),
             "nothing recorded": last(recompiles=0, recompile_reasons=None),
@@ -43,6 +44,7 @@ WORLDS = {
                    **profiled(100e-6, ("aten::sort", 1, 40e-6), FUSED))
         ],
         "40 % of a call is operators that Inductor leaves to eager (aten::sort 40 %).",
+        share=0.4,
         silent={
             "less than a tenth of a call": last(
                 heaviest_kernels=kernels(("aten::sort", 1, 9.9e-6), FUSED)

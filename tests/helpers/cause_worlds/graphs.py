@@ -49,6 +49,7 @@ WORLDS = {
         ],
         "a CUDA graph is recorded for each input size, several so far "
         "(tensor 'x' size mismatch at index 1. expected 128, actual 192).",
+        share=0.6,
         silent={
             "compiled again for another reason": last(recompile_reasons='["a global changed"]'),
             "compiled once": last(recompile_reasons="[]"),
@@ -66,6 +67,7 @@ WORLDS = {
         ],
         "84 launches of eager became 1 graph launch, but the device works for 90.0 % [89.4, 90.6] "
         "of a call.",
+        share=0.9,
         silent={
             "no graph was launched": last(graph_launches=0),
             "the host is the limit": last(bound_by="overhead"),

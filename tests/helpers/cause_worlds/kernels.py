@@ -41,6 +41,7 @@ WORLDS = {
         ],
         "80 % of a call is kernels that it does not change (aten::addmm 80 %); without the rest it "
         "would reach 1.25×.",
+        share=0.8,
         silent={
             "less than half of a call": last(
                 heaviest_kernels=kernels(("aten::addmm", 4, 49e-6), FUSED)
@@ -66,6 +67,7 @@ WORLDS = {
         ],
         "its kernels, 1 of them generated, take less time than eager's, which saves 50 % of the "
         "baseline's call; 7 kernels became 5.",
+        share=0.5,
         silent={
             "no kernel is generated": last(generated_kernels=0),
             "not faster by the interval": last(speedup_ci_low=0.99),
@@ -87,6 +89,7 @@ WORLDS = {
         ],
         "generated kernels take 660 µs, and the eager kernels that they replace 260 µs "
         "(x_cpp_fused_gelu_0 82 %).",
+        share=0.5,
         silent={
             "not slower by the interval": last(speedup_ci_high=1.01),
             "new kernels as fast": last(
@@ -105,6 +108,7 @@ WORLDS = {
         [record("no_grad", 100e-6, 1.0, **cpu_clocks(100e-6, 1e-6), **FLOOR)],
         "reading weights and inputs once, at the bandwidth measured here, takes 91 % of the "
         "kernels' time, so no mode can gain much.",
+        share=0.9,
         silent={
             "less than 0.7 of the longest work": last(latency_paired_ci_high_s=131e-6),
             "the floor is beaten": last(flags=["above_ceiling"]),

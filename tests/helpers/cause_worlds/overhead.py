@@ -18,6 +18,7 @@ WORLDS = {
         [record("inference_mode", speedup=1.5), record("eager", speedup=1.0)],
         "autograd is on, which inference does not need; without it (inference_mode) the same call "
         "is 1.50× as fast.",
+        share=1 / 3,
         silent={
             "a step of training": last(phase="train"),
             "nothing is recorded": last(grad="no_grad"),
@@ -29,6 +30,7 @@ WORLDS = {
     "no_autograd": World(
         [record("eager", speedup=1.0), record("inference_mode", speedup=1.25)],
         "leaving out autograd saves 20 % of the baseline's call.",
+        share=0.2,
         silent={
             "recording is on": last(grad="enabled"),
             "a step of training": last(phase="train"),
@@ -45,6 +47,7 @@ WORLDS = {
         ],
         "it spends less beside the kernels, which saves 45 % of the baseline's call (40 operators "
         "became 10).",
+        share=0.45,
         silent={
             "not faster by the interval": last(speedup_ci_low=0.99),
             "as much beside the kernels, by its upper end": last(kernels_s=10e-6),
@@ -55,6 +58,7 @@ WORLDS = {
     "compiled_code": World(
         [record("inference_mode", speedup=1.25), record("compile", speedup=2.5)],
         "compiled code saves 40 % of the baseline's call beyond what inference_mode saves.",
+        share=0.4,
         silent={
             "nothing is compiled": last(compile_mode="none"),
             "the intervals meet": last(speedup_ci_low=1.2),
@@ -66,6 +70,7 @@ WORLDS = {
         [_half_dispatch(), record("compile", 800e-6, 0.5, **cpu_clocks(800e-6, 600e-6))],
         "cache lookup (guards), Python around the compiled code and launches add 400 µs to a call, "
         "beyond eager's own overhead.",
+        share=0.5,
         silent={
             "not slower by the interval": last(speedup_ci_high=1.01),
             "as much as in eager, by its lower end": last(dispatch_share_ci_low=0.25),
@@ -77,6 +82,7 @@ WORLDS = {
         [record("no_grad", 100e-6, 1.0, ops_dispatched=42, **cpu_clocks(100e-6, 80e-6))],
         "dispatch takes 80.0 % [79.5, 80.5] of a call for 42 operators, which this mode does not "
         "shorten enough.",
+        share=0.8,
         silent={
             "bound by work": last(bound_by="work"),
             "the interval does not decide": last(bound_by="undecided"),
@@ -91,6 +97,7 @@ WORLDS = {
         ],
         "cache lookup (guards) takes 30.0 µs and Python around the compiled code 20.0 µs of a "
         "profiled call of 200 µs, together 25 %.",
+        share=0.25,
         silent={
             "less than a twentieth of a call": last(guards_s=5e-6, compiled_wrapper_s=4.9e-6),
             "the lookup is unknown": last(guards_s=None),

@@ -31,6 +31,7 @@ WORLDS = {
     "casts": World(
         _study(0.4, ("aten::mm", 4, 150e-6), ("aten::_to_copy", 24, 820e-6)),
         "82 % of a call is casts between fp32 and bf16 (24 casts per call).",
+        share=0.82,
         silent={
             "no autocast": last(autocast=False),
             "less than a tenth of a call": last(
@@ -48,6 +49,7 @@ WORLDS = {
         _study(0.4, ("aten::mm", 4, 900e-6), instructions=NONE),
         "this CPU has no bf16 instructions, and matrix products (aten::mm) take 900 µs in bf16 and "
         "300 µs in fp32.",
+        share=0.6,
         silent={
             "a CPU with them": last(cpu_instructions=NATIVE),
             "unknown": last(cpu_instructions=None),
@@ -63,6 +65,7 @@ WORLDS = {
     "slower_products": World(
         _study(0.4, ("aten::mm", 4, 900e-6)),
         "matrix products (aten::mm) take 900 µs in bf16 and 300 µs in fp32.",
+        share=0.6,
         silent={
             "a CPU without bf16": last(cpu_instructions=NONE),
             "products nearly as fast": last(heaviest_kernels=_product(374e-6)),
@@ -78,6 +81,7 @@ WORLDS = {
     "faster_products": World(
         _study(2.0, ("aten::mm", 4, 100e-6)),
         "matrix products (aten::mm) take 100 µs in bf16 and 300 µs in fp32.",
+        share=0.5,
         silent={
             "products nearly as fast": last(heaviest_kernels=_product(241e-6)),
             "another number of products": last(heaviest_kernels=_product(100e-6, 2)),
@@ -95,6 +99,7 @@ WORLDS = {
                    **profiled(100e-6, (SIMT, 4, 60e-6), ("other", 1, 30e-6)))
         ],
         f"67 % of the kernels' time is products without tensor cores ({SIMT}).",
+        share=0.6,
         silent={
             "products in tensor cores": last(
                 heaviest_kernels=kernels(("cutlass_80_tensorop_s1688gemm_128x64_tn", 4, 60e-6))

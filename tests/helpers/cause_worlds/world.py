@@ -19,15 +19,17 @@ Change = Callable[[Sequence[Row]], Sequence[Row]]
 class World:
     """A study whose last row has the cause.
 
-    `sentence`: what the cause says, with its figures. `silent`: by a description the changes after
-    which it is not named; each changes one fact that the rule depends on. `still`: those after
-    which it is still named. Where a rule decides on an interval, one of each lies at either side.
+    `sentence`: what the cause says, with its figures; `share`: what it takes of a call. `silent`:
+    by a description the changes after which it is not named; each changes one fact that the rule
+    depends on. `still`: those after which it is still named. Where a rule decides on an interval,
+    one of each lies at either side.
     """
 
     records: Sequence[Record]
     sentence: str
     silent: Mapping[str, Change]
     still: Mapping[str, Change] = field(default_factory=dict)
+    share: float | None = None
 
 
 def last(**columns: Any) -> Change:
