@@ -411,9 +411,8 @@ def test_setup_peak_includes_memory_freed_during_the_first_call() -> None:
 
 def test_cuda_statistics_become_allocations() -> None:
     """10 blocks are held at first; 4 more come and 3 go, 3 of them at the same time."""
-    names = ("allocation.all.allocated", "allocation.all.freed", "allocated_bytes.all.allocated")
-    names += ("allocated_bytes.all.freed", "allocated_bytes.all.current")
-    names += ("allocated_bytes.all.peak",)
+    names = [f"allocation.all.{name}" for name in ("allocated", "freed")]
+    names += [f"allocated_bytes.all.{name}" for name in ("allocated", "freed", "current", "peak")]
     before = dict(zip(names, (20, 10, 20 * 512, 10 * 512, 10 * 512, 10 * 512), strict=True))
     after = dict(zip(names, (24, 13, 24 * 512, 13 * 512, 11 * 512, 13 * 512), strict=True))
     found = cuda_allocator.since(before, after)

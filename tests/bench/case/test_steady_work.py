@@ -79,7 +79,7 @@ def test_a_model_that_returns_its_last_result_fails_for_that_reason() -> None:
     ids=["does less", "made a table in its first call"],
 )
 def test_a_steady_call_that_does_less_is_flagged_with_what_it_lacks(
-    build: Any, arguments: dict[str, int], lacks: str | None
+    build: Any, arguments: dict[str, Any], lacks: str | None
 ) -> None:
     found = run(case(model(build, **arguments), EAGER)).findings
     assert found.steady_operators == lacks

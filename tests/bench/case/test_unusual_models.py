@@ -63,7 +63,7 @@ def run(build: Callable[..., Built], asked: Variant = INFERENCE, **arguments: An
     ],
 )
 def test_every_kind_of_module_is_measured_and_checked(
-    build: Callable[..., Built], arguments: dict[str, str], own_graphs: bool
+    build: Callable[..., Built], arguments: dict[str, Any], own_graphs: bool
 ) -> None:
     result = run(build, **arguments)
     found = result.findings
