@@ -94,7 +94,7 @@ def test_a_case_of_several_seeds_is_in_one_chunk(ask_quickly: Ask) -> None:
 @pytest.mark.parametrize(
     ("of_five", "of_others", "refused", "words"),
     [
-        (None, RUN, False, ("1 of 12 cases have no row", "8 jobs NODE_FAIL", "mode=no_grad")),
+        (None, RUN, False, ("1 of 12 cases", "8 jobs NODE_FAIL", "mode=no_grad shape.ops=2")),
         ("5 error: threads=9: too many", RUN, False, ("threads=9: too many",)),
         ("5 error: no GPU", "{} error: no GPU", True, ("no GPU",)),
     ],
