@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Answer, Started, rows, started, stored
+from tests.helpers.commands import rows, started, stored
 from tests.helpers.processes import alive, soon
 
 pytestmark = pytest.mark.full
@@ -19,11 +19,8 @@ SWEEP = [
     *("mode=eager,no_grad", "replicates=20"),
 ]
 PROCESSES = 40  # two modes, twenty times each: more than are measured before the last kill
-
-SEED = 20260301
 LONGEST_WAIT_S = 0.12  # about the duration of a case: the kill may come at any moment of one
-KILLS = {signal.SIGTERM: 2, signal.SIGKILL: 4}
-"""Kills by signal; of each, one in every equal part of the wait, so that few leave no long gap."""
+KILLS = [signal.SIGKILL] * 4 + [signal.SIGTERM] * 2
 
 
 def run_ids(results: Path) -> set[str]:
@@ -33,36 +30,21 @@ def run_ids(results: Path) -> set[str]:
     return {row["run_id"] for row in found}
 
 
-def moments(moment: random.Random) -> list[tuple[signal.Signals, float]]:
-    """The signals in random order, each with a wait in s after the row of a case."""
-    kills = [
-        (number, LONGEST_WAIT_S * (part + moment.random()) / parts)
-        for number, parts in KILLS.items()
-        for part in range(parts)
-    ]
-    moment.shuffle(kills)
-    return kills
-
-
-def kill_within(sweep: Started, results: Path, number: int, wanted: int, wait_s: float) -> Answer:
-    """Lets the sweep measure `wanted` cases more, then kills only the process the user started."""
-    wanted += stored(results)
-    assert soon(lambda: stored(results) >= wanted, within_s=60)
-    time.sleep(wait_s)
-    assert sweep.process.poll() is None, "the kill came after the end of the sweep"
-    sweep.process.send_signal(number)
-    return sweep.end()
-
-
 def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
+    """Only the process that the user started is killed."""
     results, temporary = tmp_path / "results", tmp_path / "temporary"
     temporary.mkdir()
-    moment = random.Random(SEED)
+    moment = random.Random(20260301)
     known: set[str] = set()
-    for number, wait_s in moments(moment):
+    for number in moment.sample(KILLS, len(KILLS)):
         sweep = started(results, SWEEP, TMPDIR=str(temporary))
-        answer = kill_within(sweep, results, number, moment.randint(1, 2), wait_s)
-        assert soon(lambda sweep=sweep: not alive(sweep.sign), within_s=10)  # type: ignore[misc]
+        wanted = stored(results) + moment.randint(1, 2)
+        assert soon(lambda: stored(results) >= wanted, within_s=60)  # noqa: B023
+        time.sleep(moment.uniform(0, LONGEST_WAIT_S))
+        assert sweep.process.poll() is None, "the kill came after the end of the sweep"
+        sweep.process.send_signal(number)
+        answer = sweep.end()
+        assert soon(lambda: not alive(sweep.sign), within_s=10)  # noqa: B023
         done = run_ids(results)
         assert known < done, "what was measured stays, and there is more of it"
         known = done
@@ -71,11 +53,10 @@ def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
         assert answer.status == (143 if number == signal.SIGTERM else -signal.SIGKILL)
         if number == signal.SIGTERM:
             assert f"stopped after {len(done)} of {PROCESSES}" in answer.out
-            assert "pointwise" in answer.out  # the table of the finished runs
             assert f"results  {results / 'main' / 'rows'}" in answer.out
 
     last = started(results, SWEEP, TMPDIR=str(temporary))
-    answer = last.end()
+    answer = last.end(within_s=300)
     assert answer.status == 0, answer.err
     assert f"reusing {len(known)} of {PROCESSES} cases" in answer.out
     assert not alive(last.sign)
@@ -93,6 +74,5 @@ def test_sigterm_before_measuring_ends_the_sweep(tmp_path: Path) -> None:
     sweep.process.terminate()
     answer = sweep.end()
     assert (answer.status, answer.err) == (143, "")
-    assert "stopped" in answer.out
     assert soon(lambda: not alive(sweep.sign), within_s=10)
     assert rows(tmp_path / "results") == []

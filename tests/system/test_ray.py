@@ -29,10 +29,10 @@ END_S = 240
 
 
 def ended(sweep: Started) -> Answer:
-    out, err = sweep.process.communicate(timeout=END_S)
+    answer = sweep.end(END_S)
     assert soon(lambda: not alive(sweep.sign), within_s=30), "processes are left"
-    assert "Traceback" not in err
-    return Answer(sweep.process.returncode, out, err)
+    assert "Traceback" not in answer.err
+    return answer
 
 
 def test_a_sweep_is_measured_by_two_tasks_and_reused_by_the_next(results: Path) -> None:
