@@ -92,20 +92,28 @@ def test_parts_explain_a_loss_if_together_they_are_most_of_it(
 
 
 @pytest.mark.parametrize(
-    ("speedup", "spread", "expected"),
+    ("mode", "speedup", "spread", "expected"),
     [
-        (2.0, 0.02, "no_grad is 2.0 times faster than eager"),
-        (1.05, 0.002, "no_grad is only 5 % faster than eager"),
-        (0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
-        (1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
-        (1.0, 0.2, "no_grad is not shown to be faster or slower than eager, 1.00× [0.94, 1.07]"),
-        (0.5, 0.02, "no_grad is 2.0 times slower than eager"),
+        ("no_grad", 2.0, 0.02, "no_grad is 2.0 times faster than eager"),
+        ("no_grad", 1.05, 0.002, "no_grad is only 5 % faster than eager"),
+        ("no_grad", 0.95, 0.002, "no_grad gains nothing over eager, 0.950× [0.949, 0.951]"),
+        ("no_grad", 1.0, 0.002, "no_grad is as fast as eager, 1.000× [0.999, 1.001]"),
+        (
+            "no_grad", 1.0, 0.2,
+            "no_grad is not shown to be faster or slower than eager, 1.00× [0.94, 1.07]",
+        ),
+        ("no_grad", 0.5, 0.02, "no_grad is 2.0 times slower than eager"),
+        (
+            "compile", 0.5, 0.02,
+            "compile is 2.0 times slower than eager, after a first call of 1.00 s, as long as "
+            "5,600 calls of eager",
+        ),
     ],
-)
+)  # fmt: skip
 def test_the_lead_says_what_is_explained(
-    tmp_path: Path, speedup: float, spread: float, expected: str
+    tmp_path: Path, mode: str, speedup: float, spread: float, expected: str
 ) -> None:
-    (row,) = rows_of([record("no_grad", speedup=speedup, spread=spread)], tmp_path)
+    (row,) = rows_of([record(mode, 357e-6, speedup, spread=spread)], tmp_path)
     assert lead(row) == expected
 
 

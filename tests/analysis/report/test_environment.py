@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from modescope.analysis.derive.registry import derived
 from modescope.analysis.report.environment import environments
 from modescope.bench.records.results import Record
 from tests.helpers.studies import record, save, training
 
-
-def _told(folder: Path, *records: Record) -> tuple[str, set[str]]:
-    found = environments(derived(save(records, folder)))
-    return found["sentence"], {fact["name"] for fact in found["facts"] if fact["differs"]}
+OTHER = record(model="transformer", model_source_id="two")
 
 
-def test_each_model_has_a_source_of_its_own(tmp_path: Path) -> None:
-    sentence, differing = _told(
-        tmp_path,
-        record(model="mlp", model_source_id="one"),
-        record(model="transformer", model_source_id="two"),
-        training(model="mlp", model_source_id="with a loss"),
-    )
-    assert sentence == "All rows were measured in one environment: AMD EPYC 9554, torch 2.13.0+cpu."
-    assert differing == set()
-
-
-def test_a_model_that_was_changed_is_told(tmp_path: Path) -> None:
-    sentence, differing = _told(
-        tmp_path,
-        record("compile", model="mlp", model_source_id="old"),
-        record("no_grad", model="mlp", model_source_id="new"),
-        record(model="transformer", model_source_id="two"),
-    )
-    assert sentence == (
-        "Rows come from 2 environments (A, A.2), which differ in model_source_id; rows of "
-        "different environments are never ranked against each other."
-    )
-    assert differing == {"model_source_id"}
-
-
-def test_two_machines_with_other_models_do_not_differ_in_their_source(tmp_path: Path) -> None:
-    sentence, _ = _told(
-        tmp_path,
-        record(model="mlp", model_source_id="one"),
-        record(model="transformer", model_source_id="two", environment_id="env-2", host="other"),
-    )
-    assert "which differ in environment_id, host;" in sentence
-
-
-def test_another_commit_in_one_environment_is_told(tmp_path: Path) -> None:
-    sentence, _ = _told(tmp_path, record(), record("no_grad", git_commit="fedcba9876543210"))
-    assert sentence == "Rows differ in git_commit."
+@pytest.mark.parametrize(
+    ("records", "differing"),
+    [
+        (  # each model has a source of its own, and so has a user's loss
+            [record(model="mlp", model_source_id="one"), OTHER,
+             training(model="mlp", model_source_id="with a loss")],
+            [],
+        ),
+        (
+            [record("compile", model="mlp", model_source_id="old"),
+             record("no_grad", model="mlp", model_source_id="new"), OTHER],
+            ["model_source_id"],
+        ),
+        (
+            [record(model="mlp", model_source_id="one", environment_id="env-2", host="other"),
+             OTHER],
+            ["environment_id", "host"],
+        ),
+        ([record(), record("no_grad", git_commit="fedcba9876543210")], ["git_commit"]),
+    ],
+)  # fmt: skip
+def test_what_differs_between_comparable_rows(
+    tmp_path: Path, records: Sequence[Record], differing: Sequence[str]
+) -> None:
+    found = environments(derived(save(records, tmp_path)))
+    assert [fact["name"] for fact in found["facts"] if fact["differs"]] == differing
+    assert (f"differ in {', '.join(differing)}" in found["sentence"]) is bool(differing)
