@@ -56,11 +56,6 @@ class CompiledCall:
     wrapper_s: float  # Python around compiled graphs
 
     @property
-    def rest_s(self) -> float:
-        """The compiled code (launches and kernels), and what is left to eager."""
-        return self.span_s - self.lookup_s - self.wrapper_s
-
-    @property
     def overhead_share(self) -> float:
         """The part of the call that lookup and Python take."""
         return (self.lookup_s + self.wrapper_s) / self.span_s

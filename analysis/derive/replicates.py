@@ -14,7 +14,6 @@ from modescope.analysis.format.phrases import Row, as_rows, grouped
 from modescope.bench.records.parquet import ESTIMATES as STORED
 from modescope.bench.stats import estimates as stats
 
-ENOUGH = 5  # processes; intervals of fewer understate the spread of times between processes
 ESTIMATES = tuple(f"_{name}" for name in STORED)
 SPREADS = ("_latency", "_speedup")
 

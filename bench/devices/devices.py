@@ -37,7 +37,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Pass:
+class Series:
     """A step of several calls, which a clock may take a few at a time."""
 
     calls: tuple[Step, ...]

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from modescope.bench.devices.devices import Hardware, Pass, Step, alone, prepare_like
+from modescope.bench.devices.devices import Hardware, Series, Step, alone, prepare_like
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
@@ -84,9 +84,9 @@ def build(
 
 def _passes(parts: Mapping[str, Built], order: tuple[str, ...]) -> tuple[Step, Step]:
     """The live step and the timed one: a call of each part in this order, results dropped."""
-    live = Pass(tuple(parts[name].live for name in order))
+    live = Series(tuple(parts[name].live for name in order))
     same = all(part.live is part.step for part in parts.values())
-    return live, live if same else Pass(tuple(parts[name].step for name in order))
+    return live, live if same else Series(tuple(parts[name].step for name in order))
 
 
 def _check_graphable(inputs: Inputs) -> None:

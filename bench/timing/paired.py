@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from modescope.bench.devices.devices import Device, Pass, Step
+from modescope.bench.devices.devices import Device, Series, Step
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates
@@ -29,7 +29,7 @@ SLOW = 0.8
 """A speedup whose interval lies below this after the pilot is a loss, whatever rounds follow."""
 
 TURN_S = 0.02
-"""Passes of case and baseline take turns of about this length. Ratios of passes of 0.9 s had a
+"""Series of case and baseline take turns of about this length. Ratios of series of 0.9 s had a
 standard deviation of 3.6 % as a whole, of 2.9 % in turns of 100 ms, of 0.7 % in turns of 25 ms."""
 
 PILOT_PATIENCE = 10.0  # times the cap: a slow step may overrun it, as intervals need a pilot
@@ -91,16 +91,19 @@ def latency_clock(
     per_call_s: Sequence[float],
     redraw: Redraw,
 ) -> Clock:
-    """Times blocks of `budget.block_s` of calls that are waited for; two long passes in turns."""
+    """Times blocks of `budget.block_s` of calls that are waited for; two long series in turns."""
     cost_s = reading_cost(device.clock)
+    lengths = [len(step.calls) for step in steps if isinstance(step, Series)]
+    turns = min(*lengths, math.ceil(max(per_call_s) / TURN_S)) if len(lengths) > 1 else 1
     sides = (
         Side(
-            step, latency, calls_for(budget.block_s, expected_s, cost_s), settling_calls(expected_s)
+            step,
+            latency,
+            calls_for(budget.block_s, expected_s, cost_s) if turns == 1 else 1,
+            settling_calls(expected_s),
         )
         for step, expected_s in zip(steps, per_call_s, strict=True)
     )
-    calls = [len(step.calls) for step in steps if isinstance(step, Pass)]
-    turns = min(*calls, math.ceil(max(per_call_s) / TURN_S)) if len(calls) > 1 else 1
     return Clock(name, tuple(sides), redraw, turns)
 
 

@@ -12,9 +12,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from modescope.bench.devices.devices import Device, Pass, Step, pause_gc
+from modescope.bench.devices.devices import Device, Series, Step, pause_gc
 from modescope.bench.timing.memory_layout import Redraw
 from modescope.bench.timing.timers import Timing
 
@@ -46,7 +45,7 @@ class Clock:
     name: str
     sides: tuple[Side, ...]  # the case's, then the baseline's if there is one
     redraw: Redraw = lambda: None
-    turns: int = 1  # in which two passes are timed, a part of the case's and one of the baseline's
+    turns: int = 1  # in which two series are timed: a part of the case's, one of the baseline's
 
 
 Seconds = tuple[float, ...]
@@ -115,54 +114,57 @@ def _round(clocks: Sequence[Clock], order: Order, device: Device) -> Round:
     """The blocks of a clock begin alike: a redraw, a call of the other step, some untimed calls.
 
     Otherwise the first block of a pair would follow any step and a redraw, the second always the
-    other step: their times differed by up to 6 % because of caches and heap.
+    other step: their times differed by up to 6 % because of caches and heap. Series that take turns
+    share a redraw, and begin each part after its previous call.
     """
     timings = [[Timing(())] * len(clock.sides) for clock in clocks]
     case_calls_s: Seconds = ()
-    for place, turn in order:
+    for place, number in order:
         clock = clocks[place]
         if clock.turns > 1:
-            if order.index((place, turn)) < order.index((place, 1 - turn)):
-                timings[place] = _take_turns(clock, turn, device)
+            if order.index((place, number)) < order.index((place, 1 - number)):
+                timings[place] = _take_turns(clock, number, device)
             continue
-        side, other = clock.sides[turn], clock.sides[-1 - turn]
+        side, other = clock.sides[number], clock.sides[-1 - number]
         placement = clock.redraw()
-        _settle(other.step, 1)
-        _settle(side.step, side.settling_calls)
+        _settle(other, 1)
+        _settle(side, side.settling_calls)
         timing = side.timer(side.step, device, side.calls)
         del placement
         middle_s = timing.median_s
-        timings[place][turn] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
-        if place == turn == 0:
+        timings[place][number] = replace(timing, samples_s=() if middle_s is None else (middle_s,))
+        if place == number == 0:
             case_calls_s = thin(timing.samples_s)
     return Round(order, tuple(map(tuple, timings)), case_calls_s)
 
 
-def _settle(step: Step, calls: int) -> None:
-    """Makes untimed calls; of a pass, which settles while it runs, only its first."""
-    for call in [step.calls[0]] if isinstance(step, Pass) else [step] * calls:
-        call()
+def _settle(side: Side, calls: int) -> None:
+    """Makes untimed calls; of a long series one, as it settles within its first calls."""
+    if isinstance(side.step, Series) and side.settling_calls == 1:
+        side.step.calls[-1]()
+        return
+    for _ in range(calls):
+        side.step()
 
 
 def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
-    """Times the passes of both sides part by part, as a machine's pace changes within a pass."""
+    """Times two series part by part, as a machine's pace changes within them.
+
+    Before a part its previous call is made again, so that each timed call follows the one that it
+    follows in the series.
+    """
     placement = clock.redraw()
-    parts = [_split(side.step, clock.turns) for side in clock.sides]
     spent_s = [0.0, 0.0]
-    for number in range(clock.turns):
-        for side in (first, 1 - first)[:: -1 if number % 2 else 1]:
-            part = parts[side][number]
-            _settle(part, 1)
-            spent_s[side] += clock.sides[side].timer(part, device, 1).samples_s[0]
+    for part in range(clock.turns):
+        for number in (first, 1 - first)[:: -1 if part % 2 else 1]:
+            side = clock.sides[number]
+            assert isinstance(side.step, Series)
+            calls = side.step.calls
+            begin, end = (len(calls) * edge // clock.turns for edge in (part, part + 1))
+            calls[begin - 1]()
+            spent_s[number] += side.timer(Series(calls[begin:end]), device, 1).samples_s[0]
     del placement
     return [Timing((each,)) for each in spent_s]
-
-
-def _split(step: Step, count: int) -> list[Pass]:
-    """A pass in `count` parts."""
-    assert isinstance(step, Pass)
-    edges = [len(step.calls) * number // count for number in range(count + 1)]
-    return [Pass(step.calls[begin:end]) for begin, end in pairwise(edges)]
 
 
 def thin(samples: Sequence[float]) -> Seconds:

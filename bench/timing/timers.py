@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from modescope.bench.devices.devices import Device, Pass, Prepared, Step, alone
+from modescope.bench.devices.devices import Device, Prepared, Series, Step, alone
 from modescope.bench.records.columns import Calibration
 
 Clock = Callable[[], float]
@@ -70,8 +70,8 @@ def _add_wait(step: Step, device: Device) -> Step:
     """`step`, and a wait after each of its calls; only `step` where the device has no queue."""
     if not device.queues:
         return step
-    if isinstance(step, Pass):
-        return Pass(tuple(_add_wait(call, device) for call in step.calls))
+    if isinstance(step, Series):
+        return Series(tuple(_add_wait(call, device) for call in step.calls))
     synchronize = device.synchronize
 
     def awaited() -> None:
