@@ -141,8 +141,9 @@ def _card(study: Study, advice: Advice, rows: Mapping[str, Row], picture: Pictur
     dtype = first.recommendations[0].question.dtype
     if not any(is_compiled(row) for row in mine if row["dtype"] == dtype):
         left_out.append(Line("Not measured", f"torch.compile in {dtype}."))
-    compiles = _compiles(row for row in mine if row["dtype"] == dtype)
-    blocks[0] = replace(blocks[0], why=(*blocks[0].why, *compiles))
+    if len(sections) == 1:
+        compiles = _compiles(row for row in mine if row["dtype"] == dtype)
+        blocks[0] = replace(blocks[0], why=(*blocks[0].why, *compiles))
     return Card(advice.work, tuple(blocks), tuple(left_out), advice.certainty, picture)
 
 

@@ -100,7 +100,7 @@ def compare(
 ) -> Comparison:
     """Warm-up to a steady state, then paired rounds in an order that depends on `seed`.
 
-    `redraw` (`bench.timing.memory_layout.anew`) is called before each block of the rounds,
+    `redraw` (`bench.timing.memory_layout.anew`) is called before the blocks of the rounds,
     `on_phase` with the name of each phase. The caller decides what to do about compilations.
     """
     on_phase("warm-up")

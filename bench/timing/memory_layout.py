@@ -39,7 +39,7 @@ def anew(
     seed: int,
     restore: Callable[[], object] = lambda: None,
 ) -> Redraw:
-    """The function to call before each block: it moves tensors and changes the heap's state.
+    """The function to call before blocks: it moves tensors and changes the heap's state.
 
     Values, shapes, strides and identities stay, so compiled code is not affected. Tensors that
     share memory or exceed 4 MiB are not moved; of the rest, at most 32 MiB at a time, chosen at

@@ -12,6 +12,7 @@ from modescope.bench.case import dispatch, runner
 from modescope.bench.case.dispatch import EmptyCall
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Findings
+from modescope.bench.steps.evidence import mode_effect
 from modescope.bench.timing import comparison, paired
 from modescope.bench.timing.comparison import WarmUp
 from tests.helpers.probe_models import case, linear, model, silent, smoke, variant
@@ -51,6 +52,14 @@ def test_warm_up_without_end_is_flagged(steady: bool, monkeypatch: pytest.Monkey
     found = measured(NO_GRAD)
     assert found.warmup_s == 0.25
     assert ("no_steady_state" in found.flags) is not steady
+
+
+def test_a_compilation_while_timing_fails_the_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As counted; that compiling is counted is a test of comparisons."""
+    monkeypatch.setattr(mode_effect, "count_compilations", lambda: lambda: 2)
+    result = runner.run(silent, case(model(linear), NO_GRAD, EAGER), smoke())
+    assert (result.status, result.findings.recompiles) == ("failed", 2)
+    assert result.findings.latency_rounds_s
 
 
 def test_a_clear_loss_has_clocks_for_as_many_rounds_as_a_pilot(

@@ -7,9 +7,11 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from statistics import median
 
 import pytest
 
+from modescope.bench.devices.devices import Series
 from modescope.bench.records.cases import Budget
 from modescope.bench.records.columns import Rounds
 from modescope.bench.stats import estimates as stats
@@ -227,3 +229,27 @@ def test_garbage_is_not_collected_while_timing() -> None:
     device, seen = SimulatedDevice(read_cost_s=1e-3), set[bool]()
     play_pairs(lambda: seen.add(gc.isenabled()), None, device, SMOKE, 0, (1.0,))
     assert seen == {False}
+
+
+SERIES_S = [1e-3 * length for length in range(1, 17)] * 10  # 1.36 s a series
+
+
+def two_speeds(now_s: float) -> float:
+    """Half as fast for 0.4 s of every 1.1 s."""
+    return 2.0 if math.fmod(now_s, 1.1) < 0.4 else 1.0
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_series_take_turns_so_that_both_have_the_same_pace(queues: bool) -> None:
+    device = SimulatedDevice(queues, slowdown=two_speeds)
+    case, baseline = (
+        Series(tuple(step(device, (0.0, factor * each)) for each in SERIES_S))
+        for factor in (1, 1.25)
+    )
+    budget = replace(BUDGET, pilot_rounds=12, max_rounds=12, timed_max_s=1e9)
+    rounds = play_pairs(case, baseline, device, budget, 0, (1.36, 1.7))
+    pairs = zip(rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, strict=True)
+    ratios = [theirs / ours for ours, theirs in pairs]
+    assert ratios == pytest.approx([1.25] * 12, rel=0.04)  # as a whole 8 % off
+    assert median(ratios) == pytest.approx(1.25, rel=0.01)
+    assert sum(rounds.latency_rounds_s) / 12 == pytest.approx(1.36 * 1.36, rel=0.1)

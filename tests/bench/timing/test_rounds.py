@@ -6,16 +6,17 @@ import gc
 import random
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
 
-from modescope.bench.devices.devices import Device, Step
+from modescope.bench.devices.devices import Device, Series, Step
 from modescope.bench.timing import rounds, timers
 from modescope.bench.timing.rounds import Clock, Order, Round, Side
 from modescope.bench.timing.timers import Timing
 from tests.helpers.simulated import SimulatedDevice, settling, step
-from tests.helpers.simulated_steps import recording
+from tests.helpers.simulated_steps import Placements, recording
 
 CALL_S = 1e-3
 
@@ -88,6 +89,32 @@ def test_the_recorded_order_is_the_played_one() -> None:
     assert {each.case_first for each in played} == {True, False}
     for each in played:
         assert each.case_first == (each.order.index((0, 0)) < each.order.index((0, 1)))
+
+
+def test_series_take_turns_and_each_timed_call_follows_its_previous_one() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    placements = Placements(log)
+    sides = (
+        Series(tuple(placements.needed_by(recording(device, log, f"{of}{n}")) for n in range(3)))
+        for of in "cb"
+    )
+    pair = replace(clock(*sides), redraw=placements.redraw, turns=3)
+    played = play(pair, device=device, count=20)
+    case_first = "| c2c0 b2b0 b0b1 c0c1 c1c2 b1b2".replace(" ", "")
+    swapped = case_first.translate(str.maketrans("cb", "bc"))
+    expected = (case_first if each.case_first else swapped for each in played)
+    assert "".join(log) == "".join(expected)
+    assert {each.case_first for each in played} == {True, False}
+    assert [rounds.medians(played, 0, side) for side in (0, 1)] == [pytest.approx((3e-3,) * 20)] * 2
+
+
+def test_a_long_series_settles_with_one_call_and_a_short_one_as_a_whole() -> None:
+    device, log = SimulatedDevice(), list[str]()
+    series = Series(tuple(recording(device, log, f"c{n}") for n in range(2)))
+    for settling_calls, expected in ((1, "c1c1c0c1"), (2, "c0c1" * 4)):
+        log.clear()
+        play(clock(series, settling_calls=settling_calls), device=device, count=1)
+        assert "".join(log) == expected
 
 
 def test_values_are_those_of_their_clock_and_side() -> None:

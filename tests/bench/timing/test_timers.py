@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from modescope.bench.devices.devices import Device, Prepared, Step
+from modescope.bench.devices.devices import Device, Prepared, Series, Step
 from modescope.bench.timing import timers
 from modescope.bench.timing.timers import calibrate
 from tests.helpers.simulated import (
@@ -231,3 +231,10 @@ def test_marks_are_read_behind_a_held_device() -> None:
     device.mark = slowly  # type: ignore[method-assign, assignment]
     device.launch(0.0, 1000.0)  # earlier work
     assert timers.event_interval(device) == pytest.approx(2e-6)
+
+
+def test_each_call_of_a_series_is_waited_for() -> None:
+    """Launching 1 ms while the device works 2 ms: 3 ms a call, not 2 for all but the first."""
+    device = SimulatedDevice()
+    calls = Series((step(device, (1e-3, 2e-3)),) * 10)
+    assert timers.latency(calls, device, 1).samples_s == pytest.approx([30e-3])

@@ -49,6 +49,7 @@ WORLDS = {
             "all kernels are generated": last(heaviest_kernels=kernels(FUSED)),
             "bound by overhead": last(bound_by="overhead"),
             "functions in eager": last(eager_functions='["Net.forward"]'),
+            "calls in eager": last(gave_up_at_call=4),
             "another precision": last(dtype="bf16"),
             "a profile that contradicts the clocks": last(flags=["split_disagrees"]),
             "the interval admits a gain of a tenth": last(speedup_ci_high=1.11),
