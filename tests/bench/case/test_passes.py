@@ -168,7 +168,8 @@ def test_a_compiled_chain_is_one_kernel_in_a_divided_call(plan: Plan) -> None:
     assert found.fallback_kernels == found.recompile_reasons == "[]"
     assert 0 < sum(json.loads(found.compile_phases_s).values()) <= found.first_call_s
     (kernel,) = json.loads(found.heaviest_kernels)
-    assert ("cpp_fused" in kernel["name"], kernel["count"]) == (True, 1)
+    assert "cpp_fused" in kernel["name"]
+    assert kernel["count"] == 1
     assert min(found.guards_s, found.compiled_wrapper_s) > 0
 
     recorded = traces.load(trace_files(plan)[0])["traceEvents"]
