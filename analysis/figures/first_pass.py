@@ -70,7 +70,9 @@ def _eager(row: Row) -> str:
 
 
 def _per_call(row: Row) -> str:
-    return numbers.duration(row["latency_s"] and row["latency_s"] / phrases.calls_of_a_step(row))
+    return numbers.duration(
+        row["latency_paired_s"] and row["latency_paired_s"] / phrases.calls_of_a_step(row)
+    )
 
 
 FIRST_PASS = FigureKind(
@@ -82,7 +84,7 @@ FIRST_PASS = FigureKind(
     _draw,
     theme.charted_table("Passes", (
         Column("first pass", lambda row: numbers.duration(row["first_call_s"]), ">"),
-        Column("later passes", lambda row: numbers.duration(row["latency_s"]), ">"),
+        Column("later passes", lambda row: numbers.duration(row["latency_paired_s"]), ">"),
         Column("a call of them", _per_call, ">"),
         Column("compiling calls", _compiles, ">"),
         Column("runs in eager", _eager),

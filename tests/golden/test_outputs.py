@@ -49,6 +49,7 @@ KEPT = {
     "intel-xeon-2-cores": REFERENCE / "intel-xeon-2-cores",
     "amd-epyc-2-cores": REFERENCE / "amd-epyc-2-cores",
     "zoo-train": REFERENCE / "amd-epyc-2-cores" / "zoo-train",
+    "varied": REFERENCE / "amd-epyc-avx2-2-cores" / "varied",
 }
 LONGEST = 200
 PAIRS = {  # exit status of each comparison
