@@ -150,13 +150,14 @@ def _settle(side: Side, calls: int) -> None:
 def _take_turns(clock: Clock, first: int, device: Device) -> list[Timing]:
     """Times two series part by part, as a machine's pace changes within them.
 
+    Which begins a part follows Thue and Morse: balanced, and without a period that a load may have.
     Before a part its previous call is made again, so that each timed call follows the one that it
     follows in the series.
     """
     placement = clock.redraw()
     spent_s = [0.0, 0.0]
     for part in range(clock.turns):
-        for number in (first, 1 - first)[:: -1 if part % 2 else 1]:
+        for number in (first, 1 - first)[:: -1 if part.bit_count() % 2 else 1]:
             side = clock.sides[number]
             assert isinstance(side.step, Series)
             calls = side.step.calls

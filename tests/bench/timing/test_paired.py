@@ -236,8 +236,8 @@ SERIES_S = [1e-3 * length for length in range(1, 17)] * 10  # 1.36 s a series
 
 
 def two_speeds(now_s: float) -> float:
-    """Half as fast for 0.4 s of every 1.1 s."""
-    return 2.0 if math.fmod(now_s, 1.1) < 0.4 else 1.0
+    """Half as fast for 1.3 s of every 4 s."""
+    return 2.0 if math.fmod(now_s, 4.0) < 1.3 else 1.0
 
 
 @pytest.mark.parametrize("queues", [True, False])
@@ -251,6 +251,5 @@ def test_series_take_turns_so_that_both_have_the_same_pace(queues: bool) -> None
     rounds = play_pairs(case, baseline, device, budget, 0, (1.36, 1.7))
     pairs = zip(rounds.latency_rounds_s, rounds.baseline_latency_rounds_s, strict=True)
     ratios = [theirs / ours for ours, theirs in pairs]
-    assert ratios == pytest.approx([1.25] * 12, rel=0.04)  # as a whole 8 % off
-    assert median(ratios) == pytest.approx(1.25, rel=0.01)
-    assert sum(rounds.latency_rounds_s) / 12 == pytest.approx(1.36 * 1.36, rel=0.1)
+    assert ratios == pytest.approx([1.25] * 12, rel=0.03)  # as a whole up to 39 % off
+    assert median(ratios) == pytest.approx(1.25, rel=0.015)

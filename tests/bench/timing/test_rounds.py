@@ -100,7 +100,7 @@ def test_series_take_turns_and_each_timed_call_follows_its_previous_one() -> Non
     )
     pair = replace(clock(*sides), redraw=placements.redraw, turns=3)
     played = play(pair, device=device, count=20)
-    case_first = "| c2c0 b2b0 b0b1 c0c1 c1c2 b1b2".replace(" ", "")
+    case_first = "| c2c0 b2b0 b0b1 c0c1 b1b2 c1c2".replace(" ", "")
     swapped = case_first.translate(str.maketrans("cb", "bc"))
     expected = (case_first if each.case_first else swapped for each in played)
     assert "".join(log) == "".join(expected)
