@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -21,8 +21,8 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import TOLERANCE, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import geometry, trees
+from modescope.bench.steps.checks import FLOAT64, Seen
 from modescope.bench.steps.compiler import OperatorMode
-from modescope.bench.steps.phase_interface import FLOAT64, Seen
 from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, redraw
 
 T = TypeVar("T")
@@ -62,43 +62,28 @@ class Calls(Generic[T]):
     results: Callable[[Sequence[Inputs], int], T]  # of a call for each input, from this seed
 
 
-class Recipe(Protocol[T]):
+@dataclass(frozen=True)
+class Recipe(Generic[T]):
     """How a phase calls copies of a model, and how it compares their results."""
 
-    @property
-    def subject(self) -> Subject:
-        """The model as it was built."""
-
-    @property
-    def jumps(self) -> bool:
-        """Whether rounding alone may change results by far more than the tolerance."""
-
-    def copy(self, dtype: torch.dtype | None) -> Calls[T]:
-        """Of a fresh copy with all floats in `dtype`; None: as it was built."""
-
-    def error(self, results: T, references: T) -> float:
-        """The largest error; infinite where their structures differ."""
-
-    def finite(self, results: T) -> bool:
-        """Whether all results are finite numbers."""
-
-    def differ(self, results: T, usual: T) -> bool:
-        """Whether results of every input differ from those of the example."""
+    subject: Subject  # the model as it was built
+    copy: Callable[[torch.dtype | None], Calls[T]]
+    """A fresh copy with all floats in a dtype; None: as it was built."""
+    error: Callable[[T, T], float]
+    """The largest error of results against references; infinite where their structures differ."""
+    finite: Callable[[T], bool]  # whether all results are finite numbers
+    differ: Callable[[T, T], bool]
+    """Whether results of every input differ from those of the example."""
+    jumps: bool = False  # whether rounding alone may change results by far more than the tolerance
 
 
-@dataclass(frozen=True)
-class Examined(Generic[T]):
-    """The inputs of a check, their reference results, and what else the calls showed."""
-
-    inputs: tuple[Inputs, ...]
-    references: T
-    seen: Seen
-
-
-def examine(recipe: Recipe[T], device: Hardware, seed: int, count: int) -> Examined[T]:
+def examine(
+    recipe: Recipe[T], device: Hardware, seed: int, count: int
+) -> tuple[tuple[Inputs, ...], T, Seen]:
     """Calls copies of the model on its example, and on `count` other inputs.
 
-    Raises what the model raises on its example, and Ended where that call makes parameters.
+    Returns the inputs of a check, their reference results, and what else the calls showed. Raises
+    what the model raises on its example, and Ended where that call makes parameters.
     """
     example, usual = recipe.subject.inputs, _first_results(recipe, seed)
     name, note, inputs, plain = _valid(recipe, usual, device, seed, count)
@@ -123,7 +108,7 @@ def examine(recipe: Recipe[T], device: Hardware, seed: int, count: int) -> Exami
             one, seeds = used.results(inputs[:1], seed), range(seed + 1, seed + 1 + RARE_CALLS)
             is_random = any(differ(used.results(inputs[:1], other), one) for other in seeds)
     seen = Seen(name, note, against, narrowest, apart, is_random, depends)
-    return Examined(inputs, references, seen)
+    return inputs, references, seen
 
 
 def _first_results(recipe: Recipe[T], seed: int) -> T:

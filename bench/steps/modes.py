@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,8 +13,10 @@ from modescope.bench.devices.devices import Hardware, Series, Step, alone, prepa
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
-from modescope.bench.steps.phase_interface import Phase
 from modescope.bench.steps.subject import Built, Inputs, Subject
+
+if TYPE_CHECKING:
+    from modescope.bench.steps.phases import Phase
 
 DTYPES = {
     "fp32": torch.float32,
@@ -32,14 +34,9 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
 
-POSITIONAL_ONLY = (
-    "train.capture=forward_backward: make_graphed_callables takes only positional arguments, and "
-    "the model's inputs have names; give them by position, or use train.capture=step"
-)
-
-TENSORS_ONLY = (
-    "train.capture=forward_backward: make_graphed_callables takes only tensors, and input {} of "
-    "the model is of type {}; use train.capture=step"
+UNGRAPHABLE = (
+    "train.capture=forward_backward: make_graphed_callables takes only tensors by position, not "
+    "input {} of the model; use train.capture=step"
 )
 
 
@@ -78,24 +75,18 @@ def build(
     if not subject.order:
         return built(subject)
     parts = {name: built(subject.parts[name]) for name in dict.fromkeys(subject.order)}
-    live, step = _passes(parts, subject.order)
+    ordered = [parts[name] for name in subject.order]
+    live = Series(tuple(part.live for part in ordered))
+    same = all(part.live is part.step for part in ordered)
+    step = live if same else Series(tuple(part.step for part in ordered))
     return Built(subject, target, live, step, parts=parts)
-
-
-def _passes(parts: Mapping[str, Built], order: tuple[str, ...]) -> tuple[Step, Step]:
-    """The live step and the timed one: a call of each part in this order, results dropped."""
-    live = Series(tuple(parts[name].live for name in order))
-    same = all(part.live is part.step for part in parts.values())
-    return live, live if same else Series(tuple(parts[name].step for name in order))
 
 
 def _check_graphable(inputs: Inputs) -> None:
     """Raises UsageError unless all inputs are tensors, given by position."""
-    if inputs.kwargs:
-        raise UsageError(POSITIONAL_ONLY)
-    for number, value in enumerate(inputs.args):
-        if not isinstance(value, torch.Tensor):
-            raise UsageError(TENSORS_ONLY.format(number, type(value).__name__))
+    others = (n for n, value in enumerate(inputs.args) if not isinstance(value, torch.Tensor))
+    if (other := next(iter((*inputs.kwargs, *others)), None)) is not None:
+        raise UsageError(UNGRAPHABLE.format(other))
 
 
 class _Around(torch.nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.steps import modes
-from modescope.bench.steps.phase_interface import Deviation
+from modescope.bench.steps.checks import Deviation
 from modescope.bench.steps.phases import TrainingPhase
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training import training_check

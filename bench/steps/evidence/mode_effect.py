@@ -186,11 +186,8 @@ def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
     """
     if device.type == "cpu":
         return 0
-    return count_graph_launches(step, device) if backends.replays_graphs(mode) else None
-
-
-def count_graph_launches(step: Step, device: Hardware) -> int:
-    """CUDA graph launches in one call, which is profiled."""
+    if not backends.replays_graphs(mode):
+        return None
     with torch.profiler.profile(activities=list(device.activities)) as profile:
         step()
         device.synchronize()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from torch.amp.grad_scaler import GradScaler
 
 from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
 from modescope.bench.records.cases import (
@@ -17,24 +18,79 @@ from modescope.bench.records.cases import (
     Training,
     Variant,
 )
-from modescope.bench.steps.phase_interface import Check, Phase
-from modescope.bench.steps.phases.mixed_calls import mixed, prepare_mixed_check
+from modescope.bench.steps.checks import Check
+from modescope.bench.steps.phases.mixed_calls import prepare_mixed_check, vary
 from modescope.bench.steps.phases.output_check import prepare_check
-from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training import losses, training_check
-from modescope.bench.steps.training.trainer import RECOMPUTING, Start, Trainer, start_of, trainer
-
-
-class InferencePhase(Phase):
-    """A step is a forward; its outputs are checked."""
-
-    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Outputs, and what is written to buffers."""
-        return prepare_check(subject, device, seed)
+from modescope.bench.steps.subject import Inputs, State, Subject
+from modescope.bench.steps.training import losses
+from modescope.bench.steps.training.trainer import (
+    RECOMPUTING,
+    Start,
+    Trainer,
+    optimizer,
+    start_of,
+)
+from modescope.bench.steps.training.training_check import TrainingCheck, Trial
 
 
 @dataclass(frozen=True)
-class MixedInferencePhase(InferencePhase):
+class Phase:
+    """How a model is prepared, called in steps, and checked; by default as in inference."""
+
+    options: PhaseOptions
+
+    trains: ClassVar[bool] = False
+    """Whether steps call the model in `train()`."""
+
+    no_dispatch: ClassVar[str | None] = None
+    """Why an empty batch cannot show dispatch in this phase; None where it can."""
+
+    def apply_settings(self) -> None:
+        """Sets torch's global settings for this phase."""
+
+    def check_model(self, module: torch.nn.Module) -> None:
+        """Raises UsageError where the model cannot be measured in this phase."""
+
+    def prepare(self, subject: Subject, seed: int) -> Subject:
+        """`subject`, in `eval()`, prepared for the phase; raises UsageError where it is unfit."""
+        return subject
+
+    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
+        """Runs the reference on fresh inputs; `subject` is prepared."""
+        return prepare_check(subject, device, seed)
+
+    def own(self, subject: Subject) -> Subject:
+        """The variant's own copy, as its steps call it; may change the module."""
+        return subject
+
+    def start(self, module: torch.nn.Module) -> Any:
+        """The state that steps of `module` start from; None where they change nothing."""
+
+    def graphs_parts(self, mode: Mode) -> bool:
+        """Whether CUDA graphs replace forward and backward instead of the whole step."""
+        return False
+
+    def forward(self, call: Step, inputs: Inputs) -> Step:
+        """The function to run in the mode's contexts, given a call of the model on `inputs`."""
+        return call
+
+    def steps(
+        self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
+    ) -> tuple[Step, Step, State]:
+        """`Built.live`, `Built.step` and their state, given `forward` in its contexts.
+
+        They start from `start`, or from the module as it is if that is None, and need before each
+        call what `forward` needs (`Prepared`). The caller restores what the steps of a capture
+        changed.
+        """
+        return forward, device.capture(forward) if variant.mode.graph else forward, State()
+
+
+ONE_CALL = Phase(Inference())
+
+
+@dataclass(frozen=True)
+class MixedPhase(Phase):
     """A step is a pass over forwards of different sizes; the outputs of each are checked."""
 
     options: Inference
@@ -43,14 +99,11 @@ class MixedInferencePhase(InferencePhase):
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
         """With the inputs of all sizes."""
-        return mixed(subject, self.options, seed)
+        return vary(subject, self.options, seed)
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
         """As of one size, at each."""
         return prepare_mixed_check(subject, device, seed)
-
-
-ONE_CALL = InferencePhase(Inference())
 
 
 @dataclass(frozen=True)
@@ -78,12 +131,12 @@ class TrainingPhase(Phase):
         """In train mode, with targets."""
         return losses.trainable(subject, self.options.loss, seed)
 
-    def check(self, subject: Subject, device: Hardware, seed: int) -> training_check.TrainingCheck:
+    def check(self, subject: Subject, device: Hardware, seed: int) -> TrainingCheck:
         """Losses, gradients and updates of a float64 copy, trained without scaler and capture."""
-        options = self.options
+        options, kept = self.options, subject.cast(None).to(torch.device("cpu"))
         plain = Training(options.optimizer, lr=options.lr, loss=options.loss, scaler=False)
         follows_size = OPTIMIZERS[options.optimizer].follows_size
-        return training_check.prepare(subject, TrainingPhase(plain), follows_size, device, seed)
+        return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)
 
     def own(self, subject: Subject) -> Subject:
         """With activation checkpointing as the options say."""
@@ -107,7 +160,11 @@ class TrainingPhase(Phase):
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, Trainer]:
         """Steps of a trainer."""
-        trained = trainer(module, alone(forward), self.options, variant, device.type, start)
+        start = start or start_of(module)
+        scales = self.options.scales(variant)
+        scaler = GradScaler(device.type, start.scale) if scales else None
+        made = optimizer(module.parameters(), self.options, variant.mode)
+        trained = Trainer(made, scaler, alone(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):
             return live, live, trained
@@ -118,15 +175,12 @@ class TrainingPhase(Phase):
         return live, replay, trained
 
 
-PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
-"""By name; each takes its own kind of options.
-
-`bench.settings` has their settings.
-"""
+PHASES: dict[str, Callable[[Any], Phase]] = {"inference": Phase, "train": TrainingPhase}
+"""By name; each takes its own kind of options, whose settings are in `bench.settings`."""
 
 
 def phase_of(options: PhaseOptions) -> Phase:
     """The phase that these options belong to."""
     if isinstance(options, Inference) and options.sizes_json:
-        return MixedInferencePhase(options)
+        return MixedPhase(options)
     return PHASES[options.phase](options)

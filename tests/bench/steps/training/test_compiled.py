@@ -28,9 +28,7 @@ def preset(name: str, dtype: str) -> Variant:
 
 
 ASKED = [
-    ("small_mlp", "compile", "fp32", "adamw"),
     ("small_mlp", "max-autotune", "fp32", "sgd"),
-    ("small_mlp", "amp-compile", "bf16", "sgd"),
     ("small_mlp", "amp-compile", "fp16", "adamw"),
     ("small_transformer", "compile", "fp32", "sgd"),
     ("small_transformer", "amp-compile", "bf16", "adamw"),
