@@ -65,7 +65,8 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     """A call of `target`, which stands for the module, with the subject's arguments.
 
-    `Prepared` where forward changes them. Without that the call costs nothing more.
+    `Prepared` where forward changes them: it puts the example's values back, in new tensors.
+    Without that the call costs nothing more.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
@@ -73,24 +74,19 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     args, kwargs = subject.inputs.args, subject.inputs.kwargs
     if not subject.changes:
         return lambda: target(*args, **kwargs)
-    renewal = _Renewal(subject)
-    return Prepared(renewal, lambda: target(*renewal.called.args, **renewal.called.kwargs))
+    given = subject.given
+    copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
+    pairs = [(own, value) for own, value in copied if own is not value]
+    called = fresh(given)
 
-
-class _Renewal:
-    """Puts the example's values back into what forward is given, and gives it new tensors."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._given = subject.given
-        pairs = zip(subject.inputs.tensors(), self._given.tensors(), strict=True)
-        self._values = [(given, value) for value, given in pairs if given is not value]
-        self.called = fresh(self._given)
-
-    def __call__(self) -> None:
+    def renew() -> None:
+        nonlocal called
         with torch.no_grad():
-            for given, value in self._values:
-                geometry.write(given, value)
-        self.called = fresh(self._given)
+            for own, value in pairs:
+                geometry.write(own, value)
+        called = fresh(given)
+
+    return Prepared(renew, lambda: target(*called.args, **called.kwargs))
 
 
 def _differs(value: object, given: object, now: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,40 +14,33 @@ from torch import Tensor
 
 from modescope.bench.case import dispatch, runner
 from modescope.bench.devices import nvml
-from modescope.bench.devices.devices import Hardware, Step
+from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import Case, Mode, Model, Variant
 from modescope.bench.records.results import Findings
 from modescope.bench.stats.diagnostics import CLOCK_FALL
 from modescope.bench.steps import backends, modes
 from modescope.bench.steps.building import build
 from modescope.bench.steps.phases import ONE_CALL
-from modescope.bench.steps.subject import Built as BuiltStep
-from modescope.bench.steps.subject import Subject
 from modescope.bench.sweep import host, isolation
 from modescope.bench.timing import timers
 from tests.helpers.child_runs import findings_in_child
 from tests.helpers.probe_models import (
     EAGER,
     PRESETS,
-    Built,
     case,
     counts,
     endless_memory,
-    inside,
     linear,
     model,
     preset,
     silent,
     smoke,
-    tells,
     variant,
 )
 from tests.helpers.processes import alive, marker, soon
 
 pytestmark = pytest.mark.cuda
 
-GRAD = ("enabled", "no_grad", "inference_mode")
-STATES = {"enabled": True, "no_grad": False, "inference_mode": False}
 WARM_UP = 4  # reduce-overhead: one call warms up, one records, the next replay
 SMALL_MLP = Model("mlp", "modescope.models.mlp:build")
 
@@ -56,34 +49,6 @@ SMALL_MLP = Model("mlp", "modescope.models.mlp:build")
 def _compiled_anew(restored_settings: None) -> Iterator[None]:
     yield
     torch.compiler.reset()
-
-
-def subject_of(of: Model, device: Hardware, **shape: int) -> Subject:
-    torch.manual_seed(0)
-    return build(of, shape).to(device.torch_device)
-
-
-def built(
-    asked: Variant,
-    device: Hardware,
-    of: Callable[..., Built] = linear,
-    calls: int = WARM_UP,
-) -> BuiltStep:
-    own = subject_of(model(of), device).cast(modes.weight_dtype(asked))
-    made = modes.build(own, asked, True, device, ONE_CALL)
-    for _ in range(calls):
-        made.step()
-    device.synchronize()
-    return made
-
-
-def returned(step: Step) -> Any:
-    return step()
-
-
-def output(made: BuiltStep) -> Tensor:
-    copy: Tensor = returned(made.step).detach().clone()
-    return copy
 
 
 def test_device_facts_match_the_driver(device: Hardware) -> None:
@@ -185,29 +150,6 @@ def check_launches(found: Findings, mode: Mode) -> None:
         assert found.autotuned > 0
 
 
-@pytest.mark.parametrize("grad", GRAD)
-@pytest.mark.parametrize(
-    ("autocast", "dtype"), [(False, "fp32"), (False, "bf16"), (True, "bf16"), (True, "fp16")]
-)
-def test_a_captured_graph_keeps_its_contexts(
-    grad: str, autocast: bool, dtype: str, device: Hardware
-) -> None:
-    """`tells` copies numbers from the host, so it is called live; the capture is of `linear`."""
-    asked = variant(dtype, grad=grad, autocast=autocast)
-    y, code = returned(built(asked, device, of=tells, calls=0).step)
-    seen = inside(code)
-    assert (seen.grad, seen.autocast) == (STATES[grad], autocast)
-    assert seen.weight == (torch.float32 if autocast else modes.DTYPES[dtype])
-    assert y.dtype == seen.product == modes.DTYPES[dtype]
-
-    captured = built(replace(asked, mode=replace(asked.mode, graph=True)), device)
-    replayed = returned(captured.step)
-    assert replayed.dtype == modes.DTYPES[dtype]
-    assert replayed.requires_grad == (grad == "enabled")
-    assert replayed.is_inference() == (grad == "inference_mode")
-    torch.testing.assert_close(replayed.detach(), returned(captured.live).detach())
-
-
 REPLAYING = [
     pytest.param({"graph": True}, id="cuda-graph"),
     pytest.param({"compile": "default", "graph": True}, id="compile-cuda-graph"),
@@ -222,18 +164,27 @@ def test_a_replay_follows_inputs_and_weights(
     axes: dict[str, Any], grad: str, autocast: bool, dtype: str, device: Hardware
 ) -> None:
     """Under autocast a cached cast of the weights would go stale."""
-    made = built(variant(dtype, grad=grad, autocast=autocast, **axes), device)
+    asked = variant(dtype, grad=grad, autocast=autocast, **axes)
+    subject = build(model(linear), {}).to(device.torch_device).cast(modes.weight_dtype(asked))
+    made = modes.build(subject, asked, True, device, ONE_CALL)
     module, inputs = made.subject.module, made.subject.inputs
-    before = output(made)
+
+    def output() -> Tensor:
+        result: Any = made.step()
+        copy: Tensor = result.detach().clone()
+        return copy
+
+    for _ in range(WARM_UP):
+        before = output()
     with torch.no_grad():
         module.get_parameter("bias").zero_()
-    without_bias = output(made)
+    without_bias = output()
     assert not torch.equal(without_bias, before)
     inputs.assign(inputs.map(lambda tensor: 2 * tensor))
-    torch.testing.assert_close(output(made), 2 * without_bias)
+    torch.testing.assert_close(output(), 2 * without_bias)
     with torch.no_grad():
         module.get_parameter("weight").mul_(4)
-    torch.testing.assert_close(output(made), 8 * without_bias)
+    torch.testing.assert_close(output(), 8 * without_bias)
 
 
 def test_checking_leaves_a_captured_state_unchanged(device: Hardware) -> None:

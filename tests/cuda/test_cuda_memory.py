@@ -41,17 +41,6 @@ def subject(device: Hardware) -> Subject:
     return Subject(net, Inputs((torch.randn(BATCH, WIDTH),), {})).to(device.torch_device)
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, 1000), (7, 4096), (50, 12)])
-def test_tensors_come_in_blocks(count: int, size: int, allocator: CudaAllocator) -> None:
-    found = memory.steady_call(
-        lambda: [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(count)],
-        allocator,
-    )
-    rounded = -(-size // BLOCK_BYTES) * BLOCK_BYTES
-    assert (found.allocations, found.releases, found.left_bytes) == (count, count, 0)
-    assert found.peak_bytes == count * rounded
-
-
 @pytest.mark.usefixtures("no_pools")
 def test_memory_of_two_layers(subject: Subject, device: Hardware, allocator: CudaAllocator) -> None:
     asked = variant(grad="enabled")

@@ -76,28 +76,6 @@ def test_replays_train_as_eager(
     trains_alike(one, other, tolerance(asked))
 
 
-@pytest.mark.parametrize("optimizer", LR)
-@pytest.mark.parametrize(
-    "axes", [{"compile": "reduce-overhead"}, {"compile": "default", "graph": True}], ids=str
-)
-@pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
-def test_compiled_graphs_train_as_compiled_code(
-    asked: Variant, axes: dict[str, Any], optimizer: str, device: Hardware
-) -> None:
-    """Against the same generated kernels, each launched by itself."""
-    how = training(optimizer)
-    plain = replace(asked, mode=replace(asked.mode, compile="default"))
-    one, other = (
-        built(each, how, device)
-        for each in (replace(asked, mode=replace(asked.mode, **axes)), plain)
-    )
-    for made in (one, other):
-        for seed in (1, 2, 3):  # reduce-overhead warms up, records and replays
-            step(made, seed)
-        trainer_of(made).restore()
-    trains_alike(one, other, tolerance(asked))
-
-
 @pytest.mark.parametrize("capture", CAPTURES)
 @pytest.mark.parametrize("checkpoint", ["children", "model"])
 @pytest.mark.parametrize("asked", [variant(), variant("bf16", autocast=True)])
