@@ -33,13 +33,13 @@ def build(model: Model, shape: dict[str, int]) -> Subject:
     that it changes are put back.
     """
     with torch_settings.keep() as changed:
-        subject = _described(model, shape) if model.inputs_json else _complete(model, shape)
+        subject = _build_described(model, shape) if model.inputs_json else _build_pair(model, shape)
     with suppress(NotImplementedError):  # an exported program was traced in one of the modes
         subject.module.eval()
     return replace(subject, put_back=tuple(changed))
 
 
-def _complete(model: Model, shape: dict[str, int]) -> Subject:
+def _build_pair(model: Model, shape: dict[str, int]) -> Subject:
     """Of a target that returns the module and its inputs."""
     built = _call_target(model, shape, ())
     module, example = built if isinstance(built, tuple) and len(built) == 2 else (built, None)
@@ -63,7 +63,7 @@ def _complete(model: Model, shape: dict[str, int]) -> Subject:
     return Subject(module, inputs)
 
 
-def _described(model: Model, shape: dict[str, int]) -> Subject:
+def _build_described(model: Model, shape: dict[str, int]) -> Subject:
     """Of a target that returns a module whose inputs are described."""
     assert model.inputs_json is not None
     described = input_descriptions.parse(json.loads(model.inputs_json))

@@ -216,7 +216,7 @@ def stack(*lines: tuple[str, int], columns: tuple[int, int] | None = None) -> li
     ]
 
 
-OURS, THEIRS = ("/home/me/net.py", 12), ("/home/me/other/net.py", 12)
+OURS = ("/home/me/net.py", 12)
 TORCH = (f"{graph_break_watch.TORCH}nn/modules/rnn.py", 1000)
 FIRST, INNER, SECOND = (stack(OURS, columns=each) for each in ((0, 5), (0, 9), (6, 9)))
 WITHIN = stack(TORCH, columns=(4, 8))
@@ -229,14 +229,13 @@ INSTALLED = (str(Path(sysconfig.get_path("stdlib"), "site-packages/transformers/
     [
         ([stack(OURS, TORCH), stack(TORCH)], ["net.py:12"]),
         ([stack(TORCH)], ["rnn.py:1000"]),
-        ([stack(OURS), stack(THEIRS), stack(OURS)], ["net.py:12"] * 2),
         ([FIRST, SECOND, INNER, SECOND, FIRST], ["net.py:12"] * 3),
         ([[*FIRST, *WITHIN], WITHIN, [*SECOND, *WITHIN], WITHIN], ["net.py:12"] * 2),
         ([stack(OURS, INSTALLED)], ["modeling.py:7"]),
         ([stack((f"{graph_break_watch.DYNAMO}external_utils.py", 69))], [None]),
     ],
     ids=[
-        *("again within a library", "a library alone", "files of equal names"),
+        *("again within a library", "a library alone"),
         *("expressions of one line", "two calls of a library on a line"),
         *("in an installed package", "in Dynamo only"),
     ],
