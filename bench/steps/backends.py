@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modescope.bench.records.cases import CompileOptions, Mode, non_defaults
 
 if TYPE_CHECKING:
     import torch
-
-    from modescope.bench.steps.evidence.mode_effect import Facts
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,8 @@ UNTUNED = (
 """Why a case that autotunes is skipped in a sweep that measures the mode `other`."""
 
 
-Doubt = tuple[Callable[["Facts"], bool], str]
-"""A condition under which a mode did not take effect, and the reason, a template of `f`."""
+Doubt = tuple[Callable[[Any], bool], str]
+"""When a mode did not take effect, by `evidence.mode_effect.Facts`; and why, a template of them."""
 
 Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
 """From a module, a mode, and whether graph breaks are errors, to the module to call instead."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch.amp.grad_scaler import GradScaler
@@ -19,9 +19,10 @@ from modescope.bench.records.cases import (
     Variant,
 )
 from modescope.bench.steps.checks import Check
+from modescope.bench.steps.modes import Phase
 from modescope.bench.steps.phases.mixed_calls import prepare_mixed_check, vary
 from modescope.bench.steps.phases.output_check import prepare_check
-from modescope.bench.steps.subject import Inputs, State, Subject
+from modescope.bench.steps.subject import Inputs, Subject
 from modescope.bench.steps.training import losses
 from modescope.bench.steps.training.trainer import (
     RECOMPUTING,
@@ -33,64 +34,19 @@ from modescope.bench.steps.training.trainer import (
 from modescope.bench.steps.training.training_check import TrainingCheck, Trial
 
 
-@dataclass(frozen=True)
-class Phase:
-    """How a model is prepared, called in steps, and checked; by default as in inference."""
-
-    options: PhaseOptions
-
-    trains: ClassVar[bool] = False
-    """Whether steps call the model in `train()`."""
-
-    no_dispatch: ClassVar[str | None] = None
-    """Why an empty batch cannot show dispatch in this phase; None where it can."""
-
-    def apply_settings(self) -> None:
-        """Sets torch's global settings for this phase."""
-
-    def check_model(self, module: torch.nn.Module) -> None:
-        """Raises UsageError where the model cannot be measured in this phase."""
-
-    def prepare(self, subject: Subject, seed: int) -> Subject:
-        """`subject`, in `eval()`, prepared for the phase; raises UsageError where it is unfit."""
-        return subject
+class InferencePhase(Phase):
+    """A step is a forward; its outputs are checked."""
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
-        """Runs the reference on fresh inputs; `subject` is prepared."""
+        """Outputs, and what is written to buffers."""
         return prepare_check(subject, device, seed)
 
-    def own(self, subject: Subject) -> Subject:
-        """The variant's own copy, as its steps call it; may change the module."""
-        return subject
 
-    def start(self, module: torch.nn.Module) -> Any:
-        """The state that steps of `module` start from; None where they change nothing."""
-
-    def graphs_parts(self, mode: Mode) -> bool:
-        """Whether CUDA graphs replace forward and backward instead of the whole step."""
-        return False
-
-    def forward(self, call: Step, inputs: Inputs) -> Step:
-        """The function to run in the mode's contexts, given a call of the model on `inputs`."""
-        return call
-
-    def steps(
-        self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
-    ) -> tuple[Step, Step, State]:
-        """`Built.live`, `Built.step` and their state, given `forward` in its contexts.
-
-        They start from `start`, or from the module as it is if that is None, and need before each
-        call what `forward` needs (`Prepared`). The caller restores what the steps of a capture
-        changed.
-        """
-        return forward, device.capture(forward) if variant.mode.graph else forward, State()
-
-
-ONE_CALL = Phase(Inference())
+ONE_CALL = InferencePhase(Inference())
 
 
 @dataclass(frozen=True)
-class MixedPhase(Phase):
+class MixedPhase(InferencePhase):
     """A step is a pass over forwards of different sizes; the outputs of each are checked."""
 
     options: Inference
@@ -175,7 +131,7 @@ class TrainingPhase(Phase):
         return live, replay, trained
 
 
-PHASES: dict[str, Callable[[Any], Phase]] = {"inference": Phase, "train": TrainingPhase}
+PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
 """By name; each takes its own kind of options, whose settings are in `bench.settings`."""
 
 

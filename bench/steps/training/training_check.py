@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -37,9 +37,6 @@ from modescope.bench.steps.training.reference import (
     references,
 )
 from modescope.bench.steps.training.trainer import Trainer, trained_parameters, trainer_of
-
-if TYPE_CHECKING:
-    from modescope.bench.steps.phases import Phase
 
 MISSED = (
     "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one"
@@ -115,7 +112,7 @@ class Trial:
     """All that a check is made of, for any batches."""
 
     subject: Subject  # on the host, to leave the GPU's memory alone
-    phase: Phase  # plain training: without scaler, capture and recomputing
+    phase: modes.Phase  # plain training: without scaler, capture and recomputing
     follows_size: bool
     device: Hardware
 

@@ -18,7 +18,6 @@ from modescope.bench.steps.evidence.mode_effect import Observed
 from modescope.bench.steps.phases import ONE_CALL
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from tests.helpers.probe_models import (
-    EAGER,
     PRESETS,
     WIDTH,
     Inside,
@@ -161,13 +160,3 @@ def test_a_graph_is_captured_from_the_live_step(compile_mode: str) -> None:
     plain = built(variant("bf16"), device)
     assert len(device.captured) == 1
     assert plain.step is plain.live
-
-
-def test_keyword_inputs_are_passed_by_name() -> None:
-    class Named(torch.nn.Module):
-        def forward(self, *, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-            return left - right
-
-    inputs = Inputs((), {"right": torch.ones(2), "left": torch.full((2,), 3.0)})
-    step = modes.build(Subject(Named(), inputs), Variant(EAGER, "fp32"), True, Cpu(), ONE_CALL).step
-    assert torch.equal(output(step), torch.full((2,), 2.0))
