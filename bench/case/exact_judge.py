@@ -11,7 +11,7 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import EAGER_LIMIT, Case, Plan, Variant, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import modes
-from modescope.bench.steps.phase_interface import Check, Deviation, Limit, RoundingCheck, Scale
+from modescope.bench.steps.checks import Check, Deviation, Limit, RoundingCheck, Scale
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.subject import Built, Subject
 

@@ -16,7 +16,7 @@ from modescope.bench.records.errors import one_line
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import plain_call, randomness
 from modescope.bench.steps.arguments import find_changes
-from modescope.bench.steps.phase_interface import Check
+from modescope.bench.steps.checks import Check
 from modescope.bench.steps.phases import phase_of
 from modescope.bench.steps.randomness import SWITCHES
 from modescope.bench.steps.subject import Built, Subject

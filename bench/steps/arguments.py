@@ -15,59 +15,10 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import geometry, trees
 from modescope.bench.steps.subject import Inputs, Subject
 
-RESIZED = (
-    "forward resizes or frees the memory of its argument {place}, which cannot be put back before "
-    "each call; let it make a new tensor instead"
-)
-
-
 VARIES = (
     "calls=mix: forward changes its argument {place}, which would have to be put back before each "
     "call; measure this model with calls=repeat"
 )
-
-
-class Snapshot:
-    """Arguments as they are before a call."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._leaves = dict(inputs.leaves())
-        values = {place: leaf for place, leaf in self._leaves.items() if _is_plain(leaf)}
-        self._values = {place: tensor.clone() for place, tensor in values.items()}
-        self._bytes = {place: _allocated_bytes(tensor) for place, tensor in values.items()}
-        self._versions = {place: _version(leaf) for place, leaf in self._leaves.items()}
-
-    def differences(self, called: Inputs) -> tuple[str, ...]:
-        """The places that differ in `called`, which were `fresh` arguments before the call.
-
-        A tensor's version counts what torch writes, be the values equal. Bits are compared as well,
-        for what NumPy, `.data` or a foreign kernel writes. Raises UsageError for what cannot be put
-        back.
-        """
-        for place, leaf in self._leaves.items():
-            if place in self._bytes and _allocated_bytes(leaf) != self._bytes[place]:
-                raise UsageError(RESIZED.format(place=place))
-        after = dict(called.leaves())
-        changed = [place for place in self._leaves if self._differs(place, after)]
-        added = [place for place in after if place not in self._leaves]
-        moved = []
-        if not (changed or added):
-            moved = [place for place, now in zip(self._leaves, after, strict=True) if place != now]
-        return (*changed, *added, *moved)
-
-    def _differs(self, place: str, after: dict[str, Any]) -> bool:
-        """Whether the values, or the object at this place, are others now."""
-        before = self._leaves[place]
-        if place not in after:
-            return True
-        if _version(before) != self._versions[place]:
-            return True
-        if place in self._values and not torch.equal(_bits(self._values[place]), _bits(before)):
-            return True
-        now = after[place]
-        if isinstance(before, torch.Tensor) and isinstance(now, torch.Tensor):
-            return _properties(before) != _properties(now)
-        return now is not before and not (type(now) is type(before) and now == before)
 
 
 def fresh(inputs: Inputs) -> Inputs:
@@ -85,7 +36,8 @@ def fresh(inputs: Inputs) -> Inputs:
 def find_changes(subject: Subject) -> tuple[str, ...]:
     """The places of the arguments that a call of the module as it is changes.
 
-    The call may change the module, but not the inputs. Raises UsageError as `Snapshot.changed`.
+    The call may change the module, but not the inputs. Raises UsageError where calls vary and one
+    changes its arguments.
     """
     for part in subject.parts.values():
         if changed := find_changes(part):
@@ -93,15 +45,28 @@ def find_changes(subject: Subject) -> tuple[str, ...]:
     if subject.parts:
         return ()
     own = subject.inputs.copy()
-    before, called = Snapshot(own), fresh(own)
+    called = fresh(own)
+    known = [(place, leaf, _version(leaf)) for place, leaf in own.leaves()]
     subject.module(*called.args, **called.kwargs)
-    return before.differences(called)
+    values, after = dict(subject.inputs.leaves()), dict(called.leaves())
+    changed = tuple(
+        place
+        for place, leaf, version in known
+        if place not in after
+        or _version(leaf) != version
+        or _differs(values[place], leaf, after[place])
+    )
+    places = [place for place, *_ in known]
+    added = tuple(place for place in after if place not in places)
+    moved = tuple(place for place, now in zip(places, after, strict=False) if place != now)
+    return changed + added or moved
 
 
 def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     """A call of `target`, which stands for the module, with the subject's arguments.
 
-    `Prepared` where forward changes them. Without that the call costs nothing more.
+    `Prepared` where forward changes them: it puts the example's values back, in new tensors.
+    Without that the call costs nothing more.
     """
     if subject.parts:  # each size once
         calls = [call_of(part, target) for part in subject.parts.values()]
@@ -109,41 +74,43 @@ def call_of(subject: Subject, target: torch.nn.Module) -> Step:
     args, kwargs = subject.inputs.args, subject.inputs.kwargs
     if not subject.changes:
         return lambda: target(*args, **kwargs)
-    renewal = _Renewal(subject)
-    return Prepared(renewal, lambda: target(*renewal.called.args, **renewal.called.kwargs))
+    given = subject.given
+    copied = zip(given.tensors(), subject.inputs.tensors(), strict=True)
+    pairs = [(own, value) for own, value in copied if own is not value]
+    called = fresh(given)
 
-
-class _Renewal:
-    """Puts the example's values back into what forward is given, and gives it new tensors."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._given = subject.given
-        pairs = zip(subject.inputs.tensors(), self._given.tensors(), strict=True)
-        self._values = [(given, value) for value, given in pairs if given is not value]
-        self.called = fresh(self._given)
-
-    def __call__(self) -> None:
+    def renew() -> None:
+        nonlocal called
         with torch.no_grad():
-            for given, value in self._values:
-                geometry.write(given, value)
-        self.called = fresh(self._given)
+            for own, value in pairs:
+                geometry.write(own, value)
+        called = fresh(given)
+
+    return Prepared(renew, lambda: target(*called.args, **called.kwargs))
 
 
-def _is_plain(leaf: object) -> bool:
-    """Whether it is a tensor whose bytes can be compared: not sparse, quantised or nested."""
-    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+def _differs(value: object, given: object, now: object) -> bool:
+    """Whether what was `given` has other bits than `value` or other properties `now`.
+
+    Bits, because NumPy, `.data` and foreign kernels write without raising torch's version.
+    """
+    if not (isinstance(value, torch.Tensor) and isinstance(given, torch.Tensor)):
+        return now is not given and not (type(now) is type(given) and now == given)
+    if _is_plain(value) and not torch.equal(_bits(value), _bits(given)):
+        return True
+    return not isinstance(now, torch.Tensor) or _properties(given) != _properties(now)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether its bytes can be compared: it is not sparse, quantised, nested or of a subclass."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return False
-    assert isinstance(leaf, torch.Tensor)
-    return leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_nested)
+    return tensor.layout == torch.strided and not (tensor.is_quantized or tensor.is_nested)
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().resolve_conj().resolve_neg()
     return plain.contiguous().reshape(-1).view(torch.uint8)
-
-
-def _allocated_bytes(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().nbytes()
 
 
 def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -156,7 +123,7 @@ def _properties(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _version(leaf: object) -> int | None:
-    """How often torch has written to it; None where that is not counted."""
+    """How often torch has written to it, be the values equal; None where that is not counted."""
     if isinstance(leaf, torch.Tensor) and not leaf.is_inference():
         return leaf._version
     return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from modescope.bench.records.cases import CompileOptions, Mode, Variant, non_defaults
+from modescope.bench.records.cases import CompileOptions, Mode, non_defaults
 
 if TYPE_CHECKING:
     import torch
@@ -44,38 +44,8 @@ UNTUNED = (
 """Why a case that autotunes is skipped in a sweep that measures the mode `other`."""
 
 
-@dataclass(frozen=True)
-class Compilation:
-    """What the checks of backends need to know of a variant's first call."""
-
-    variant: Variant
-    fullgraph: bool
-    device_type: str
-    compiled: Compiled
-    cold: bool  # empty compiler caches: no tuning from earlier runs
-    symbolic_sizes: int | None  # in the generated code; None where it was not read
-    varies: bool = field(default=False, kw_only=True)
-    """Whether calls have different sizes, each of which may be compiled."""
-
-    @property
-    def mode(self) -> Mode:
-        """The requested axes."""
-        return self.variant.mode
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether it ran on a CPU, without CUDA graphs and without anything to tune."""
-        return self.device_type == "cpu"
-
-    @property
-    def tuned_nothing(self) -> bool:
-        """Whether a mode that tunes had nothing to tune; False where an earlier run may have."""
-        nothing = self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
-        return nothing and autotunes(self.mode)
-
-
-Doubt = tuple[Callable[[Compilation], bool], str]
-"""A condition under which a mode did not take effect, and the reason, a template of `f`."""
+Doubt = tuple[Callable[[Any], bool], str]
+"""When a mode did not take effect, by `evidence.mode_effect.Facts`; and why, a template of them."""
 
 Build = Callable[["torch.nn.Module", Mode, bool], "torch.nn.Module"]
 """From a module, a mode, and whether graph breaks are errors, to the module to call instead."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -21,8 +21,8 @@ from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import TOLERANCE, eager_is_sane
 from modescope.bench.records.results import Ended, Findings
 from modescope.bench.steps import geometry, trees
+from modescope.bench.steps.checks import FLOAT64, Seen
 from modescope.bench.steps.compiler import OperatorMode
-from modescope.bench.steps.phase_interface import FLOAT64, Seen
 from modescope.bench.steps.subject import Inputs, Subject, is_plain_float, redraw
 
 T = TypeVar("T")
@@ -62,43 +62,28 @@ class Calls(Generic[T]):
     results: Callable[[Sequence[Inputs], int], T]  # of a call for each input, from this seed
 
 
-class Recipe(Protocol[T]):
+@dataclass(frozen=True)
+class Recipe(Generic[T]):
     """How a phase calls copies of a model, and how it compares their results."""
 
-    @property
-    def subject(self) -> Subject:
-        """The model as it was built."""
-
-    @property
-    def jumps(self) -> bool:
-        """Whether rounding alone may change results by far more than the tolerance."""
-
-    def copy(self, dtype: torch.dtype | None) -> Calls[T]:
-        """Of a fresh copy with all floats in `dtype`; None: as it was built."""
-
-    def error(self, results: T, references: T) -> float:
-        """The largest error; infinite where their structures differ."""
-
-    def finite(self, results: T) -> bool:
-        """Whether all results are finite numbers."""
-
-    def differ(self, results: T, usual: T) -> bool:
-        """Whether results of every input differ from those of the example."""
+    subject: Subject  # the model as it was built
+    copy: Callable[[torch.dtype | None], Calls[T]]
+    """A fresh copy with all floats in a dtype; None: as it was built."""
+    error: Callable[[T, T], float]
+    """The largest error of results against references; infinite where their structures differ."""
+    finite: Callable[[T], bool]  # whether all results are finite numbers
+    differ: Callable[[T, T], bool]
+    """Whether results of every input differ from those of the example."""
+    jumps: bool = False  # whether rounding alone may change results by far more than the tolerance
 
 
-@dataclass(frozen=True)
-class Examined(Generic[T]):
-    """The inputs of a check, their reference results, and what else the calls showed."""
-
-    inputs: tuple[Inputs, ...]
-    references: T
-    seen: Seen
-
-
-def examine(recipe: Recipe[T], device: Hardware, seed: int, count: int) -> Examined[T]:
+def examine(
+    recipe: Recipe[T], device: Hardware, seed: int, count: int
+) -> tuple[tuple[Inputs, ...], T, Seen]:
     """Calls copies of the model on its example, and on `count` other inputs.
 
-    Raises what the model raises on its example, and Ended where that call makes parameters.
+    Returns the inputs of a check, their reference results, and what else the calls showed. Raises
+    what the model raises on its example, and Ended where that call makes parameters.
     """
     example, usual = recipe.subject.inputs, _first_results(recipe, seed)
     name, note, inputs, plain = _valid(recipe, usual, device, seed, count)
@@ -123,7 +108,7 @@ def examine(recipe: Recipe[T], device: Hardware, seed: int, count: int) -> Exami
             one, seeds = used.results(inputs[:1], seed), range(seed + 1, seed + 1 + RARE_CALLS)
             is_random = any(differ(used.results(inputs[:1], other), one) for other in seeds)
     seen = Seen(name, note, against, narrowest, apart, is_random, depends)
-    return Examined(inputs, references, seen)
+    return inputs, references, seen
 
 
 def _first_results(recipe: Recipe[T], seed: int) -> T:
@@ -139,26 +124,25 @@ def _first_results(recipe: Recipe[T], seed: int) -> T:
 def _valid(
     recipe: Recipe[T], usual: T, device: Hardware, seed: int, count: int
 ) -> tuple[str, str | None, tuple[Inputs, ...], T]:
-    """The first of DRAWS that plain eager takes, and its results; `usual`: those of the example.
+    """The first of DRAWS that plain eager takes, or the example; a note; inputs and their results.
 
-    Inputs that make finite results infinite are none that the model is made for, and those that
-    make no difference would not show that a mode ignores them.
+    Inputs that make finite results infinite are none that the model is made for, and those whose
+    results are as `usual` would not show that a mode ignores them.
     """
-    finite = recipe.finite(usual)
-    for name, note, draw in DRAWS:
-        last = note is not None
+    finite, subject = recipe.finite(usual), recipe.subject
+    seeds = range(seed + 1, seed + 1 + count)
+    for name, draw in DRAWS:
         try:
-            inputs = tuple(draw(recipe.subject, seed + 1 + number) for number in range(count))
+            inputs = tuple(draw(subject, each) for each in seeds)
             plain = recipe.copy(None).results(inputs, seed)
             device.synchronize()  # only then does a GPU tell of an index out of range
-            fits = recipe.differ(plain, usual) and (not finite or recipe.finite(plain))
+            if recipe.differ(plain, usual) and (not finite or recipe.finite(plain)):
+                return name, None, inputs, plain
         except Exception as error:
-            if last or is_out_of_memory(error):
+            if is_out_of_memory(error):
                 raise
-            continue
-        if last or fits:
-            return name, note, inputs, plain
-    raise AssertionError("the last of DRAWS is returned")
+    inputs = tuple(_add_targets(subject.inputs, subject, each) for each in seeds)
+    return "example", STALE_PASSES, inputs, recipe.copy(None).results(inputs, seed)
 
 
 def _reference(
@@ -208,19 +192,14 @@ def _add_targets(inputs: Inputs, subject: Subject, seed: int) -> Inputs:
     return replace(inputs, targets=redraw(Inputs((), {}, subject.inputs.targets), seed).targets)
 
 
-DRAWS: tuple[tuple[str, str | None, Callable[[Subject, int], Inputs]], ...] = (
-    ("fresh", None, lambda subject, seed: redraw(subject.inputs, seed)),
-    ("floats", None, lambda subject, seed: redraw(subject.inputs, seed, is_plain_float)),
-    ("rebuilt", None, _rebuilt),
-    ("example", None, _scale_input),
-    (
-        "example",
-        STALE_PASSES,
-        lambda subject, seed: _add_targets(subject.inputs, subject, seed),
-    ),
+DRAWS: tuple[tuple[str, Callable[[Subject, int], Inputs]], ...] = (
+    ("fresh", lambda subject, seed: redraw(subject.inputs, seed)),
+    ("floats", lambda subject, seed: redraw(subject.inputs, seed, is_plain_float)),
+    ("rebuilt", _rebuilt),
+    ("example", _scale_input),
 )
-"""Ways to draw inputs for a check, in the order in which they are tried: the column, a note, and
-the function of a seed. Plain eager decides which are inputs of the model."""
+"""Ways to draw inputs for a check, in the order in which they are tried: the column, and the
+function of a seed. Plain eager decides which are inputs of the model."""
 
 
 def _form(inputs: Inputs) -> list[object]:

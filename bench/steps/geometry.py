@@ -52,11 +52,6 @@ def copier(tensors: Iterable[torch.Tensor], convert: Convert) -> Convert:
     return copy
 
 
-def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of one tensor."""
-    return copier([tensor], torch.clone)(tensor)
-
-
 def write(tensor: torch.Tensor, value: torch.Tensor) -> None:
     """Overwrites `tensor` in place with the elements of `value`, which lies alike in memory."""
     distinct(tensor).copy_(distinct(value))

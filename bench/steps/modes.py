@@ -1,20 +1,21 @@
-"""Builds the step of a mode. Each axis is applied on its own, independent of the others."""
+"""Builds the step of a mode in a phase. Each axis is applied independent of the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from modescope.bench.devices.devices import Hardware, Series, Step, alone, prepare_like
-from modescope.bench.records.cases import Variant
+from modescope.bench.records.cases import Mode, PhaseOptions, Variant
 from modescope.bench.records.errors import UsageError
 from modescope.bench.steps import arguments, backends
-from modescope.bench.steps.phase_interface import Phase
-from modescope.bench.steps.subject import Built, Inputs, Subject
+from modescope.bench.steps.checks import Check
+from modescope.bench.steps.subject import Built, Inputs, State, Subject
 
 DTYPES = {
     "fp32": torch.float32,
@@ -32,15 +33,63 @@ GRAD: dict[str, Callable[[], AbstractContextManager[Any]] | None] = {
 MATMUL_PRECISION = {"tf32": "high"}
 """`torch.set_float32_matmul_precision` per dtype; "highest" for all others."""
 
-POSITIONAL_ONLY = (
-    "train.capture=forward_backward: make_graphed_callables takes only positional arguments, and "
-    "the model's inputs have names; give them by position, or use train.capture=step"
+UNGRAPHABLE = (
+    "train.capture=forward_backward: make_graphed_callables takes only tensors by position, not "
+    "input {} of the model; use train.capture=step"
 )
 
-TENSORS_ONLY = (
-    "train.capture=forward_backward: make_graphed_callables takes only tensors, and input {} of "
-    "the model is of type {}; use train.capture=step"
-)
+
+@dataclass(frozen=True)
+class Phase:
+    """How a model is prepared, called in steps, and checked; by default a step is one call."""
+
+    options: PhaseOptions
+
+    trains: ClassVar[bool] = False
+    """Whether steps call the model in `train()`."""
+
+    no_dispatch: ClassVar[str | None] = None
+    """Why an empty batch cannot show dispatch in this phase; None where it can."""
+
+    def apply_settings(self) -> None:
+        """Sets torch's global settings for this phase."""
+
+    def check_model(self, module: torch.nn.Module) -> None:
+        """Raises UsageError where the model cannot be measured in this phase."""
+
+    def prepare(self, subject: Subject, seed: int) -> Subject:
+        """`subject`, in `eval()`, prepared for the phase; raises UsageError where it is unfit."""
+        return subject
+
+    def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
+        """Runs the reference on fresh inputs; `subject` is prepared. Every phase overrides this."""
+        raise NotImplementedError
+
+    def own(self, subject: Subject) -> Subject:
+        """The variant's own copy, as its steps call it; may change the module."""
+        return subject
+
+    def start(self, module: torch.nn.Module) -> Any:
+        """The state that steps of `module` start from; None where they change nothing."""
+
+    def graphs_parts(self, mode: Mode) -> bool:
+        """Whether CUDA graphs replace forward and backward instead of the whole step."""
+        return False
+
+    def forward(self, call: Step, inputs: Inputs) -> Step:
+        """The function to run in the mode's contexts, given a call of the model on `inputs`."""
+        return call
+
+    def steps(
+        self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
+    ) -> tuple[Step, Step, State]:
+        """`Built.live`, `Built.step` and their state, given `forward` in its contexts.
+
+        They start from `start`, or from the module as it is if that is None, and need before each
+        call what `forward` needs (`Prepared`). The caller restores what the steps of a capture
+        changed.
+        """
+        return forward, device.capture(forward) if variant.mode.graph else forward, State()
 
 
 def weight_dtype(variant: Variant) -> torch.dtype:
@@ -78,24 +127,18 @@ def build(
     if not subject.order:
         return built(subject)
     parts = {name: built(subject.parts[name]) for name in dict.fromkeys(subject.order)}
-    live, step = _passes(parts, subject.order)
+    ordered = [parts[name] for name in subject.order]
+    live = Series(tuple(part.live for part in ordered))
+    same = all(part.live is part.step for part in ordered)
+    step = live if same else Series(tuple(part.step for part in ordered))
     return Built(subject, target, live, step, parts=parts)
-
-
-def _passes(parts: Mapping[str, Built], order: tuple[str, ...]) -> tuple[Step, Step]:
-    """The live step and the timed one: a call of each part in this order, results dropped."""
-    live = Series(tuple(parts[name].live for name in order))
-    same = all(part.live is part.step for part in parts.values())
-    return live, live if same else Series(tuple(parts[name].step for name in order))
 
 
 def _check_graphable(inputs: Inputs) -> None:
     """Raises UsageError unless all inputs are tensors, given by position."""
-    if inputs.kwargs:
-        raise UsageError(POSITIONAL_ONLY)
-    for number, value in enumerate(inputs.args):
-        if not isinstance(value, torch.Tensor):
-            raise UsageError(TENSORS_ONLY.format(number, type(value).__name__))
+    others = (n for n, value in enumerate(inputs.args) if not isinstance(value, torch.Tensor))
+    if (other := next(iter((*inputs.kwargs, *others)), None)) is not None:
+        raise UsageError(UNGRAPHABLE.format(other))
 
 
 class _Around(torch.nn.Module):

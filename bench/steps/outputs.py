@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import multiprocessing.pool
 from collections import abc
@@ -10,27 +9,19 @@ from typing import Any
 
 import torch
 
+from modescope.bench.records.errors import shorten
 from modescope.bench.steps import geometry, trees
 
 Outputs = dict[str, torch.Tensor]  # by its place in what forward returns, such as "[0]['logits']"
 
-UNFINISHED: dict[str, type | tuple[type, ...]] = {
-    "a generator": (abc.Generator, abc.AsyncGenerator),
-    "a coroutine": abc.Coroutine,
-    "a future": (
-        asyncio.Future,
-        concurrent.futures.Future,
-        multiprocessing.pool.AsyncResult,
-        torch.futures.Future,
-        torch._C.Future,
-    ),
-    "an awaitable": (abc.Awaitable, abc.AsyncIterator),
-    "an iterator": abc.Iterator,
-}
-"""What a function returns before it has done its work, or while others do it; first match."""
+UNFINISHED = (
+    *(abc.Awaitable, abc.Iterator, abc.AsyncIterator),
+    *(concurrent.futures.Future, multiprocessing.pool.AsyncResult, torch._C.Future),
+)
+"""What a function returns before it has done its work, or while others do it."""
 
-MOST_NAMED = 8
-"""Places that `describe_unchecked` names; a cache of a large model may have hundreds."""
+LONGEST_LIST = 300
+"""Characters: a cache of a large model may have hundreds of tensors."""
 
 
 def comparable(outputs: object) -> Outputs:
@@ -44,28 +35,21 @@ def comparable(outputs: object) -> Outputs:
 def describe_unchecked(outputs: object) -> str | None:
     """The places that `comparable` leaves out, each with what it holds; None if there are none.
 
-    None, numbers and texts are named only where nothing at all can be compared.
+    None, numbers and texts are named only where no tensor can be compared.
     """
     compared = _comparable_leaves(outputs)
-    left = [(place, leaf) for place, leaf in trees.leaves(outputs) if place not in compared]
-    others = [(place, leaf) for place, leaf in left if not isinstance(leaf, trees.PLAIN)]
-    named = others if others or compared else left
-    texts = [f"{place or 'output'} ({_kind(leaf)})" for place, leaf in named[:MOST_NAMED]]
-    texts += [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
-    return ", ".join(texts) or None
+    left = [
+        f"{place or 'output'} ({_kind(leaf)})"
+        for place, leaf in trees.leaves(outputs)
+        if place not in compared and not (compared and isinstance(leaf, trees.PLAIN))
+    ]
+    return shorten(", ".join(left), LONGEST_LIST) or None
 
 
 def find_unfinished(outputs: object) -> str | None:
-    """The kind of `UNFINISHED` that a call returned, alone or in containers; None if there is none.
-
-    With its class if that has another name: `an iterator (map)`.
-    """
-    for _, leaf in trees.leaves(outputs):
-        for kind, types in UNFINISHED.items():
-            if isinstance(leaf, types):
-                name = type(leaf).__name__
-                return kind if kind.split()[1] in name.lower() else f"{kind} ({name})"
-    return None
+    """`a map`, if a call returned one of `UNFINISHED`, alone or in containers; else None."""
+    kinds = (type(leaf) for _, leaf in trees.leaves(outputs) if isinstance(leaf, UNFINISHED))
+    return next((f"a {kind.__name__}" for kind in kinds), None)
 
 
 def why_incomparable(outputs: object) -> str | None:
@@ -77,10 +61,7 @@ def why_incomparable(outputs: object) -> str | None:
         )
     if _comparable_leaves(outputs):
         return None
-    return (
-        f"forward returned no tensor, but {describe_unchecked(outputs) or 'nothing'}; return the "
-        "tensors that it computes, so that they can be checked"
-    )
+    return "forward returned no tensor; return those that it computes, so that they can be checked"
 
 
 def floating_tensors(outputs: object) -> list[torch.Tensor]:

@@ -34,20 +34,14 @@ def load(model: Model) -> Callable[..., Any]:
     saved = _read(model.pickled.file, model.name)
     origin, inputs = saved[MODEL], saved[INPUTS]
     if isinstance(origin, torch.nn.Module):
-        return lambda: (_plain_module(origin), _plain_inputs(inputs))
+        return lambda: _plain(origin, inputs)
 
     @functools.wraps(origin)
     def build(**arguments: Any) -> Any:
-        built = _call(origin, model.name, arguments)
-        if inputs is None:
-            module, example = (
-                built if isinstance(built, tuple) and len(built) == 2 else (built, None)
-            )
-        else:
-            module, example = built, inputs
-        if not isinstance(module, torch.nn.Module):
-            return built
-        return module if example is None else (_plain_module(module), _plain_inputs(example))
+        built = origin(**arguments)
+        if inputs is not None:
+            return _plain(built, inputs)
+        return _plain(*built) if isinstance(built, tuple) and len(built) == 2 else built
 
     return build
 
@@ -69,17 +63,12 @@ def _read(file: str, name: str) -> dict[str, Any]:
         saved: dict[str, Any] = torch.load(
             file, map_location=_place, weights_only=False, pickle_module=pickle
         )
-    except ImportError as error:
-        raise UsageError(
-            f"{name}: a fresh process cannot import {error.name} ({error}); install it, or put its "
-            "folder on PYTHONPATH"
-        ) from error
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise UsageError(
-            f"{name}: a fresh process cannot load it ({one_line(error)}); give a function that "
-            "builds it instead"
+            f"{name}: a fresh process cannot load it ({one_line(error)}); put the folder of what "
+            "it imports on PYTHONPATH, or give a function that builds it instead"
         ) from error
     return saved
 
@@ -90,24 +79,12 @@ def _place(storage: Any, location: str) -> Any:
     return storage if gpu is None or not location.startswith("cuda") else storage.to(device=gpu)
 
 
-def _call(function: Callable[..., Any], name: str, arguments: dict[str, Any]) -> Any:
-    try:
-        return function(**arguments)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise UsageError(f"{name} raised {one_line(error)}; it has to build the model") from error
+def _plain(module: Any, inputs: Any) -> tuple[Any, Any]:
+    """Both on the CPU, with half precision in fp32; None without inputs stays None."""
 
+    def plain(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to("cpu", torch.float32 if tensor.dtype in HALF else tensor.dtype)
 
-def _plain_module(module: torch.nn.Module) -> torch.nn.Module:
-    module._apply(_plain)
-    return module
-
-
-def _plain_inputs(inputs: Any) -> Any:
-    return trees.map_tensors(_plain, inputs)
-
-
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """On the CPU; half precision in fp32."""
-    return tensor.to("cpu", torch.float32 if tensor.dtype in HALF else tensor.dtype)
+    if isinstance(module, torch.nn.Module):
+        module._apply(plain)
+    return module, trees.map_tensors(plain, inputs)

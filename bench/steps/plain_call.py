@@ -76,36 +76,24 @@ def objection(subject: Subject, grad: AbstractContextManager[Any]) -> str | None
     return None
 
 
-def try_described_inputs(subject: Subject, device: Hardware) -> None:
-    """Raises UsageError where forward fails on `device` with the inputs of `model.inputs`."""
-    if failure := _failure(subject, device):
-        raise UsageError(
-            f"{KEY} does not fit {type(subject.module).__name__}: "
-            f"{failure}; change the description, or model.kwargs"
-        )
+def try_call(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
+    """Raises UsageError where forward fails on `device`, unless it lacks memory.
 
-
-def try_sizes(subject: Subject, device: Hardware, model: Model, shape: Mapping[str, int]) -> None:
-    """Raises UsageError where forward of a library's architecture fails on `device`.
-
-    The text in the module's attribute `allowed_sizes`, if it has one, says what to choose.
+    A case that needs too much memory is measured all the same, and recorded as such. The text in
+    the module's attribute `allowed_sizes`, if it has one, says what to choose.
     """
-    if failure := _failure(subject, device):
-        sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
-        allowed = getattr(subject.module, "allowed_sizes", None)
-        advice = f"choose other sizes ({allowed})" if allowed else "choose other sizes"
-        mode = "train()" if subject.module.training else "eval()"
-        raise UsageError(f"{model.name} fails in {mode} with {sizes}: {failure}; {advice}")
-
-
-def _failure(subject: Subject, device: Hardware) -> str | None:
-    """What forward raises on `device`, on one line; None where it works or lacks memory.
-
-    A case that needs too much memory is measured all the same, and recorded as such.
-    """
+    module = subject.module
     try:
         outputs(subject.to(device.torch_device))
         device.synchronize()  # only then does a GPU tell of an index out of range
     except Exception as error:
-        return None if is_out_of_memory(error) else one_line(error, LONGEST_ERROR)
-    return None
+        if is_out_of_memory(error):
+            return
+        mode = "train()" if module.training else "eval()"
+        sizes = " ".join(f"shape.{name}={size}" for name, size in shape.items())
+        given = " and ".join(filter(None, (sizes, model.inputs_json and KEY)))
+        allowed = getattr(module, "allowed_sizes", None)
+        raise UsageError(
+            f"{model.name} fails in {mode} with {given}: {one_line(error, LONGEST_ERROR)}; choose "
+            f"others{f' ({allowed})' if allowed else ''}"
+        ) from error

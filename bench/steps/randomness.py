@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from modescope.bench.records.cases import TOLERANCE
+from modescope.bench.steps.checks import Check
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.phase_interface import Check
 from modescope.bench.steps.subject import Built
 
 KEPT = 256

@@ -149,24 +149,23 @@ def keep_state(module: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]:
 
     Yields copies of the buffers, by their names as in `named_buffers`.
     """
-    before = [
-        (
-            owner,
-            f"{prefix}.{name}".lstrip("."),
-            name,
-            buffer,
-            None if buffer is None or is_lazy(buffer) else geometry.copy_tensor(buffer),
-        )
+    buffers = [
+        (owner, name, buffer, f"{prefix}.{name}".lstrip("."))
         for prefix, owner in module.named_modules()
         for name, buffer in owner._buffers.items()
     ]
+    before = {
+        full: geometry.copier([buffer], torch.clone)(buffer)
+        for _, _, buffer, full in buffers
+        if not (buffer is None or is_lazy(buffer))
+    }
     try:
-        yield {full: value for _, full, _, _, value in before if value is not None}
+        yield before
     finally:
         with torch.inference_mode():  # buffers made in inference mode can only be written there
-            for owner, _, name, buffer, value in before:
-                if buffer is not None and value is not None:
-                    geometry.write(buffer, value)  # captured graphs contain its address
+            for owner, name, buffer, full in buffers:
+                if buffer is not None and full in before:
+                    geometry.write(buffer, before[full])  # captured graphs contain its address
                 setattr(owner, name, buffer)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ def _set_default_device(name: str) -> None:
     torch.set_default_device(None if name == "cpu" else name)
 
 
-def _backend_setting(backend: Any, name: str) -> Setting:
+def _attribute(backend: Any, name: str) -> Setting:
     return Setting(partial(getattr, backend, name), partial(setattr, backend, name))
 
 
@@ -61,17 +61,22 @@ SETTINGS: dict[str, Setting] = {
     "matmul precision": Setting(
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     ),
-    "cudnn.allow_tf32": _backend_setting(torch.backends.cudnn, "allow_tf32"),
-    "cudnn.benchmark": _backend_setting(torch.backends.cudnn, "benchmark"),
-    "cudnn.deterministic": _backend_setting(torch.backends.cudnn, "deterministic"),
-    "cudnn.enabled": _backend_setting(torch.backends.cudnn, "enabled"),
-    "mkldnn.enabled": _backend_setting(torch.backends.mkldnn, "enabled"),
+    **{
+        f"cudnn.{name}": _attribute(torch.backends.cudnn, name)
+        for name in ("allow_tf32", "benchmark", "deterministic", "enabled")
+    },
+    "mkldnn.enabled": _attribute(torch.backends.mkldnn, "enabled"),
 }
 
 
 def read() -> dict[str, Any]:
     """All settings as they are now."""
-    return {name: _value(setting) for name, setting in SETTINGS.items()}
+    values: dict[str, Any] = {}
+    for name, setting in SETTINGS.items():
+        values[name] = None
+        with suppress(RuntimeError):  # of TF32, where a model used torch's other switches for it
+            values[name] = setting.read()
+    return values
 
 
 def put_back(before: Mapping[str, Any]) -> tuple[str, ...]:
@@ -90,10 +95,3 @@ def keep() -> Iterator[list[str]]:
         yield changed
     finally:
         changed += put_back(before)
-
-
-def _value(setting: Setting) -> Any:
-    try:
-        return setting.read()
-    except RuntimeError:  # of TF32, where a model used torch's other switches for it
-        return None

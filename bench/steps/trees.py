@@ -1,7 +1,7 @@
 """Walks what a model takes or returns: tensors and other values in nested containers.
 
-Containers are tuples, named tuples, lists, mappings, dataclasses, and all types that are registered
-with torch's pytree. Anything else is a leaf.
+Containers are tuples, named tuples, lists, mutable mappings, dataclasses, and all types that are
+registered with torch's pytree. Anything else is a leaf.
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ from torch.utils import _pytree as pytree
 PLAIN = (bool, int, float, complex, str, type(None))
 """Leaves beside tensors that models commonly take and return, and that hold no tensor."""
 
-
-@dataclasses.dataclass(frozen=True)
-class _Parts:
-    """The content of a container."""
-
-    keys: Sequence[str]  # as a user would write them: `[0]`, `['logits']`, `.logits`
-    values: Sequence[Any]
-    rebuild: Callable[[list[Any]], Any]  # the same container around other values
+Parts = tuple[Sequence[str], Sequence[Any], Callable[[list[Any]], Any]]
+"""Of a container: its keys as a user would write them (`[0]`, `['logits']`, `.logits`), its values,
+and what makes the same container around other values."""
 
 
 def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -33,7 +28,8 @@ def leaves(tree: object, place: str = "") -> Iterator[tuple[str, Any]]:
     if parts is None:
         yield place, tree
     else:
-        for key, value in zip(parts.keys, parts.values, strict=True):
+        keys, values, _ = parts
+        for key, value in zip(keys, values, strict=True):
             yield from leaves(value, place + key)
 
 
@@ -55,73 +51,66 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> 
                 done[id(node)] = node, function(node)
             return done[id(node)][1]
         parts = _parts(node)
-        return node if parts is None else parts.rebuild([anew(each) for each in parts.values])
+        if parts is None:
+            return node
+        _, values, rebuild = parts
+        return rebuild([anew(each) for each in values])
 
     return anew(tree)
 
 
-def _parts(tree: object) -> _Parts | None:
+def _parts(tree: object) -> Parts | None:
     """The content of a container; None for a leaf."""
     if isinstance(tree, torch.Tensor):
         return None
     if registered := pytree.SUPPORTED_NODES.get(type(tree)):
         return _registered_parts(tree, registered)
     named = _named_content(tree)
-    return None if named is None else _Parts([*named], [*named.values()], _rebuilder(tree))
+    return None if named is None else ([*named], [*named.values()], _rebuilder(tree))
 
 
-def _registered_parts(tree: Any, registered: pytree.NodeDef) -> _Parts:
-    """Keys are torch's own; or those of the mapping or dataclass, if torch has none; or numbers."""
+def _registered_parts(tree: Any, registered: pytree.NodeDef) -> Parts:
+    """Keys are torch's own; or those of the mapping, if torch has none; or numbers."""
     if registered.flatten_with_keys_fn is not None:
         pairs, context = registered.flatten_with_keys_fn(tree)
         values = [value for _, value in pairs]
         keys = [pytree.keystr((key,)) for key, _ in pairs]
     else:
         values, context = registered.flatten_fn(tree)
-        named = _named_content(tree) or {}
-        same = [*map(id, named.values())] == [*map(id, values)]
-        keys = [*named] if same else [*_number(values)]
-    return _Parts(keys, values, lambda new: registered.unflatten_fn(new, context))
+        named = _named_content(tree) if isinstance(tree, Mapping) else None
+        keys = [*(named or _numbered(values))]
+    return keys, values, lambda new: registered.unflatten_fn(new, context)
 
 
 def _named_content(tree: Any) -> dict[str, Any] | None:
     """The content of a container that torch does not know, by key; None for a leaf."""
-    if isinstance(tree, Mapping):
+    if isinstance(tree, MutableMapping):
         return {f"[{key!r}]": value for key, value in tree.items()}
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         return {f".{each.name}": getattr(tree, each.name) for each in dataclasses.fields(tree)}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return {f".{name}": value for name, value in zip(tree._fields, tree, strict=True)}
-    return _number(tree) if isinstance(tree, (tuple, list)) else None
+    return _numbered(tree) if isinstance(tree, (tuple, list)) else None
 
 
-def _number(values: Sequence[Any]) -> dict[str, Any]:
+def _numbered(values: Sequence[Any]) -> dict[str, Any]:
     return {f"[{number}]": value for number, value in enumerate(values)}
 
 
 def _rebuilder(tree: Any) -> Callable[[list[Any]], Any]:
     """Makes a container like `tree`, which torch does not know, around other values."""
-    if isinstance(tree, MutableMapping):
-        return lambda values: _replace_content(tree, dict(zip(tree, values, strict=True)))
-    kind: Callable[..., Any] = type(tree)
-    if isinstance(tree, Mapping):
-        return lambda values: kind(dict(zip(tree, values, strict=True)))
-    if dataclasses.is_dataclass(tree):
-        return lambda values: _replace_values(tree, values)
-    return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
+    if isinstance(tree, (tuple, list)):
+        kind: Callable[..., Any] = type(tree)
+        return (lambda values: kind(*values)) if hasattr(tree, "_fields") else kind
 
+    def rebuild(values: list[Any]) -> Any:
+        copied = copy.copy(tree)  # as the class may have other arguments than its content
+        if isinstance(tree, MutableMapping):
+            for key, value in zip(tree, values, strict=True):
+                copied[key] = value
+        else:
+            for each, value in zip(dataclasses.fields(tree), values, strict=True):
+                object.__setattr__(copied, each.name, value)  # also where it is frozen
+        return copied
 
-def _replace_content(tree: MutableMapping[Any, Any], content: dict[Any, Any]) -> Any:
-    """A copy with other content: a subclass may have other arguments than dict."""
-    copied = copy.copy(tree)
-    for key, value in content.items():
-        copied[key] = value
-    return copied
-
-
-def _replace_values(tree: Any, values: list[Any]) -> Any:
-    """Unlike `dataclasses.replace`, which refuses fields that __init__ does not take."""
-    copied = copy.copy(tree)
-    for each, value in zip(dataclasses.fields(tree), values, strict=True):
-        object.__setattr__(copied, each.name, value)  # also where it is frozen
-    return copied
+    return rebuild

@@ -27,9 +27,9 @@ from modescope.bench.records.cases import Model, PhaseOptions, short_hash
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import Progress, UsageError
 from modescope.bench.records.paths import ROOT, is_installed
-from modescope.bench.steps.building import add_extreme_inputs, build
+from modescope.bench.steps.building import build
 from modescope.bench.steps.phases import phase_of
-from modescope.bench.steps.plain_call import try_described_inputs, try_sizes
+from modescope.bench.steps.plain_call import try_call
 from modescope.bench.sweep.fingerprint import source_id
 
 
@@ -94,17 +94,16 @@ def try_model(
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:
     """Tries whether the model can be built for the phase of `options`; raises UsageError if not.
 
-    Described inputs, with the largest and least whole numbers, and the sizes of a library's
-    architecture are tried by a call on the device, which a forward may need.
+    Described inputs and the sizes of a library's architecture are tried by a call on the device,
+    which a forward may need.
     """
     subject = build(model, shape)
     phase = phase_of(options)
     phase.check_model(subject.module)
-    if model.inputs_json is not None:
-        try_described_inputs(add_extreme_inputs(subject, model, shape), hardware)
-    elif model.architecture is not None:
-        subject.module.train(phase.trains)
-        try_sizes(subject, hardware, model, shape)
+    if model.inputs_json is not None or model.architecture is not None:
+        if phase.trains:
+            subject.module.train()
+        try_call(subject, hardware, model, shape)
 
 
 def model_id(target: str, modules_before: Collection[str]) -> str:

@@ -38,8 +38,6 @@ ASKED = [
 ]
 """Variants of a step that is captured as a whole."""
 
-IMPLEMENTATIONS = ("for_loop", "foreach", "fused")
-
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -65,18 +63,6 @@ class Unused(nn.Module):
         self.idle = nn.Parameter(torch.ones(WIDTH))
 
     def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.layers(x)
-        return output
-
-
-class Named(nn.Module):
-    """Takes its input by name only."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = two_layers()
-
-    def forward(self, *, x: Tensor) -> Tensor:
         output: Tensor = self.layers(x)
         return output
 

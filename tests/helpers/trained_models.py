@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from modescope.bench.devices.devices import Cpu, Step
 from modescope.bench.records.cases import Case, Training, Variant
 from modescope.bench.steps import modes
-from modescope.bench.steps.phase_interface import Deviation
+from modescope.bench.steps.checks import Deviation
 from modescope.bench.steps.phases import TrainingPhase
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from modescope.bench.steps.training import training_check
 from modescope.bench.steps.training.losses import trainable
 from modescope.bench.steps.training.trainer import RECOMPUTING, Trainer, trainer_of
-from modescope.models import mlp, pointwise, transformer
+from modescope.models import mlp, transformer
 from tests.helpers import probe_models
 from tests.helpers.probe_models import variant
 
@@ -35,10 +35,6 @@ def small_mlp() -> probe_models.Built:
 
 def small_transformer() -> probe_models.Built:
     return transformer.build(batch=1, seq=8, width=16, heads=2)
-
-
-def small_pointwise() -> probe_models.Built:
-    return pointwise.build(batch=2, width=8, ops=8)
 
 
 def normalised() -> probe_models.Built:
@@ -83,8 +79,8 @@ def looked_up() -> probe_models.Built:
 LEARNERS: dict[str, Build] = {
     each.__name__: each
     for each in (
-        *(small_mlp, small_transformer, small_pointwise),
-        *(normalised, partly_used, tied, frozen, looked_up),
+        *(small_mlp, small_transformer, normalised),
+        *(partly_used, tied, frozen, looked_up),
     )
 }
 

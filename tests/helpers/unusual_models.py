@@ -33,14 +33,6 @@ def scripted() -> Built:
     return torch.jit.script(Tanh()), inputs()
 
 
-def traced() -> Built:
-    return torch.jit.trace(Tanh().eval(), inputs()), inputs()
-
-
-def scripted_part() -> Built:
-    return nn.Sequential(torch.jit.script(Tanh()), nn.Linear(WIDTH, 2)), inputs()
-
-
 def exported() -> Built:
     return torch.export.export(Tanh().eval(), inputs()).module(), inputs()
 

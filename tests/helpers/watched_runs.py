@@ -10,7 +10,7 @@ import pytest
 from modescope.bench.devices.devices import Step
 from modescope.bench.records.columns import Rounds
 from modescope.bench.steps import modes
-from modescope.bench.steps.phase_interface import Deviation
+from modescope.bench.steps.checks import Deviation
 from modescope.bench.steps.phases.output_check import OutputCheck
 from modescope.bench.steps.subject import Built
 from modescope.bench.steps.training import training_check

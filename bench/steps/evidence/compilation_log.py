@@ -61,29 +61,20 @@ def record() -> Callable[[], list[CompilationMetrics]]:
 
 def recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
     """Why code was compiled again, each reason once: the guard that failed, and its place."""
-    return _distinct(_recompile_reasons(compilations))
-
-
-def last_recompile_reason(compilations: Iterable[CompilationMetrics]) -> str | None:
-    """Why code was compiled again the last time that torch recorded a reason; None without any."""
-    reasons = _recompile_reasons(compilations)
-    return reasons[-1] if reasons else None
-
-
-def _recompile_reasons(compilations: Iterable[CompilationMetrics]) -> list[str]:
     reasons = (each.recompile_reason for each in compilations)
-    return [_text(_guard(each)) for each in reasons if each]
+    return list(dict.fromkeys(_text(_guard(each)) for each in reasons if each))
 
 
 def _columns(compilations: list[CompilationMetrics], hits: int, misses: int) -> Compilations:
     """`hits` and `misses`: those of the compiler's cache on disk."""
-    skips = (each.cudagraph_skip_reason for each in compilations)
+    skips = [each.cudagraph_skip_reason for each in compilations]
+    skip_reasons = list(dict.fromkeys(_text(each) for each in skips if each))
     return Compilations(
         compiler_cache_hits=hits,
         compiler_cache_misses=misses,
         compile_phases_s=json.dumps(_phases_s(compilations)),
         recompile_reasons=json.dumps(recompile_reasons(compilations)),
-        cudagraph_skip_reasons=json.dumps(_distinct(_text(each) for each in skips if each)),
+        cudagraph_skip_reasons=json.dumps(skip_reasons),
     )
 
 
@@ -110,10 +101,6 @@ def _time_us(compilation: CompilationMetrics, column: str) -> float:
 def _cache() -> tuple[int, int]:
     counts = counters["inductor"]
     return counts["fxgraph_cache_hit"], counts["fxgraph_cache_miss"]
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 def _text(reason: str) -> str:

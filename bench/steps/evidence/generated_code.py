@@ -34,8 +34,7 @@ METRICS_LOG = "torch._inductor.compile_fx.__inductor_metrics"
 class Generated:
     """The result of a compilation."""
 
-    wrappers: int  # pieces of generated code: one per graph, two with a backward
-    columns: GeneratedCode  # for one call of each wrapper; null where there is no code
+    columns: GeneratedCode  # for a call of each piece of code; null where there is none
     symbolic_sizes: int | None  # sizes that are arguments of the code; None where there is none
 
 
@@ -67,10 +66,9 @@ def watch() -> Iterator[CodeWatch]:
         fallback_kernels=json.dumps(list(dict.fromkeys(FALLBACK.findall(text)))),
         bytes_accessed=metrics.num_bytes_accessed - bytes_before or None,
     )
-    watched.generated = Generated(0, GeneratedCode(), None)
+    watched.generated = Generated(GeneratedCode(), None)
     if watched.code:
-        symbolic_sizes = len(SYMBOLIC_SIZE.findall(text))
-        watched.generated = Generated(len(watched.code), columns, symbolic_sizes)
+        watched.generated = Generated(columns, len(SYMBOLIC_SIZE.findall(text)))
 
 
 @contextmanager

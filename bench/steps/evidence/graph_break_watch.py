@@ -8,12 +8,12 @@ counter named after graph breaks includes data-dependent branches.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from traceback import FrameSummary, walk_tb
+from traceback import FrameSummary
 from types import CodeType
 from typing import Any
 from unittest import mock
@@ -26,9 +26,8 @@ from torch._dynamo.exc import (
     Unsupported,
     UserError,
 )
-from torch._dynamo.output_graph import GraphCompileReason
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.utils import get_compilation_metrics, graph_break_reasons
+from torch._dynamo.utils import get_compilation_metrics
 
 from modescope.bench.records.cases import Model
 from modescope.bench.records.paths import is_of_python
@@ -38,9 +37,9 @@ from modescope.bench.steps.evidence.mode_effect import GraphBreaks, Site, breaks
 TORCH = str(Path(torch.__file__).parent) + "/"
 DYNAMO = TORCH + "_dynamo/"
 
-SourceLine = tuple[str, int]  # file, line
-Columns = tuple[int, int]  # within the line: where the expression starts and ends
-Spot = tuple[SourceLine, Columns | None]  # None where torch does not say
+Spot = tuple[str, int | None, int | None, int | None]
+"""A file, a line, and where the expression starts and ends in it; None where torch does not say, as
+before torch 2.13: there a line counts once."""
 
 LIMIT_REACHED = "recompile limit exceeded"
 """In torch's message where it has compiled some code too often, and goes on in eager."""
@@ -85,43 +84,15 @@ def _is_library(file: str) -> bool:
     return file.startswith(("<", TORCH)) or is_of_python(file)  # "<frozen …>", "<string>"
 
 
-def _line_of(frame: FrameSummary) -> SourceLine:
-    """The line that a frame is at; 0 where that is unknown."""
-    return frame.filename, frame.lineno or 0
-
-
-def _spot_of(frame: FrameSummary, columns: Mapping[SourceLine, Columns]) -> Spot:
-    """The expression that a frame is at; `columns` is used for frames without their own."""
-    line = _line_of(frame)
-    if frame.colno is None or frame.end_colno is None:
-        return line, columns.get(line)
-    return line, (frame.colno, frame.end_colno)
-
-
-def _columns_of(error: Exception) -> dict[SourceLine, Columns]:
-    """The columns at which the functions in the traceback of `error` stopped.
-
-    Read from Dynamo's translators, because torch before 2.13 leaves columns out of the stack.
-    """
-    columns = {}
-    cause: BaseException | None = error
-    while cause:
-        for frame, _ in walk_tb(cause.__traceback__):
-            translator = frame.f_locals.get("self")
-            if isinstance(translator, InstructionTranslatorBase):
-                at = translator.current_instruction.positions
-                if at and at.col_offset is not None and at.end_col_offset is not None:
-                    line = translator.f_code.co_filename, translator.lineno
-                    columns[line] = at.col_offset, at.end_col_offset
-        cause = cause.__cause__ or cause.__context__
-    return columns
+def _spot(frame: FrameSummary) -> Spot:
+    return frame.filename, frame.lineno, frame.colno, frame.end_colno
 
 
 def site(error: Exception) -> Site:
     """The place where Dynamo stopped, and why, from the exception that it raised."""
-    stack = _drop_dynamo(_stack(error) or ())
-    line = _line_of((_models_own(stack) or stack)[-1]) if stack else None
-    return Site(_place(line), _reason(str(error)))
+    stack = _drop_dynamo(getattr(error, "real_stack", ()))
+    spot = _spot((_models_own(stack) or stack)[-1]) if stack else None
+    return Site(_place(spot), _reason(str(error)))
 
 
 def count(watch: GraphBreakWatch) -> int:
@@ -138,48 +109,26 @@ class GraphBreakWatch:
         self.breaks: GraphBreaks | None = None  # set at the end; None if torch lacks the hooks
         self._sites: dict[Spot | None, Site] = {}
         self._site_of: dict[Spot, Spot] = {}  # by the innermost spot, even in a library
-        self._broken: set[tuple[str, str]] = set()  # functions with a site: file, name
         self._in_eager: dict[str, None] = {}
         self.limit_hits = 0  # times that torch reached its limit of compilations
 
-    def note_stop(
-        self, reason: str, stack: Sequence[FrameSummary], columns: Mapping[SourceLine, Columns] = {}
-    ) -> None:
-        """Dynamo stopped at the innermost frame of `stack`; `columns`: for frames without them."""
+    def note_stop(self, reason: str, stack: Sequence[FrameSummary]) -> None:
+        """Dynamo stopped at the innermost frame of `stack`."""
         stack, spot = _drop_dynamo(stack), None
         if stack:
-            spot = innermost = _spot_of(stack[-1], columns)
-            if own := _models_own(stack):
-                spot = _spot_of(own[-1], columns)
-            elif innermost in self._site_of:
-                spot = self._site_of[innermost]
+            own, innermost = _models_own(stack), _spot(stack[-1])
+            spot = _spot(own[-1]) if own else self._site_of.get(innermost, innermost)
             self._site_of.setdefault(innermost, spot)
-        if not self._knows(spot):
-            self._sites[spot] = Site(_place(spot[0] if spot else None), _reason(reason))
-        self._broken |= {_function(frame) for frame in stack}
-
-    def _knows(self, spot: Spot | None) -> bool:
-        """Whether it is a known site; without columns, it may be any site of its line."""
-        if spot is None:
-            return None in self._sites
-        line, columns = spot
-        of_line = [known[1] for known in self._sites if known and known[0] == line]
-        return bool(of_line) and (columns is None or columns in of_line or None in of_line)
+        self._sites.setdefault(spot, Site(_place(spot), _reason(reason)))
 
     def note_error(self, error: Exception) -> None:
         """Dynamo stopped with `error`; no place if it refused a function before its first line.
 
         Such a function is one of those left to Python.
         """
-        stack = _stack(error)
+        stack: Sequence[FrameSummary] | None = getattr(error, "real_stack", None)
         if stack is None or stack:
-            self.note_stop(str(error), stack or (), _columns_of(error))
-
-    def split(self, reason: GraphCompileReason) -> None:
-        """Dynamo ended a graph; a new site only where no break of the function is known."""
-        functions = {_function(frame) for frame in reason.user_stack}
-        if not functions & self._broken:
-            self.note_stop(reason.reason, reason.user_stack)
+            self.note_stop(str(error), stack or ())
 
     def note_report(self, translator: object, *args: Any, **kwargs: Any) -> None:
         """Dynamo reports a break, after which it continues or gives up the function."""
@@ -217,14 +166,11 @@ def watch() -> Iterator[GraphBreakWatch]:
     if not all(hasattr(owner, name) for owner, name, _ in hooks):
         yield watched
         return
-    splits = len(graph_break_reasons)
     with ExitStack() as stack:
         for owner, name, wrapped in hooks:
             patch = mock.patch.object(owner, name, wrapped(getattr(owner, name)))
             stack.enter_context(patch)
         yield watched
-    for reason in graph_break_reasons[splits:]:
-        watched.split(reason)
     watched.close()
 
 
@@ -253,17 +199,8 @@ def _hook_frames(watched: GraphBreakWatch, compile_frame: Callable[..., Any]) ->
     return compiling
 
 
-def _stack(error: Exception) -> Sequence[FrameSummary] | None:
-    """The frames that Dynamo was tracing, innermost last; None where the exception has none."""
-    return getattr(error, "real_stack", None)
-
-
-def _function(frame: FrameSummary) -> tuple[str, str]:
-    return frame.filename, _RESUMED.sub(r"\1", frame.name)
-
-
-def _place(line: SourceLine | None) -> str | None:
-    return f"{Path(line[0]).name}:{line[1]}" if line else None
+def _place(spot: Spot | None) -> str | None:
+    return f"{Path(spot[0]).name}:{spot[1]}" if spot else None
 
 
 def _reason(text: str) -> str:
@@ -277,8 +214,8 @@ def _reason(text: str) -> str:
 def failure_reason(error: Exception, model: Model) -> str | None:
     """The reason that `error` gives, or None if the compiler did not raise it."""
     if isinstance(error, FailOnRecompileLimitHit):
-        last = compilation_log.last_recompile_reason(get_compilation_metrics())
-        why = f"; its last reason: {last}" if last else ""
+        last_first = compilation_log.recompile_reasons(reversed(get_compilation_metrics()))
+        why = f"; its last reason: {last_first[0]}" if last_first else ""
         return GAVE_UP.format(limit=torch._dynamo.config.recompile_limit, why=why)
     if not isinstance(error, (*STOPS, *UNBREAKABLE)):
         return None

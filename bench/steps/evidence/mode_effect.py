@@ -12,9 +12,9 @@ from unittest import mock
 import torch
 
 from modescope.bench.devices.devices import Hardware, Step
-from modescope.bench.records.cases import Mode, canonical_json
+from modescope.bench.records.cases import Mode, Variant, canonical_json
 from modescope.bench.steps import backends, compiler
-from modescope.bench.steps.backends import Compilation, Compiled
+from modescope.bench.steps.backends import Compiled
 from modescope.bench.steps.modes import DTYPES, weight_dtype
 from modescope.bench.steps.subject import Built
 
@@ -186,11 +186,8 @@ def graph_launches(step: Step, mode: Mode, device: Hardware) -> int | None:
     """
     if device.type == "cpu":
         return 0
-    return count_graph_launches(step, device) if backends.replays_graphs(mode) else None
-
-
-def count_graph_launches(step: Step, device: Hardware) -> int:
-    """CUDA graph launches in one call, which is profiled."""
+    if not backends.replays_graphs(mode):
+        return None
     with torch.profiler.profile(activities=list(device.activities)) as profile:
         step()
         device.synchronize()
@@ -199,13 +196,36 @@ def count_graph_launches(step: Step, device: Hardware) -> int:
 
 
 @dataclass(frozen=True)
-class Facts(Compilation):
+class Facts:
     """All facts about a built variant that decide whether its mode took effect."""
 
+    variant: Variant
+    fullgraph: bool
+    device_type: str
+    compiled: Compiled
+    cold: bool  # empty compiler caches: no tuning from earlier runs
+    symbolic_sizes: int | None  # in the generated code; None where it was not read
     observed: Observed
     breaks: GraphBreaks | None  # None where unknown, or nothing was compiled
     graph_launches: int | None = None  # in a steady call; None until after timing
     own_dtypes: bool = False  # as of `bench.steps.subject.Subject`
+    varies: bool = False  # calls have different sizes, each of which may be compiled
+
+    @property
+    def mode(self) -> Mode:
+        """The requested axes."""
+        return self.variant.mode
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it ran on a CPU, without CUDA graphs and without anything to tune."""
+        return self.device_type == "cpu"
+
+    @property
+    def tuned_nothing(self) -> bool:
+        """Whether a mode that tunes had nothing to tune; False where an earlier run may have."""
+        nothing = self.compiled.autotuned == 0 and (self.cold or self.on_cpu)
+        return nothing and backends.autotunes(self.mode)
 
     @property
     def expected(self) -> Observed:

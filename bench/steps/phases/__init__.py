@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.amp.grad_scaler import GradScaler
 
 from modescope.bench.devices.devices import Hardware, Step, alone, prepare_like
 from modescope.bench.records.cases import (
@@ -17,12 +18,20 @@ from modescope.bench.records.cases import (
     Training,
     Variant,
 )
-from modescope.bench.steps.phase_interface import Check, Phase
-from modescope.bench.steps.phases.mixed_calls import mixed, prepare_mixed_check
+from modescope.bench.steps.checks import Check
+from modescope.bench.steps.modes import Phase
+from modescope.bench.steps.phases.mixed_calls import prepare_mixed_check, vary
 from modescope.bench.steps.phases.output_check import prepare_check
 from modescope.bench.steps.subject import Inputs, Subject
-from modescope.bench.steps.training import losses, training_check
-from modescope.bench.steps.training.trainer import RECOMPUTING, Start, Trainer, start_of, trainer
+from modescope.bench.steps.training import losses
+from modescope.bench.steps.training.trainer import (
+    RECOMPUTING,
+    Start,
+    Trainer,
+    optimizer,
+    start_of,
+)
+from modescope.bench.steps.training.training_check import TrainingCheck, Trial
 
 
 class InferencePhase(Phase):
@@ -33,8 +42,11 @@ class InferencePhase(Phase):
         return prepare_check(subject, device, seed)
 
 
+ONE_CALL = InferencePhase(Inference())
+
+
 @dataclass(frozen=True)
-class MixedInferencePhase(InferencePhase):
+class MixedPhase(InferencePhase):
     """A step is a pass over forwards of different sizes; the outputs of each are checked."""
 
     options: Inference
@@ -43,14 +55,11 @@ class MixedInferencePhase(InferencePhase):
 
     def prepare(self, subject: Subject, seed: int) -> Subject:
         """With the inputs of all sizes."""
-        return mixed(subject, self.options, seed)
+        return vary(subject, self.options, seed)
 
     def check(self, subject: Subject, device: Hardware, seed: int) -> Check:
         """As of one size, at each."""
         return prepare_mixed_check(subject, device, seed)
-
-
-ONE_CALL = InferencePhase(Inference())
 
 
 @dataclass(frozen=True)
@@ -78,12 +87,12 @@ class TrainingPhase(Phase):
         """In train mode, with targets."""
         return losses.trainable(subject, self.options.loss, seed)
 
-    def check(self, subject: Subject, device: Hardware, seed: int) -> training_check.TrainingCheck:
+    def check(self, subject: Subject, device: Hardware, seed: int) -> TrainingCheck:
         """Losses, gradients and updates of a float64 copy, trained without scaler and capture."""
-        options = self.options
+        options, kept = self.options, subject.cast(None).to(torch.device("cpu"))
         plain = Training(options.optimizer, lr=options.lr, loss=options.loss, scaler=False)
         follows_size = OPTIMIZERS[options.optimizer].follows_size
-        return training_check.prepare(subject, TrainingPhase(plain), follows_size, device, seed)
+        return Trial(kept, TrainingPhase(plain), follows_size, device).check(seed)
 
     def own(self, subject: Subject) -> Subject:
         """With activation checkpointing as the options say."""
@@ -107,7 +116,11 @@ class TrainingPhase(Phase):
         self, module: torch.nn.Module, forward: Step, variant: Variant, device: Hardware, start: Any
     ) -> tuple[Step, Step, Trainer]:
         """Steps of a trainer."""
-        trained = trainer(module, alone(forward), self.options, variant, device.type, start)
+        start = start or start_of(module)
+        scales = self.options.scales(variant)
+        scaler = GradScaler(device.type, start.scale) if scales else None
+        made = optimizer(module.parameters(), self.options, variant.mode)
+        trained = Trainer(made, scaler, alone(forward), start)
         live = prepare_like(trained.step, forward)
         if not self.options.captures_step(variant.mode):
             return live, live, trained
@@ -119,14 +132,11 @@ class TrainingPhase(Phase):
 
 
 PHASES: dict[str, Callable[[Any], Phase]] = {"inference": InferencePhase, "train": TrainingPhase}
-"""By name; each takes its own kind of options.
-
-`bench.settings` has their settings.
-"""
+"""By name; each takes its own kind of options, whose settings are in `bench.settings`."""
 
 
 def phase_of(options: PhaseOptions) -> Phase:
     """The phase that these options belong to."""
     if isinstance(options, Inference) and options.sizes_json:
-        return MixedInferencePhase(options)
+        return MixedPhase(options)
     return PHASES[options.phase](options)

@@ -14,16 +14,16 @@ from typing import TypeVar
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import TOLERANCE, Inference, Variant, size_name
 from modescope.bench.records.errors import naming
+from modescope.bench.steps.checks import Check, Deviation, Seen, worst
 from modescope.bench.steps.examination import REFERENCES
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.phase_interface import Check, Deviation, Seen, worst
-from modescope.bench.steps.phases.output_check import OutputCheck, deviation, prepare_check
+from modescope.bench.steps.phases.output_check import OutputCheck, prepare_check
 from modescope.bench.steps.subject import Built, Inputs, Subject
 
 T = TypeVar("T")
 
 
-def mixed(subject: Subject, options: Inference, seed: int) -> Subject:
+def vary(subject: Subject, options: Inference, seed: int) -> Subject:
     """`subject` with inputs of all sizes, which its builder makes, and the order of the calls."""
     assert subject.rebuild is not None
     true, padded = options.calls(), options.calls(padded=True)
@@ -53,9 +53,7 @@ class MixedCheck(Check):
         """The largest error over the sizes that are called, and at which it is."""
         return worst(
             (f"{found.place or 'output'} at {name}", found.error)
-            for name, found in self._each(
-                built, lambda check, part: deviation(check, part.subject, part.step)
-            )
+            for name, found in self._each(built, lambda check, part: check.examine(part, variant))
         )
 
     def results(self, built: Built) -> Outputs:

@@ -11,7 +11,8 @@ import torch
 from modescope.bench.devices.devices import Hardware, Step
 from modescope.bench.records.cases import Variant
 from modescope.bench.steps import examination, geometry, plain_call
-from modescope.bench.steps.examination import Calls
+from modescope.bench.steps.checks import Check, Deviation, Seen, worst
+from modescope.bench.steps.examination import Calls, Recipe
 from modescope.bench.steps.outputs import (
     Outputs,
     comparable,
@@ -21,7 +22,6 @@ from modescope.bench.steps.outputs import (
     finite,
     why_incomparable,
 )
-from modescope.bench.steps.phase_interface import Check, Deviation, Seen, worst
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 
 FRESH_INPUTS = 2
@@ -67,7 +67,7 @@ class Written:
 Writes = dict[str, Written]  # by the buffer's name
 
 
-def written(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
+def find_writes(module: torch.nn.Module, before: Mapping[str, torch.Tensor]) -> Writes:
     """What changed in floating and complex buffers since they were copied to `before`.
 
     A buffer that has another shape than before counts as zero before.
@@ -131,8 +131,11 @@ class OutputCheck(Check):
     unchecked: str | None
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
-        """As `Check.examine`."""
-        return deviation(self, built.subject, built.step)
+        """The largest error over all results and inputs; buffers and inputs are restored."""
+        own = built.subject.inputs.copy()
+        runs = _runs(built.subject, built.step, self.inputs, self.seed)
+        built.subject.inputs.assign(own)
+        return _worst(runs, self.references)
 
     def results(self, built: Built) -> Outputs:
         """The outputs."""
@@ -140,53 +143,29 @@ class OutputCheck(Check):
             return comparable(built.step())
 
 
-@dataclass(frozen=True)
-class Forward:
-    """How `examination` calls copies of a model, and compares outputs and buffers."""
+def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
+    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
 
-    subject: Subject
-    jumps = False
-
-    def copy(self, dtype: torch.dtype | None) -> Calls[list[Results]]:
-        """As `Recipe.copy`."""
-        own = self.subject.cast(dtype)
+    def copy(dtype: torch.dtype | None) -> Calls[list[Results]]:
+        own = subject.cast(dtype)
         return Calls(own.module, lambda inputs, seed: _runs(own, own.call, inputs, seed))
 
-    def error(self, results: list[Results], references: list[Results]) -> float:
-        """As `Recipe.error`."""
-        return _worst(results, references).error
-
-    def finite(self, results: list[Results]) -> bool:
-        """As `Recipe.finite`."""
+    def finite(results: list[Results]) -> bool:
         tensors = (tensor for each in results for tensor in each.outputs.values())
         return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
-    def differ(self, results: list[Results], usual: list[Results]) -> bool:
-        """As `Recipe.differ`."""
-        return all(_worst([each], usual).error != 0 for each in results)
-
-
-def prepare_check(subject: Subject, device: Hardware, seed: int) -> OutputCheck:
-    """Finds inputs of the model and a reference, with gradients only if forward needs them."""
-    recipe = Forward(subject)
-    found = plain_call.call_without_gradients(
+    recipe = Recipe(
+        subject,
+        copy,
+        error=lambda results, references: _worst(results, references).error,
+        finite=finite,
+        differ=lambda results, usual: all(_worst([each], usual).error != 0 for each in results),
+    )
+    inputs, references, seen = plain_call.call_without_gradients(
         lambda: examination.examine(recipe, device, seed, FRESH_INPUTS)
     )
-    first = found.references[0]
-    return OutputCheck(
-        found.inputs, tuple(found.references), seed, first.unfit, found.seen, first.unchecked
-    )
-
-
-def deviation(check: OutputCheck, subject: Subject, step: Step) -> Deviation:
-    """Worst relative error of `step`, which reads `subject`, over all results and inputs.
-
-    Buffers and inputs are restored on return.
-    """
-    own = subject.inputs.copy()
-    runs = _runs(subject, step, check.inputs, check.seed)
-    subject.inputs.assign(own)
-    return _worst(runs, check.references)
+    first = references[0]
+    return OutputCheck(inputs, tuple(references), seed, first.unfit, seen, first.unchecked)
 
 
 def _worst(results: Sequence[Results], references: Sequence[Results]) -> Deviation:
@@ -222,7 +201,7 @@ def _runs(subject: Subject, step: Step, inputs: Sequence[Inputs], seed: int) -> 
         torch.manual_seed(seed)
         with keep_state(subject.module) as before:
             output = step()
-            writes = written(subject.module, before)
+            writes = find_writes(subject.module, before)
             unfit = why_incomparable(output)
             runs.append(Results(comparable(output), writes, describe_unchecked(output), unfit))
     return runs

@@ -20,9 +20,9 @@ from torch.utils import _pytree as pytree
 
 from modescope.bench.records.cases import EPS, TOLERANCE, Variant
 from modescope.bench.steps import modes
+from modescope.bench.steps.checks import Deviation, worst
 from modescope.bench.steps.compiler import OperatorMode
 from modescope.bench.steps.outputs import Outputs, difference, finite
-from modescope.bench.steps.phase_interface import Deviation, worst
 from modescope.bench.steps.training.trainer import trained_parameters
 
 aten = torch.ops.aten

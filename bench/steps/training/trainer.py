@@ -16,7 +16,7 @@ from torch.nn import Module, ModuleDict, ModuleList, Parameter
 from torch.optim import Optimizer
 
 from modescope.bench.devices.allocators import storage_bytes
-from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training, Variant
+from modescope.bench.records.cases import IMPLEMENTATIONS, OPTIMIZERS, Mode, Training
 from modescope.bench.steps.subject import Built, State, StepPart
 
 FIRST_SCALE = 2.0**16  # of the loss: GradScaler's default
@@ -32,9 +32,9 @@ FUSED_UNSCALES = "the fused optimizer unscales gradients itself, which is part o
 
 
 def _whole(module: Module, random: bool) -> Module:
-    """Recomputed with the same random numbers, where the model draws any.
+    """Recomputed; with the same random numbers only if it draws any.
 
-    Without need it is not asked for: a CUDA graph cannot capture how torch restores them.
+    A CUDA graph cannot capture how torch restores them.
     """
     return checkpoint_wrapper(module, preserve_rng_state=random)
 
@@ -235,17 +235,3 @@ def trainer_of(built: Built) -> Trainer:
     """The state of steps that train."""
     assert isinstance(built.state, Trainer)
     return built.state
-
-
-def trainer(
-    module: torch.nn.Module,
-    forward: ComputeLoss,
-    training: Training,
-    variant: Variant,
-    device_type: str,
-    start: Start | None = None,
-) -> Trainer:
-    """Trains `module`, whose loss `forward` computes, from `start` or else its present weights."""
-    start = start or start_of(module)
-    scaler = GradScaler(device_type, start.scale) if training.scales(variant) else None
-    return Trainer(optimizer(module.parameters(), training, variant.mode), scaler, forward, start)

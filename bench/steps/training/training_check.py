@@ -15,19 +15,18 @@ import torch
 from modescope.bench.devices.devices import Hardware
 from modescope.bench.records.cases import ROUNDING_FACTOR, SCALE_FACTOR, TOLERANCE, Mode, Variant
 from modescope.bench.steps import examination, modes
-from modescope.bench.steps.examination import Calls, default_dtype
-from modescope.bench.steps.outputs import Outputs, double
-from modescope.bench.steps.phase_interface import (
+from modescope.bench.steps.checks import (
     LEAST_SCALE,
     Check,
     Deviation,
     Limit,
-    Phase,
     RoundingCheck,
     Seen,
     StateCheck,
     parameter,
 )
+from modescope.bench.steps.examination import Calls, Recipe, default_dtype
+from modescope.bench.steps.outputs import Outputs, double
 from modescope.bench.steps.subject import Built, Inputs, Subject, keep_state
 from modescope.bench.steps.training.reference import (
     EXACT,
@@ -40,12 +39,8 @@ from modescope.bench.steps.training.reference import (
 from modescope.bench.steps.training.trainer import Trainer, trained_parameters, trainer_of
 
 MISSED = (
-    "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one: "
-    "the trained state {moved} in the step that overflows, the loss scale went from {scale:g} to "
-    "{lowered:g}, and the trained state {went_on} in the next step"
+    "GradScaler did not skip a step whose gradients were made to overflow, or skipped another one"
 )
-
-WORDS = {True: "changed", False: "did not change"}
 
 STEPS = 3
 """The first starts from the initial weights, the others from updated ones, each on its own batch: a
@@ -65,19 +60,12 @@ REFERENCE = Variant(Mode("reference", "enabled", autocast=False, compile="none",
 NO_GRADIENT = "the loss has no gradient for any parameter of the model: nothing can be trained"
 
 
-@dataclass(frozen=True)
-class Overflow:
-    """The effect of an infinity in the first of two batches."""
+def skips_overflow(built: Built) -> bool | None:
+    """Whether of two steps only the first is skipped, on a batch with an infinity.
 
-    skipped: bool | None  # whether only that step was skipped; None: unknown
-    reason: str | None  # what happened instead
-
-
-def plant_overflow(built: Built) -> Overflow:
-    """Trains on a batch with an infinity, then on one without; all state is restored on return.
-
-    The infinity is in a target, or else an input, which a captured graph reads too. The effect is
-    unknown where the loss removes it (a clamp), or where no step changes anything (a tiny lr).
+    All state is restored on return. The infinity is in a target, or else an input, which a captured
+    graph reads too. None where the loss removes it (a clamp), or where no step changes anything (a
+    tiny lr).
     """
     trainer = trainer_of(built)
     assert trainer.scaler is not None
@@ -94,12 +82,8 @@ def plant_overflow(built: Built) -> Overflow:
         _step(built, own)
         after = _parameters(trainer)
     if not (overflowed and _differ(before, usual)):
-        return Overflow(None, None)
-    moved, went_on = _differ(before, skipped), _differ(skipped, after)
-    if not moved and lowered < scale and went_on:
-        return Overflow(True, None)
-    words = {"moved": WORDS[moved], "went_on": WORDS[went_on]}
-    return Overflow(False, MISSED.format(scale=scale, lowered=lowered, **words))
+        return None
+    return not _differ(before, skipped) and lowered < scale and _differ(skipped, after)
 
 
 def _overflow_inputs(inputs: Inputs) -> Inputs:
@@ -124,14 +108,13 @@ def _differ(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Trial:
     """All that a check is made of, for any batches."""
 
     subject: Subject  # on the host, to leave the GPU's memory alone
-    phase: Phase  # plain training: without scaler, capture and recomputing
+    phase: modes.Phase  # plain training: without scaler, capture and recomputing
     follows_size: bool
     device: Hardware
-    jumps = True  # where a ReLU's input is close to zero
 
     def on_device(self, dtype: torch.dtype | None) -> Subject:
         """A copy with floats of `dtype`, or its own if None."""
@@ -140,23 +123,6 @@ class Recipe:
     def build(self, dtype: torch.dtype | None) -> Built:
         """Steps of such a copy."""
         return modes.build(self.on_device(dtype), REFERENCE, True, self.device, self.phase)
-
-    def copy(self, dtype: torch.dtype | None) -> Calls[Outputs]:
-        """As `Recipe.copy` of plain calls, for steps of training."""
-        built = self.build(dtype)
-        return Calls(built.subject.module, lambda inputs, seed: _outcome(built, inputs, seed))
-
-    def error(self, results: Outputs, references: Outputs) -> float:
-        """As `Recipe.error` of plain calls."""
-        return deviation(results, self.references(references), EXACT).error
-
-    def finite(self, results: Outputs) -> bool:
-        """As `Recipe.finite` of plain calls."""
-        return all(bool(tensor.isfinite().all()) for tensor in results.values())
-
-    def differ(self, results: Outputs, usual: Outputs) -> bool:
-        """As `Recipe.differ` of plain calls, of the first step: later ones have other weights."""
-        return not torch.equal(results["loss of step 1"], usual["loss of step 1"])
 
     def references(self, outcome: Outputs) -> References:
         """The references that these results are."""
@@ -167,11 +133,31 @@ class Recipe:
         built = self.build(None)
         with keep_state(built.subject.module):
             records = trainer_of(built).forward().requires_grad
-        found = examination.examine(self, self.device, seed, STEPS) if records else None
-        if found and any(place.startswith("gradient") for place in found.references):
-            expected = self.references(found.references)
-            return TrainingCheck(found.inputs, expected, seed, None, found.seen, self)
+        if records:
+            inputs, found, seen = examination.examine(self._recipe(), self.device, seed, STEPS)
+            if any(place.startswith("gradient") for place in found):
+                return TrainingCheck(inputs, self.references(found), seed, None, seen, self)
         return TrainingCheck((), {}, seed, NO_GRADIENT, Seen(), self)
+
+    def _recipe(self) -> Recipe[Outputs]:
+        def copy(dtype: torch.dtype | None) -> Calls[Outputs]:
+            built = self.build(dtype)
+            return Calls(built.subject.module, lambda inputs, seed: _outcome(built, inputs, seed))
+
+        def differ(results: Outputs, usual: Outputs) -> bool:
+            first = "loss of step 1"  # later ones have other weights
+            return not torch.equal(results[first], usual[first])
+
+        return Recipe(
+            self.subject,
+            copy,
+            error=lambda results, expected: (
+                deviation(results, self.references(expected), EXACT).error
+            ),
+            finite=lambda results: all(bool(each.isfinite().all()) for each in results.values()),
+            differ=differ,
+            jumps=True,  # where a ReLU's input is close to zero
+        )
 
 
 @dataclass(frozen=True)
@@ -183,7 +169,7 @@ class TrainingCheck(Check):
     seed: int
     unfit: str | None
     seen: Seen
-    recipe: Recipe
+    trial: Trial
 
     def examine(self, built: Built, variant: Variant) -> Deviation:
         """The largest errors of a loss, gradient or update; all state is restored on return."""
@@ -202,9 +188,9 @@ class TrainingCheck(Check):
         """With the set of batches on which rounding changes the factor of gradients least."""
         if not self.seen.is_exact:
             return None
-        subject, least = self.recipe.on_device(None), None
+        subject, least = self.trial.on_device(None), None
         for number in range(BATCH_SETS):
-            check = self.recipe.check(self.seed + number * STEPS) if number else self
+            check = self.trial.check(self.seed + number * STEPS) if number else self
             limit = check.perturb(variant)
             if least is None or limit.scale < least.limit.scale:
                 least = RoundingCheck(check, limit, subject)
@@ -216,13 +202,13 @@ class TrainingCheck(Check):
     def perturb(self, variant: Variant) -> Limit:
         """What a correct step may be off by, from perturbed float64 runs."""
         with default_dtype(torch.float64):
-            built = self.recipe.build(torch.float64)
+            built = self.trial.build(torch.float64)
             outcomes = [
                 _outcome(
                     built,
                     self.inputs,
                     self.seed,
-                    Rounded(variant.dtype, self.recipe.device.torch_device, seed),
+                    Rounded(variant.dtype, self.trial.device.torch_device, seed),
                 )
                 for seed in range(PERTURBED_RUNS)
             ]
@@ -245,17 +231,9 @@ class TrainingCheck(Check):
         trainer = trainer_of(built)
         if trainer.scaler is None:
             return StateCheck()
-        planted = plant_overflow(built)
-        columns = {"loss_scale": trainer.start.scale, "overflow_skipped": planted.skipped}
-        return StateCheck(planted.reason, columns)
-
-
-def prepare(
-    subject: Subject, phase: Phase, follows_size: bool, device: Hardware, seed: int
-) -> TrainingCheck:
-    """Trains copies of `subject`, which includes targets."""
-    kept = subject.cast(None).to(torch.device("cpu"))
-    return Recipe(kept, phase, follows_size, device).check(seed)
+        skips = skips_overflow(built)
+        columns = {"loss_scale": trainer.start.scale, "overflow_skipped": skips}
+        return StateCheck(MISSED if skips is False else None, columns)
 
 
 def _outcome(

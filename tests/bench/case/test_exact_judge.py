@@ -13,8 +13,7 @@ from modescope.bench.case import exact_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Variant
 from modescope.bench.records.results import Ended, Findings
-from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.phase_interface import (
+from modescope.bench.steps.checks import (
     Check,
     Deviation,
     Limit,
@@ -23,6 +22,7 @@ from modescope.bench.steps.phase_interface import (
     StateCheck,
     accepted_error,
 )
+from modescope.bench.steps.outputs import Outputs
 from modescope.bench.steps.subject import Built
 from tests.helpers import probe_models
 

@@ -15,8 +15,8 @@ from modescope.bench.case import exact_judge, random_judge
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import Case, Variant
 from modescope.bench.records.results import Ended, Findings
+from modescope.bench.steps.checks import Check, Deviation, Limit, Seen
 from modescope.bench.steps.outputs import Outputs
-from modescope.bench.steps.phase_interface import Check, Deviation, Limit, Seen
 from modescope.bench.steps.subject import Built, Inputs, Subject
 from tests.helpers import probe_models
 

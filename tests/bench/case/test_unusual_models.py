@@ -22,12 +22,10 @@ from tests.helpers.unusual_models import (
     part_compiled,
     plain,
     scripted,
-    scripted_part,
     sets_threads,
     sets_when_built,
     sparse,
     sparse_input,
-    traced,
 )
 
 pytestmark = [
@@ -51,8 +49,6 @@ def run(build: Callable[..., Built], asked: Variant = INFERENCE, **arguments: An
     [
         (plain, {}, False),
         (scripted, {}, False),
-        (traced, {}, False),
-        (scripted_part, {}, False),
         (exported, {}, False),
         (compiled, {}, True),
         (part_compiled, {}, True),

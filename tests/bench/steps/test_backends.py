@@ -39,12 +39,6 @@ def test_each_compile_mode_belongs_to_one_backend() -> None:
     assert {preset(name).compile for name in PRESETS} == set(backends.modes())
 
 
-def test_compile_options_are_refused_without_compiling() -> None:
-    eager = Mode("eager", "enabled", options=DYNAMIC)
-    assert backends.refused_options(eager) == ["dynamic"]
-    assert backends.refused_options(replace(COMPILE, options=DYNAMIC)) == []
-
-
 def test_a_further_backend_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrapped(module: torch.nn.Module, mode: Mode, fullgraph: bool) -> torch.nn.Module:
         return torch.nn.Sequential(module)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._inductor import async_compile
 
 from modescope.bench.case.roofline import counting
 from modescope.bench.devices.devices import Cpu
@@ -31,30 +32,22 @@ def start(monkeypatch: pytest.MonkeyPatch, ready: Future[str] | None) -> None:
     monkeypatch.setitem(sys.modules, MODULE, module)
 
 
-def test_starting_workers_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_workers_are_waited_for_and_without_them_nothing_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert hasattr(async_compile.AsyncCompile, "_ready_future")
     ready: Future[str] = Future()
     start(monkeypatch, ready)
     threading.Timer(0.1, ready.set_result, ["ready"]).start()
     compiler.wait_for_workers()
     assert ready.done()
-
-
-def test_workers_that_cannot_start_or_do_not_exist_are_no_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     failed: Future[str] = Future()
     failed.set_exception(OSError("no more processes"))
-    for ready in (failed, None):
-        start(monkeypatch, ready)
+    for none in (failed, None):
+        start(monkeypatch, none)
         compiler.wait_for_workers()
     monkeypatch.delitem(sys.modules, MODULE)
     compiler.wait_for_workers()
-
-
-def test_inductor_tells_whether_its_workers_are_ready() -> None:
-    from torch._inductor.async_compile import AsyncCompile
-
-    assert hasattr(AsyncCompile, "_ready_future")
 
 
 @pytest.fixture(autouse=True)

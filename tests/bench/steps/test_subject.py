@@ -28,36 +28,29 @@ class Everything(nn.Module):
         self.register_buffer("missing", None)
 
 
-@pytest.fixture
-def everything() -> Subject:
-    args = (torch.randn(4, 3), torch.arange(5), torch.tensor([True, False]))
-    return Subject(Everything().eval(), Inputs(args, {"scale": torch.tensor(2.0)}))
-
-
 def storages(of: Subject) -> set[int]:
     tensors = [*of.module.parameters(), *of.module.buffers(), *of.inputs.tensors()]
     return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_copy_shares_no_storage_and_has_other_floating_tensors_only(
-    everything: Subject, dtype: torch.dtype
-) -> None:
-    own = everything.cast(dtype)
+def test_a_copy_shares_no_storage_and_has_other_floating_tensors_only() -> None:
+    args = (torch.randn(4, 3), torch.arange(5), torch.tensor([True, False]))
+    everything = Subject(Everything().eval(), Inputs(args, {"scale": torch.tensor(2.0)}))
+    own = everything.cast(torch.bfloat16)
     assert len(storages(own)) == len(storages(everything)) == 8
     assert not storages(own) & storages(everything)
     assert own.module.tied is own.module.weight
     tensors = {**dict(own.module.named_parameters()), **dict(own.module.named_buffers())}
     assert {name: tensor.dtype for name, tensor in tensors.items()} == {
-        "weight": dtype,
-        "mean": dtype,
+        "weight": torch.bfloat16,
+        "mean": torch.bfloat16,
         "count": torch.int64,
         "rotation": torch.complex64,  # Module.to(dtype) would drop the imaginary part
     }
     assert torch.equal(tensors["rotation"], everything.module.get_buffer("rotation"))
     assert tensors["count"] == 2**24 + 1
     dtypes = [tensor.dtype for tensor in own.inputs.tensors()]
-    assert dtypes == [dtype, torch.int64, torch.bool, dtype]
+    assert dtypes == [torch.bfloat16, torch.int64, torch.bool, torch.bfloat16]
     assert everything.module.get_parameter("weight").dtype == torch.float32
 
 
@@ -103,6 +96,7 @@ def drawn(example: Tensor, seed: int = 1) -> Tensor:
     ],
 )
 def test_fresh_floats_look_like_the_example(example: Tensor) -> None:
+    state = torch.get_rng_state()
     fresh = drawn(example)
     assert (fresh.dtype, fresh.shape) == (example.dtype, example.shape)
     assert (fresh != example).double().mean() > 0.9
@@ -111,6 +105,9 @@ def test_fresh_floats_look_like_the_example(example: Tensor) -> None:
     spread = example.double().std()
     assert (fresh.double().mean() - example.double().mean()).abs() < 0.5 * spread
     assert 0.5 * spread < fresh.double().std() < 1.5 * spread
+    assert torch.equal(fresh, drawn(example))
+    assert not torch.equal(fresh, drawn(example, seed=2))
+    assert torch.equal(torch.get_rng_state(), state), "the global generator is not advanced"
 
 
 @pytest.mark.parametrize("example", [torch.arange(50).view(5, 10), torch.arange(50) < 20])
@@ -121,8 +118,8 @@ def test_integers_are_permuted(example: Tensor) -> None:
     assert torch.equal(fresh.flatten().sort().values, example.flatten().sort().values)
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, -2.0, 1e-6, 1e6])
-@pytest.mark.parametrize("shape", [(), (1,), (33, 7)])
+@pytest.mark.parametrize("value", [0.0, -2.0, 1e6])
+@pytest.mark.parametrize("shape", [(), (33, 7)])
 def test_fresh_constants_change_and_keep_their_sign(value: float, shape: tuple[int, ...]) -> None:
     example = torch.full(shape, value)
     fresh = drawn(example)
@@ -138,12 +135,3 @@ def test_infinities_of_a_mask_are_kept() -> None:
     assert torch.equal(fresh.isinf(), mask.isinf())
     assert fresh[~mask.isinf()].all()
     assert torch.equal(drawn(torch.full((3,), -math.inf)), torch.full((3,), -math.inf))
-
-
-def test_seed_decides_the_draw(everything: Subject) -> None:
-    state = torch.get_rng_state()
-    draws = [redraw(everything.inputs, seed).tensors() for seed in (1, 1, 2)]
-    assert torch.equal(torch.get_rng_state(), state)  # the global generator is not advanced
-    assert all(map(torch.equal, draws[0], draws[1]))
-    assert not torch.equal(draws[0][0], draws[2][0])
-    assert set(redraw(everything.inputs, 1).kwargs) == {"scale"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, UserDict, defaultdict, namedtuple
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -53,13 +52,10 @@ FIELDS = [".x", ".y"]
 
 TREES: dict[str, tuple[Any, list[str]]] = {
     "tuple": ((X, Y), NUMBERED),
-    "list": ([X, Y], NUMBERED),
     "named tuple": (Pair(X, Y), FIELDS),
     "returned by torch": (torch.return_types.max((X, Y)), NUMBERED),
-    "dict": ({"x": X, "y": Y}, NAMED),
     "default dict": (defaultdict(list, x=X, y=Y), NAMED),
     "user dict": (UserDict(x=X, y=Y), NAMED),
-    "read-only mapping": (MappingProxyType({"x": X, "y": Y}), NAMED),
     "frozen dataclass with a computed field": (Frozen(X, Y), [*FIELDS, ".size"]),
     "registered mapping without keys": (Output(x=X, y=Y), NAMED),
     "registered without keys": (Cache(X, Y), NUMBERED),

@@ -77,14 +77,11 @@ DYNAMIC = variant(compile="default", options=CompileOptions(dynamic=True))
 
 IN_EFFECT = {
     "eager": facts(variant()),
-    "no_grad": facts(variant(grad="no_grad")),
     "cast": facts(variant("fp16", grad="inference_mode")),
     "amp": facts(AMP),
-    "compile": facts(COMPILE),
     "reduce-overhead": facts(REDUCED),
     "max-autotune": facts(variant(compile="max-autotune")),
     "dynamic": facts(DYNAMIC),
-    "cuda-graph": facts(GRAPH),
     "compile-cuda-graph": facts(variant(compile="default", graph=True)),
     "symbolic sizes unknown": facts(DYNAMIC, symbolic_sizes=None),
     "breaks allowed": facts(COMPILE, compiled=replace(COMPILED, graphs=3), fullgraph=False),
@@ -136,16 +133,14 @@ def test_every_doubt_of_the_tables_can_be_raised_and_several_are_joined() -> Non
     assert str(mode_effect.effect(both).in_effect_note).count("; ") == 1
 
 
-def test_a_model_compiled_in_several_graphs_is_in_effect_with_a_note() -> None:
-    sites = (Site("net.py:12", "a print"), Site("net.py:20", "an item"))
-    in_pieces = facts(COMPILE, breaks=GraphBreaks(sites, ("f", "g")), fullgraph=False)
+def test_what_to_know_about_a_mode_in_effect() -> None:
+    sites = (Site("net.py:12", "a print"), Site(None, "an item"))
+    breaks = GraphBreaks(sites, ("f", "g"))
+    in_pieces = facts(COMPILE, breaks=breaks, fullgraph=False)
     note = "compiled in pieces around a print at net.py:12 and 1 more; not compiled: f, g"
     assert mode_effect.effect(in_pieces) == ModeEffect(True, note, 0)
     unknown = facts(COMPILE, breaks=None, fullgraph=False)
     assert mode_effect.effect(unknown) == ModeEffect(True, None, 0)
-
-
-def test_missing_autotuning_is_a_remark_where_the_cache_was_warm() -> None:
     tuned_before = mode_effect.effect(facts(TUNED, compiled=COMPILED, cold=False))
     assert tuned_before.in_effect
     assert "nothing was tuned in this run" in str(tuned_before.in_effect_note)
@@ -209,5 +204,8 @@ def test_graph_launches_are_counted_in_one_call() -> None:
             with torch.profiler.record_function(name):
                 torch.ones(1)
 
-    assert mode_effect.count_graph_launches(step, Cpu()) == 2
+    gpu = Cpu()
+    gpu.type = "cuda"
+    assert mode_effect.graph_launches(step, REDUCED.mode, gpu) == 2
+    assert mode_effect.graph_launches(step, COMPILE.mode, gpu) is None, "none is expected"
     assert mode_effect.graph_launches(step, REDUCED.mode, Cpu()) == 0, "a CPU launches none"

@@ -58,18 +58,14 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Case:
 
 
 @pytest.mark.usefixtures("as_in_a_child")
-def test_a_new_phase_is_measured(repeated: Case) -> None:
+def test_a_new_phase_is_measured_and_checked(
+    repeated: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = runner.run(silent, repeated, smoke())
     assert (result.status, result.reason) == ("ok", None)
     assert result.findings.dispatch_note == NO_DISPATCH
     assert result.findings.error <= result.findings.error_limit
     assert result.findings.forward_rounds_s is None
-
-
-@pytest.mark.usefixtures("as_in_a_child")
-def test_the_steps_of_a_new_phase_are_checked(
-    repeated: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(RepeatPhase, "forward", lambda self, call, inputs: lambda: 2 * call())
     assert runner.run(silent, repeated, smoke()).status == "wrong_result"
 

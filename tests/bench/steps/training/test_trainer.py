@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from modescope.bench.case.first_call import Contender, enter
+from modescope.bench.case.first_call import enter
 from modescope.bench.devices.devices import Cpu
 from modescope.bench.records.cases import OPTIMIZERS, Training, Variant
 from modescope.bench.steps import modes
@@ -51,13 +51,11 @@ HALF_AMP = variant("fp16", autocast=True)
     [("default", None, None), ("for_loop", False, False), ("foreach", None, True),
      ("fused", True, None)],
 )  # fmt: skip
-@pytest.mark.parametrize("name", list(OPTIMIZERS))
 def test_the_optimizer_is_built_with_the_chosen_implementation(
-    name: str, implementation: str, fused: bool | None, foreach: bool | None
+    implementation: str, fused: bool | None, foreach: bool | None
 ) -> None:
-    asked = Training(name, implementation, lr=0.5)
+    asked = Training("sgd", implementation, lr=0.5)
     made = optimizer(nn.Linear(2, 2).parameters(), asked, EAGER.mode)
-    assert type(made) is {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[name]
     (group,) = made.param_groups
     assert (group["fused"], group["foreach"], group["lr"]) == (fused, foreach, 0.5)
     assert unscales(made) == (implementation == "fused")
@@ -84,6 +82,7 @@ def test_the_table_of_optimizers_describes_torch(name: str) -> None:
     """torch has the option capturable only for optimizers that count steps."""
     weight = nn.Parameter(torch.zeros(2))
     made = optimizer([weight], Training(name), EAGER.mode)
+    assert type(made) is {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[name]
     assert OPTIMIZERS[name].counts_steps == ("capturable" in made.param_groups[0])
     weight.grad = torch.tensor([1.0, 1e-4])
     made.step()
@@ -118,8 +117,7 @@ def test_restored_training_is_the_same_again(
 @pytest.mark.parametrize("optimizer", list(OPTIMIZERS))
 def test_a_restored_optimizer_behaves_like_a_new_one(optimizer: str) -> None:
     """Its state of zeros equals that of a new one."""
-    of = subject(small_mlp)
-    used, new = (built(of, optimizer=optimizer) for _ in range(2))
+    used, new = (built(subject(small_mlp), optimizer=optimizer) for _ in range(2))
     trainer_of(new).optimizer.state.clear()
     for _ in range(5):
         used.step()
@@ -127,37 +125,7 @@ def test_a_restored_optimizer_behaves_like_a_new_one(optimizer: str) -> None:
     for _ in range(3):
         used.step()
         new.step()
-    assert equal(parameters(used), parameters(new))
-    assert equal(trainer_of(used).tensors(), trainer_of(new).tensors())
-
-
-def test_a_start_is_a_copy_of_what_is_trained() -> None:
-    module, _ = trained_models.frozen()
-    start = start_of(module)
-    assert len(start.values) == 3
-    assert torch.equal(start.values[0], module.get_parameter("0.bias"))
-    with torch.no_grad():
-        module.get_parameter("0.bias").zero_()
-    assert start.values[0].any()
-    assert not any(value.requires_grad for value in start.values)
-
-
-def test_nested_blocks_restore_buffers_and_training_after_an_exception_too() -> None:
-    made = built(subject(trained_models.normalised))
-    before = everything(made)
-
-    def fails() -> None:
-        with made.keep_state():
-            made.step()
-            with made.keep_state():
-                made.step()
-            made.step()
-            assert not equal(everything(made), before)
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fails()
-    assert equal(everything(made), before)
+    assert equal(everything(used), everything(new))
 
 
 def test_a_step_equals_a_hand_written_training_step() -> None:
@@ -235,29 +203,17 @@ def test_children_in_lists_are_recomputed_one_by_one() -> None:
     assert trained_models.check_of(of).examine(made, EAGER).error < 1e-4
 
 
-def entrants() -> list[Contender]:
-    """Case and baseline in one process."""
-    asked = trained_models.case(small_mlp, HALF_AMP, optimizer="adamw")
-    of = subject(small_mlp)
-    return [enter(of, each, asked, Cpu(), smoke()) for each in (asked.variant, asked.baseline)]
-
-
 def test_case_and_baseline_start_alike_and_never_disturb_each_other() -> None:
     """First calls train, so the start is kept before them."""
-    case, baseline = (each.built for each in entrants())
-    given = [each.detach() for each in subject(small_mlp).module.parameters()]
+    asked = trained_models.case(small_mlp, HALF_AMP, optimizer="adamw")
+    of = subject(small_mlp)
+    variants = (asked.variant, asked.baseline)
+    case, baseline = (enter(of, each, asked, Cpu(), smoke()).built for each in variants)
+    given = [each.detach() for each in of.module.parameters()]
     for made in (case, baseline):
         assert equal(parameters(made), given)
         assert equal(list(trainer_of(made).start.values), given)
     assert equal([*case.subject.inputs.tensors()], [*baseline.subject.inputs.tensors()])
-    own, others = (
-        {
-            each.untyped_storage().data_ptr()
-            for each in (*made.tensors(), *trainer_of(made).start.values)
-        }
-        for made in (case, baseline)
-    )
-    assert not own & others
     alone = [torch.as_tensor(case.step()).item() for _ in range(3)]
     case.state.restore()
     for loss in alone:
