@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -84,12 +83,8 @@ def leaves(progress: Progress) -> NoReturn:
     os._exit(7)
 
 
-def exits(progress: Progress) -> NoReturn:
-    sys.exit(3)
-
-
-def sleeps(progress: Progress, seconds: float = 60) -> None:
-    time.sleep(seconds)
+def sleeps(progress: Progress) -> None:
+    time.sleep(60)
 
 
 def hangs_up(progress: Progress) -> None:
@@ -123,15 +118,8 @@ def ends(progress: Progress) -> None:
     pass
 
 
-def killed(progress: Progress) -> None:
-    dies_of(progress, signal.SIGKILL)
-
-
 ENDINGS: dict[str, Callable[[Progress], object]] = {
     "returned": ends,
-    "failed": fails,
-    "usage": misuses,
-    "oom": needs_memory,
-    "crashed": killed,
+    "crashed": leaves,
     "timeout": sleeps,
 }

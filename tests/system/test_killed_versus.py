@@ -30,14 +30,15 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
 def test_a_versus_that_is_ended_leaves_no_process_and_continues(
-    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], status: int
-) -> None:
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory,
+    end: Callable[[subprocess.Popen[str]], None], status: int,
+) -> None:  # fmt: skip
     repo = repository(tmp_path / "repo", [OLD, NEW])
     (repo.folder / "net.py").write_text("raise SystemExit('the working tree')")
-    (tmp_path / "tmp").mkdir()
+    temporary = tmp_path_factory.mktemp("t")  # a socket's path is short
     settings = ("-m", "mode=eager,no_grad", "replicates=20", *THEIRS)
     words = ("old=git:HEAD~1", "new=git:HEAD", "--", *settings)
-    first = versus(repo.folder, *words, TMPDIR=str(tmp_path / "tmp"))
+    first = versus(repo.folder, *words, TMPDIR=str(temporary))
     results = repo.folder / "results"
     assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
     time.sleep(0.05)
@@ -49,7 +50,7 @@ def test_a_versus_that_is_ended_leaves_no_process_and_continues(
     kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
 
     shorter = [word.replace("replicates=20", "replicates=2") for word in words]
-    answer = versus(repo.folder, *shorter, TMPDIR=str(tmp_path / "tmp")).end()
+    answer = versus(repo.folder, *shorter, TMPDIR=str(temporary)).end()
     assert answer.status == 0
     assert "Traceback" not in answer.err
     old, new = of_sides(repo.folder)
@@ -59,4 +60,4 @@ def test_a_versus_that_is_ended_leaves_no_process_and_continues(
     assert states == {"old": f"git:HEAD~1 ({first_commit})", "new": f"git:HEAD ({last})"}
     assert len({row["model_source_id"] for row in old + new}) == 2
     assert repo.git("status", "--porcelain") == "M net.py\n?? results/"
-    assert list((tmp_path / "tmp").glob("modescope-*")) == []
+    assert list(temporary.glob("modescope-*")) == []
