@@ -54,10 +54,7 @@ def test_phase_train_selects_training(typed_case: Resolve) -> None:
 @pytest.mark.parametrize(
     ("argument", "option", "value"),
     [
-        ("train.optimizer=adamw", "optimizer", "adamw"),
-        ("train.capturable=true", "capturable", True),
         ("train.scaler=false", "scaler", False),
-        ("train.capture=forward_backward", "capture", "forward_backward"),
         ("train.activation_memory_budget=0.5", "activation_memory_budget", 0.5),
         ("model.loss=my_pkg.losses:hinge", "loss", "my_pkg.losses:hinge"),
     ],
