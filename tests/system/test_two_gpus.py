@@ -86,21 +86,21 @@ def test_two_sweeps_at_once_share_the_gpus(results: Path) -> None:
 
 
 def test_a_sweep_killed_again_and_again_ends_complete(results: Path) -> None:
-    """Ten kills at drawn moments: of the command, or of one of its processes."""
+    """Of the kills at drawn moments half are of the command, half of one of its processes."""
     moment = random.Random(20261126)
-    arguments = [*TINY, *GPUS, "mode=eager,no_grad", "replicates=80"]
-    for _ in range(10):
+    arguments = [*TINY, *GPUS, "mode=eager,no_grad", "replicates=40"]
+    for number in range(4):
         sweep = started(results, arguments)
         before = stored(results)
         assert soon(lambda: stored(results) > before, within_s=90)  # noqa: B023
         time.sleep(moment.uniform(0, 0.5))
-        victim = moment.choice([sweep.process.pid, *workers(sweep)])
+        victim = moment.choice(workers(sweep)) if number % 2 else sweep.process.pid
         os.kill(victim, 9)
         answer = sweep.end()
-        assert answer.status == (-9 if victim == sweep.process.pid else 1), answer
+        assert answer.status == (1 if number % 2 else -9), answer
         assert "Traceback" not in answer.err
         assert soon(lambda: not alive(sweep.sign), 20), "processes are left"  # noqa: B023
     (answer,) = ended(started(results, arguments))
     assert answer.status == 0, answer
     found = rows(results)
-    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found) == 160
+    assert len({(row["case_id"], row["replicate"]) for row in found}) == len(found) == 80
