@@ -61,8 +61,6 @@ def collect(words: Sequence[str]) -> list[Request]:
     except BrokenPipeError:
         raise
     except Exception as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # Hydra closed a file it never opened
-            raise error.__context__ from None
         raise explain(error, words) from error
     finally:
         sys.argv = argv

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
@@ -77,7 +77,9 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
     jobs: list[list[Job]] = [[] for _ in requests]
     modes = {}
     for position, (case, plan) in cases.items():
-        jobs[position] = _jobs(requests[position], case, plan, sources.get(_model_key(case)))
+        jobs[position] = _jobs(
+            requests[position], case, plan, sources.get((case.model, case.device))
+        )
         if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
     return [[_among(job, modes) for job in of_request] for of_request in jobs]
@@ -128,33 +130,27 @@ def _case_and_plan(request: Request) -> tuple[Case, Plan]:
     return case, plan
 
 
-def _model_key(case: Case) -> tuple[object, ...]:
-    """What tells models apart that have to be built, each in its shape and phase."""
-    return case.model, case.device, case.shape_json, case.options.model_options()
+def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str | None]:
+    """Hash of the source of each model on its device, None if unknown; raises UsageError.
 
-
-def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[object, ...], str | None]:
-    """Hash of the source of each model that is built, None if unknown; raises UsageError.
-
-    A child builds each model in all its shapes. If it crashes or hangs, the cases are measured all
-    the same, and their rows say what went wrong.
+    A child builds each model in all its shapes and phases. If it crashes or hangs, the cases are
+    measured all the same, and their rows say what went wrong.
     """
-    tried: dict[tuple[object, ...], dict[tuple[object, ...], None]] = {}
+    tried: dict[tuple[Model, str], dict[tuple[str, PhaseOptions], None]] = {}
     for case, _ in cases:
-        built = _model_key(case)
-        tried.setdefault(built[:2], {})[built[2:]] = None
+        shape = case.shape_json, case.options.model_options()
+        tried.setdefault((case.model, case.device), {})[shape] = None
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
-    sources: dict[tuple[object, ...], str | None] = {}
+    sources = {}
     for model, shapes in tried.items():
         outcome = isolation.call(
             "modescope.bench.sweep.host:try_model",
             *(*model, [*shapes]),
             timeout_s=limit_s * len(shapes),
         )
-        source, mistakes = outcome.value or (None, {})
-        if mistakes:
-            raise UsageError(next(iter(mistakes.values())))
-        sources |= {(*model, *shape): source for shape in shapes}
+        if outcome.kind == "usage":
+            raise UsageError(outcome.reason)
+        sources[model] = outcome.value
     return sources
 
 

@@ -133,8 +133,8 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     with progress_bar(len(missing), "case") as bar:
         for number, position in enumerate(missing, 1):
             job = jobs[position]
-            place = Place(order, position) if len(jobs) > 1 else ALONE
-            row = attempt(job, describe(bar, job.label), place)
+            stands = Place(order, position) if len(jobs) > 1 else ALONE
+            row = attempt(job, describe(bar, job.label), stands)
             by_run[row["run_id"]] = job
             yield row["run_id"]
             advance(bar, number, f"{job.label}: {describe_end(row)}")
@@ -178,7 +178,10 @@ def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
                 latency_alone=True,
                 untuned=None,
             )
-            place = Place(confirms=run_id)
-            again = replace(job, plan=plan)
-            row = attempt(again, describe(bar, label), place, folder=CONFIRMATIONS)
+            row = attempt(
+                replace(job, plan=plan),
+                describe(bar, label),
+                Place(confirms=run_id),
+                folder=CONFIRMATIONS,
+            )
             advance(bar, number, f"{label}: {describe_end(row)}")

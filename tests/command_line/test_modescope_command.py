@@ -60,18 +60,12 @@ def test_commands_are_named_as_they_are_typed_here(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [
-        ("modescope ", {*command.COMMANDS}),
-        ("modescope run mode=no", {"mode=no_grad"}),
-        ("modescope table resu", set()),
-    ],
+    [("modescope ", {*command.COMMANDS}), ("modescope run mode=no", {"mode=no_grad"})],
 )
 def test_the_shell_is_offered_commands_and_settings(
-    line: str,
-    offered: set[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    line: str, offered: set[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.setenv("COMP_LINE", line)
     assert command.main(["-sc", "query=bash"]) == 0
     assert set(capsys.readouterr().out.split()) == offered

@@ -87,12 +87,6 @@ def sleeps(progress: Progress) -> None:
     time.sleep(60)
 
 
-def hangs_up(progress: Progress) -> None:
-    """Closes everything, the pipe to the parent included, and keeps running."""
-    os.closerange(3, 256)
-    time.sleep(60)
-
-
 def lingers(progress: Progress) -> str:
     """Returns, but a thread keeps the process from ending."""
     import threading

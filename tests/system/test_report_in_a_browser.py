@@ -12,7 +12,6 @@ from selenium.webdriver.support.ui import Select
 
 from modescope.analysis.report import report
 from modescope.bench.records.cases import canonical_json
-from modescope.bench.records.results import Record
 from tests.helpers.browser_tab import DESKTOPS, PHONE, Tab
 from tests.helpers.pass_columns import cpu_passes, cuda_passes
 from tests.helpers.studies import (
@@ -42,37 +41,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *dispatch_series(),
         record("compile", model="custom:a_package.of_mine:" + "build" * 20, **LONG),
         not_measured("eager", "failed", f"<script>alert(2)</script> {'reason' * 60}", **LONG),
-        *_with_every_column("flagged"),
-        *_on_nodes("sharded"),
+        record("amp", flags=("drift", "contended", "order_effect"), model="flagged"),
     ]
     return report.write(save(records, tmp_path_factory.mktemp("results") / "study"))
-
-
-def _with_every_column(model: str) -> list[Record]:
-    """Rows that differ in baseline, budget and cache, with long remarks and graph breaks."""
-    flags = ("drift", "contended", "autocorrelated", "order_effect")
-    broken = canonical_json([{"place": "a_package/of_mine/net.py:12", "reason": "builtin print"}])
-    return [
-        record("amp", flags=flags, model=model),
-        record("max-autotune-no-cudagraphs", model=model, fullgraph=False, graph_breaks=1,
-               graph_break_reasons=broken, eager_functions='["Net.forward"]'),
-        record("compile", model=model, baseline_mode="max-autotune-no-cudagraphs",
-               budget="quick", compile_cache="warm"),
-    ]  # fmt: skip
-
-
-def _on_nodes(model: str) -> list[Record]:
-    """Replicates on nodes with long names and a GPU each, the last of which is slow."""
-    return [
-        record(
-            mode, 3e-4 * (1 + 1e-3 * number) * (1.08 if node == 3 else 1), model=model,
-            node=f"gpu-node-{node}.rack-12.example.org", scheduler="slurm",
-            gpu_uuid=f"GPU-0f6d2c51-7f3a-4a9e-8b1d-00000000000{node}", restart=node,
-            scheduler_job=f"123456_{node}",
-            replicate=3 * node + number,
-        )
-        for node in range(4) for number in range(3) for mode in ("eager", "compile")
-    ]  # fmt: skip
 
 
 @pytest.fixture

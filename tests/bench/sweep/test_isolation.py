@@ -79,12 +79,9 @@ def test_output_and_tracebacks_go_to_the_log_only(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_child_that_closes_its_pipe_or_lingers_after_its_result_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
     start = time.monotonic()
-    assert call("hangs_up", timeout_s=0.5).kind in ("timeout", "crashed")  # depends on timing
     assert call("lingers") == Outcome("returned", "done")
     assert time.monotonic() - start < 10
 

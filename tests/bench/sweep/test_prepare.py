@@ -25,7 +25,7 @@ def asked() -> Asked:
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outcome]]:
     """The last of them answers questions about models; the host answers for itself."""
-    found, world = [Outcome("returned", ("source", {}))], World()
+    found, world = [Outcome("returned", "source")], World()
 
     def call(function: str, *arguments: Any, **options: Any) -> Outcome:
         asked.append(arguments)
@@ -59,7 +59,7 @@ def test_a_mistake_counts_unless_another_machine_measures_its_case(
         prepare.prepare(requests)
     of_one, of_other = prepare.prepare_each(requests, {0})
     assert (len(of_one), of_other) == (1, [])
-    answers.append(Outcome("returned", ("source", {0: "batch=2: too many"})))
+    answers.append(Outcome("usage", "source", "batch=2: too many"))
     with pytest.raises(UsageError, match="batch=2: too many"):
         prepare.prepare_each(requests, {0})
 

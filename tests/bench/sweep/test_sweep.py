@@ -121,9 +121,7 @@ def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
     assert world.measured == []
 
 
-@pytest.mark.parametrize(
-    "arguments", [[*MODES, "replicates=2"], [*MODES, "mode=eager,no_grad"], ALONE]
-)
+@pytest.mark.parametrize("arguments", [[*MODES, "replicates=2"], [*MODES, "mode=eager,no_grad"]])
 def test_nothing_else_is_measured_once_more(
     command: Command, world: World, results: Path, arguments: list[str]
 ) -> None:
@@ -273,14 +271,11 @@ def test_failed_cases_are_rows_and_tried_again_by_default(
 # Which torch, and ends
 
 
-@pytest.mark.parametrize(("version", "warned"), [("2.15.0+cpu", []), ("2.16.0+cpu", [0])])
-def test_an_untested_torch_is_named_before_anything_is_measured(
-    run: Cli, world: World, version: str, warned: list[int]
-) -> None:
-    world.torch_version = version
-    lines = run(*SWEEP).out.splitlines()
-    assert [n for n, line in enumerate(lines) if line.startswith("warning: ")] == warned
-    assert f"torch {version}" in lines[len(warned)]
+def test_an_untested_torch_is_named_before_anything_is_measured(run: Cli, world: World) -> None:
+    world.torch_version = "2.16.0+cpu"
+    warning, heading, *_ = run(*SWEEP).out.splitlines()
+    assert warning.startswith("warning: ")
+    assert "torch 2.16.0+cpu" in heading
 
 
 @pytest.mark.parametrize(
