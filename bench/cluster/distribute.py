@@ -186,11 +186,11 @@ def _wait(
     faults = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
     refused = not any(entry.run_id for entry in seen.values()) and len(seen) == total
     if len(seen) < total:
-        ended_as = Counter(how for how in engine.states(jobs).values() if how)
-        states = ", ".join(f"{count} {how}" for how, count in ended_as.items())
+        counts = Counter(how for how in engine.states(jobs).values() if how).items()
         faults.append(
-            f"{total - len(seen)} of {total} cases have no row (jobs: {states}); the same command "
-            "measures them"
+            f"{total - len(seen)} of {total} cases have no row (jobs: "
+            f"{', '.join(f'{count} {how}' for how, count in counts)}); the same command measures "
+            "them"
         )
     if faults:
         raise Incomplete("; ".join(faults), refused)

@@ -321,12 +321,20 @@ def _become_forkserver() -> None:
             found = importlib.import_module(module)
             if function:
                 getattr(found, function)()
-    # Nothing is printed if the parent was killed while it started a child: the forkserver and the
-    # child then read the end of a pipe (multiprocessing.reduction.recvfds, spawn._main).
-    sys.excepthook = lambda kind, *more: kind is EOFError or sys.__excepthook__(kind, *more)
+    sys.excepthook = _show_error
     # It ends at once: unloading its imports keeps a core busy for a second or more.
     server = os.getpid()
     atexit.register(lambda: os._exit(0) if os.getpid() == server else None)
+
+
+def _show_error(kind: type[BaseException], *more: Any) -> None:
+    """Nothing if the parent was killed while it started a child.
+
+    The forkserver and the child then read the end of a pipe (multiprocessing.reduction.recvfds,
+    multiprocessing.spawn._main).
+    """
+    if kind is not EOFError:
+        sys.__excepthook__(kind, *more)
 
 
 if STARTED in os.environ:

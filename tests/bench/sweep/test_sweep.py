@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +15,6 @@ import pytest
 
 from modescope.analysis.after_run import unconfirmed
 from modescope.analysis.derive.registry import derived
-from modescope.bench.resolve import Request
 from modescope.bench.sweep import isolation, main, prepare, sweep
 from tests.helpers import composing
 from tests.helpers.commands import PROGRESS, Answer, Cli, last_of_each, rows
@@ -37,26 +35,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 Command = Callable[..., list[str]]
 
 
-@cache
-def _composed(words: tuple[str, ...]) -> list[Request]:
-    """Which takes longer than the rest of a command; those of this file are few."""
-    return composing.requests(words)
-
-
 @pytest.fixture
 def run(world: World, results: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
-    """A command without memory of earlier ones, composed in 10 ms; its table is left out."""
+    """A command without memory of earlier ones; its table is left out."""
 
     def call(*arguments: str) -> Answer:
         prepare._hosts.clear()
-        requests = [
-            replace(
-                each,
-                settings=replace(each.settings, results_dir=str(results)),
-                sweep="-m" in arguments,
-            )
-            for each in _composed(tuple(word for word in arguments if word != "-m"))
-        ]
+        words = [word for word in arguments if word != "-m"]
+        composed = composing.requests([f"results_dir={results}", *words])
+        requests = [replace(each, sweep="-m" in arguments) for each in composed]
         confirms = requests[0].settings.budget.name != "smoke"
         to_confirm = unconfirmed if confirms else lambda study, run_ids: ()
         return Answer(main.measure(requests, lambda *_: 0, to_confirm), *capsys.readouterr())
