@@ -23,8 +23,6 @@ from modescope.bench.sweep.isolation import describe_exit
 from modescope.bench.sweep.main import terminate
 from modescope.bench.sweep.sweep import Submission
 
-MODULE = "modescope.bench.cluster.gpus"
-
 
 class Gpus:
     """See `bench.cluster.distribute.Engine`. `gpus`: their UUIDs, for CUDA_VISIBLE_DEVICES."""
@@ -42,7 +40,7 @@ class Gpus:
         for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
             with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", MODULE],
+                    [sys.executable, "-P", "-m", "modescope.bench.cluster.gpus"],
                     env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": gpu},
                     stdin=subprocess.PIPE,
                     stdout=log,

@@ -47,6 +47,9 @@ PRELOAD = ["torch", "numpy", *COMPILER, "modescope.bench.case.runner"]
 
 EXIT_TIMEOUT_S = 5.0
 
+SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
+"""Python's one forkserver of this process."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -112,7 +115,7 @@ def _start(imports: Sequence[str]) -> None:
     forkserver.set_forkserver_preload([__name__])
     with ignore_interrupts(), _own_sources_first(imports):
         forkserver.ensure_running()
-    _environments.setdefault(_server_id(), environment)
+    _environments.setdefault(SERVER._forkserver_pid, environment)
 
 
 @contextlib.contextmanager
@@ -136,7 +139,7 @@ def renew(matters: Callable[[str], bool]) -> bool:
     """
     outdated = any(map(matters, _changed_variables()))
     if outdated:
-        _forkserver()._stop()
+        SERVER._stop()
     return outdated
 
 
@@ -149,19 +152,8 @@ def _changed_variables() -> dict[str, str | None]:
 
     Children have its environment, and should have this process's.
     """
-    before, now = _environments.get(_server_id(), os.environ), os.environ
+    before, now = _environments.get(SERVER._forkserver_pid, os.environ), os.environ
     return {name: now.get(name) for name in {*before, *now} if before.get(name) != now.get(name)}
-
-
-def _forkserver() -> Any:
-    """Python's one forkserver of this process."""
-    return forkserver.ensure_running.__self__  # type: ignore[attr-defined]
-
-
-def _server_id() -> int | None:
-    """The forkserver's process id; None where none was started."""
-    number: int | None = _forkserver()._forkserver_pid
-    return number
 
 
 @contextlib.contextmanager

@@ -77,11 +77,3 @@ def test_the_checkout_does_not_stay_on_the_path(monkeypatch: pytest.MonkeyPatch)
     before = sys.path.count(str(ROOT))
     command.main(["--version"])
     assert sys.path.count(str(ROOT)) == before - 1
-
-
-def test_public_names_are_listed_and_others_are_an_error() -> None:
-    assert set(modescope.__all__) <= set(dir(modescope))
-    for name in modescope.__all__:
-        assert getattr(modescope, name).__name__ == name
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        getattr(modescope, "nonsense")  # noqa: B009

@@ -1,12 +1,9 @@
-"""A versus that is ended by Ctrl-C or killed, and the same command afterwards."""
+"""A versus that is killed, and the same command afterwards."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,20 +16,9 @@ from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 pytestmark = pytest.mark.full
 
 
-def ctrl_c(process: subprocess.Popen[str]) -> None:
-    """What a terminal does: it sends the signal to everything in the foreground."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-
-
-@pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
-def test_a_versus_that_is_ended_leaves_no_process_and_continues(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory,
-    end: Callable[[subprocess.Popen[str]], None], status: int,
-) -> None:  # fmt: skip
+def test_a_killed_versus_leaves_no_process_and_continues(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     repo = repository(tmp_path / "repo", [OLD, NEW])
     (repo.folder / "net.py").write_text("raise SystemExit('the working tree')")
     temporary = tmp_path_factory.mktemp("t")  # a socket's path is short
@@ -42,9 +28,9 @@ def test_a_versus_that_is_ended_leaves_no_process_and_continues(
     results = repo.folder / "results"
     assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
     time.sleep(0.05)
-    end(first.process)
+    first.process.kill()
     answer = first.end()
-    assert answer.status == status
+    assert answer.status == -signal.SIGKILL
     assert "Traceback" not in answer.err
     assert soon(lambda: not alive(first.sign), within_s=10)
     kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))

@@ -72,19 +72,15 @@ ALONE = ["budget=quick", "model=pointwise", "shape=small", "mode=compile"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "half_width"),
-    [
-        (MODES, 0.05),
-        ([*MODES, "budget=thorough"], None),
-        ([*MODES, "replicates=2"], None),
-        (ALONE, None),
-    ],
+    ("more", "half_width"), [([], 0.05), (["budget=thorough"], None), (["replicates=2"], None)]
 )
 def test_only_a_sweep_of_single_processes_may_stop_early(
-    command: Command, world: World, arguments: list[str], half_width: float | None
+    command: Command, world: World, more: list[str], half_width: float | None
 ) -> None:
-    command(*arguments)
+    command(*MODES, *more)
     assert {plan.budget.slow_half_width for _, plan in world.measured} == {half_width}
+    command(*ALONE, *more)
+    assert {plan.budget.slow_half_width for _, plan in world.measured} == {None}
 
 
 def test_a_mode_to_switch_to_and_the_next_best_are_measured_once_more(
