@@ -82,84 +82,55 @@ def reuses(
     return find_earlier([job] * count, request, taken)
 
 
-@pytest.mark.parametrize(
-    ("columns", "why"),
-    [
-        ({"case_id": "another"}, None),
-        ({"replicate": 1}, None),
-        ({"compile_cache": "warm"}, "compile_cache was warm"),
-        ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
-        ({"budget_settings": '{"block_s":1}'}, "the values of budget=standard changed"),
-        ({"budget": "standard[max_rounds=12]"}, "budget was standard[max_rounds=12]"),
-        ({"stopped_early": True}, "it was stopped early in a sweep"),
-        ({"profile": False}, "measured with profile=false"),
-        ({"memory": False}, "measured with memory=false"),
-        ({"model_source_id": "older"}, "the model's source changed"),
-        ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of modescope"),
-        ({"environment_id": "elsewhere"}, "the environment changed"),
-        ({"status": "crashed"}, "status was crashed"),
-        ({"status": "skipped"}, None),
-    ],
-    ids=str,
-)
-def test_rows_that_are_not_reused_have_a_reason(
-    tmp_path: Path, columns: dict[str, Any], why: str | None
-) -> None:
-    measured(tmp_path, **columns)
-    (answer,) = reuses(tmp_path)
-    assert answer.run_id is None
-    assert (answer.why_not or "").startswith(why or "")
-    assert (answer.why_not is None) == (why is None)
-
-
 OTHERS = {"study": "other", "seed": 7, "host": "other", "git_commit": "other", "load_1min": 9.0}
+REUSED = "reused"
+WRONG = {"status": "wrong_result"}
 
 
 @pytest.mark.parametrize(
-    ("columns", "asked"),
+    ("columns", "asked", "found"),
     [
-        ({}, {}),
-        (OTHERS, {}),
-        ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}),
-        ({"stopped_early": True}, {"budget": replace(BUDGET, slow_half_width=0.05)}),
-        ({"profile": False}, {"profile": False}),
-        ({"memory": False}, {"memory": False}),
-        ({"status": "timeout"}, {"retry": False}),
-        ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}),
-        ({"status": "skipped"}, {"untuned": "compile"}),
+        ({}, {}, REUSED),
+        (OTHERS, {}, REUSED),
+        ({"case_id": "another"}, {}, None),
+        ({"replicate": 1}, {}, None),
+        ({"compile_cache": "warm"}, {}, "compile_cache was warm"),
+        ({"budget_rank": 1, "budget": "quick"}, {}, "only budget=quick so far"),
+        ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}, REUSED),
+        ({"budget_settings": '{"block_s":1}'}, {}, "the values of budget=standard changed"),
+        ({"budget": "standard[max_rounds=12]"}, {}, "budget was standard[max_rounds=12]"),
+        ({"stopped_early": True}, {}, "it was stopped early in a sweep"),
+        ({"stopped_early": True}, {"budget": replace(BUDGET, slow_half_width=0.05)}, REUSED),
+        ({"profile": False}, {}, "measured with profile=false"),
+        ({"profile": False}, {"profile": False}, REUSED),
+        ({"memory": False}, {}, "measured with memory=false"),
+        ({"memory": False}, {"memory": False}, REUSED),
+        ({"model_source_id": "older"}, {}, "the model's source changed"),
+        ({"torch_version": "2.12.0", "source_id": "x"}, {},
+         "torch and the source of modescope changed"),
+        ({"environment_id": "elsewhere"}, {}, "the environment changed"),
+        ({"status": "crashed"}, {}, "status was crashed"),
+        ({"status": "timeout"}, {"retry": False}, REUSED),
+        ({"status": "skipped"}, {}, None),
+        ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}, REUSED),
+        ({"status": "skipped"}, {"untuned": "compile"}, REUSED),
+        # another max_error counts where the status depends on it
+        ({}, {"max_error": 0.1}, REUSED),
+        ({"max_error": 0.2}, {"max_error": 0.1}, "max_error was 0.2"),
+        ({"max_error": 0.1}, {}, "max_error was 0.1"),
+        ({"flags": ("drift",)}, {"max_error": 0.1}, REUSED),
+        ({"flags": ("drift", "baseline_wrong")}, {"max_error": 0.1}, "max_error was null"),
+        (WRONG, {"max_error": 0.1, "retry": False}, "max_error was null"),
+        (WRONG, {"retry": False}, REUSED),
     ],
     ids=str,
-)
-def test_a_row_of_the_same_work_in_the_same_environment_is_reused(
-    tmp_path: Path, columns: dict[str, Any], asked: dict[str, Any]
+)  # fmt: skip
+def test_a_row_of_the_same_work_in_the_same_environment_is_reused_others_have_a_reason(
+    tmp_path: Path, columns: dict[str, Any], asked: dict[str, Any], found: str | None
 ) -> None:
     measured(tmp_path, **columns)
-    assert reuses(tmp_path, **asked) == [Reuse("20260301")]
-
-
-@pytest.mark.parametrize(
-    ("was", "asked", "columns", "stands_in"),
-    [
-        (None, 0.1, {}, True),
-        (0.2, 0.1, {}, False),
-        (0.1, None, {}, False),
-        (None, 0.1, {"flags": ("drift", "baseline_wrong")}, False),
-        (None, 0.1, {"flags": ("drift",)}, True),
-        (None, 0.1, {"status": "wrong_result"}, False),
-        (None, None, {"status": "wrong_result"}, True),
-    ],
-)
-def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
-    tmp_path: Path,
-    was: float | None,
-    asked: float | None,
-    columns: dict[str, Any],
-    stands_in: bool,
-) -> None:
-    measured(tmp_path, max_error=was, **columns)
-    why = None if stands_in else f"max_error was {was or 'null'}"
-    answer = reuses(tmp_path, retry=False, max_error=asked)
-    assert answer == [Reuse("20260301" if stands_in else None, why)]
+    (answer,) = reuses(tmp_path, **asked)
+    assert (REUSED if answer.run_id else answer.why_not) == found
 
 
 @pytest.mark.parametrize(
