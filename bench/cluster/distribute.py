@@ -103,7 +103,7 @@ def distribute(
     return Submission(plan.study_folder, total, finished, engine.detaches)
 
 
-def on_gpus(requests: Sequence[Request]) -> list[Request]:
+def require_gpus(requests: Sequence[Request]) -> list[Request]:
     """Requests for jobs that have a GPU: one that lacks it says so, and does not use its cores."""
     return [
         replace(each, settings=replace(each.settings, device="cuda"))

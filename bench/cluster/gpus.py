@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import States, distribute, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, require_gpus
 from modescope.bench.records.cpu import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
@@ -65,7 +65,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     gpus = visible_gpus()
     if not gpus:
         raise UsageError("cluster=gpus: nvidia-smi names no GPU here; leave it out")
-    return distribute(on_gpus(requests), Gpus(gpus), len(gpus))
+    return distribute(require_gpus(requests), Gpus(gpus), len(gpus))
 
 
 def visible_gpus() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import States, distribute, needs, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import restore
@@ -85,5 +85,5 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         for part in ("init", "remote")
     )
     remote.setdefault("num_cpus", needs(requests)[0])
-    asked = on_gpus(requests) if remote.get("num_gpus") else requests
+    asked = require_gpus(requests) if remote.get("num_gpus") else requests
     return distribute(asked, Ray(init, remote), options["workers"])

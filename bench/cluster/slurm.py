@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import States, distribute, needs, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.main import terminate
@@ -142,7 +142,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     if shutil.which("sbatch") is None:
         raise UsageError("cluster=slurm: sbatch is not here; start it on a login node")
     workers = options["workers"] or options["array_parallelism"]
-    asked = on_gpus(requests) if asks_for_gpus(options) else requests
+    asked = require_gpus(requests) if asks_for_gpus(options) else requests
     return distribute(asked, Slurm(options, *needs(requests)), workers)
 
 

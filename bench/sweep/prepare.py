@@ -82,7 +82,7 @@ def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[l
         )
         if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
-    return [[_among(job, modes) for job in of_request] for of_request in jobs]
+    return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
 
 
 def check_study(plans: Iterable[Plan]) -> None:
@@ -163,7 +163,7 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
     return [Job(case, each, environment, refusal(case, facts.device), command) for each in plans]
 
 
-def _among(job: Job, modes: Mapping[str, str]) -> Job:
+def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
     """The job as part of a sweep of these modes, whose kernels it need not measure again."""
     device = host(job.case.device).device
     plan = replace(job.plan, untuned=untuned(job.case, device, modes))

@@ -60,6 +60,7 @@ def fails(progress: Progress) -> NoReturn:
 
 
 def needs_memory(progress: Progress) -> NoReturn:
+    progress("second", [1, 2])
     raise MemoryError("cannot have 1 PiB")
 
 

@@ -52,7 +52,7 @@ LATE = ", during second"
     [
         (["misuses"], Outcome("usage", reason="shape.batch=0: must be at least 1")),
         (["fails"], Outcome("failed", reason="ValueError: first line second line")),
-        (["needs_memory"], Outcome("oom", reason="MemoryError: cannot have 1 PiB")),
+        (["needs_memory"], Outcome("oom", [1, 2], "MemoryError: cannot have 1 PiB")),
         (["leaves"], Outcome("crashed", reason="the process ended with exit status 7")),
         (["dies_of", signal.SIGSEGV], Outcome("crashed", reason="the process ended by SIGSEGV")),
         (["aborts_late"], Outcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
