@@ -7,19 +7,16 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -35,16 +32,8 @@ OVERRIDE = re.compile(r"~|[+~]*\w[\w./@$-]*=")
 
 GROUPS = sorted(folder.name for folder in CONF.iterdir() if folder.is_dir())
 
-FULL_ERROR = "HYDRA_FULL_ERROR"
-"""A variable by which Hydra raises its exceptions, instead of printing them and exiting with 1."""
-
-LAUNCHER = (
-    "hydra/launcher={}: cases are only collected here; use cluster=slurm, cluster=ray or "
-    "cluster=gpus"
-)
-
-MANY = 10
-"""Cases whose composing takes seconds: Hydra needs 0.1 to 0.3 s for each."""
+ENGINES = ("hydra/launcher", "hydra/sweeper")
+"""Groups whose other options would measure nothing: cases are only collected here."""
 
 
 def collect(words: Sequence[str]) -> list[Request]:
@@ -59,23 +48,22 @@ def collect(words: Sequence[str]) -> list[Request]:
     ConfigStore.instance().store(name="schema", node=Settings)
     OmegaConf.register_new_resolver("runner", runner, replace=True)  # for the text of --help
     OmegaConf.register_new_resolver("thread_counts", thread_counts, replace=True)
-    said = io.StringIO()
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # else it prints its exceptions and exits with 1
+    said, argv = io.StringIO(), sys.argv
     try:
         # argparse wants options before the first override
-        with _arguments(sorted(words, key=is_override)), redirect_stderr(said):
+        sys.argv = [*argv[:1], *sorted(words, key=lambda word: bool(OVERRIDE.match(word)))]
+        with redirect_stderr(said):
             task()
     except SystemExit as end:
-        if end.code:  # of argparse, which has printed its reason last, or of `Sweep`
-            reason = end.code if isinstance(end.code, str) else said.getvalue().splitlines()[-1]
-            raise UsageError(reason.rpartition("error: ")[2]) from None
+        if end.code:  # of argparse, which has printed its reason last
+            raise UsageError(said.getvalue().splitlines()[-1].rpartition("error: ")[2]) from None
     except BrokenPipeError:
         raise
     except Exception as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # Hydra closed a file it never opened
-            raise error.__context__ from None
-        if os.environ.get(FULL_ERROR) == "1":
-            raise
         raise explain(error, words) from error
+    finally:
+        sys.argv = argv
     sys.stderr.write(said.getvalue())
     requests = [_request(config, job) for config, job in composed]
     for key in OF_COMMAND:
@@ -89,35 +77,20 @@ def collect_in_child(progress: object, words: Sequence[str]) -> list[Request]:
     return collect(words)
 
 
-def is_override(word: str) -> bool:
-    """Whether a word sets something."""
-    return bool(OVERRIDE.match(word))
-
-
 def _check(words: Sequence[str]) -> None:
-    """Refuses what Hydra would take for something else: of a repeated key the last value."""
+    """Refuses what would lose cases or settings: Hydra takes the last value of a repeated key."""
     seen: dict[str, str] = {}
-    for word in filter(is_override, words):
+    for word in filter(OVERRIDE.match, words):
         key, _, value = word.lstrip("+~").partition("=")
         if key in seen:
             raise UsageError(f"{word}: {key} is set twice, as {seen[key]} before")
         if not value and not word.startswith("~") and not key.startswith("model.kwargs"):
             raise usage_error(word, "a value is missing")
+        if key == "experiment" and "," in value:
+            raise usage_error(word, "takes one name")
+        if key in ENGINES and value != "basic":
+            raise usage_error(word, "cases are only collected here; use cluster=slurm, ray or gpus")
         seen[key] = word
-
-
-@contextmanager
-def _arguments(words: Sequence[str]) -> Iterator[None]:
-    """Within it Hydra reads these arguments and raises its errors; children inherit neither."""
-    argv, before = sys.argv, os.environ.get(FULL_ERROR)
-    sys.argv, os.environ[FULL_ERROR] = [*argv[:1], *words], "1"
-    try:
-        yield
-    finally:
-        sys.argv = argv
-        del os.environ[FULL_ERROR]
-        if before is not None:
-            os.environ[FULL_ERROR] = before
 
 
 def _request(config: DictConfig, job: HydraConf) -> Request:
@@ -131,35 +104,6 @@ def _request(config: DictConfig, job: HydraConf) -> Request:
     own = [f"--config-dir={path}" for path in folders if Path(path) != CONF]
     typed: Any = OmegaConf.to_container(job.overrides.task, resolve=False)
     return request(config, [*own, *map(str, typed)], sweep, map(Path, folders))
-
-
-class Sweep(Callback):
-    """Hydra calls this before it composes the cases of a sweep.
-
-    Only SystemExit ends the command: Hydra makes other exceptions warnings.
-    """
-
-    def on_multirun_start(self, config: DictConfig, **further: Any) -> None:
-        """Refuses what would lose cases, and says how many will be composed."""
-        choices, task = config.hydra.runtime.choices, config.hydra.overrides.task
-        if choices["hydra/launcher"] != "basic":
-            raise SystemExit(LAUNCHER.format(choices["hydra/launcher"]))
-        if choices["hydra/sweeper"] != "basic":
-            raise SystemExit(
-                f"hydra/sweeper={choices['hydra/sweeper']}: it needs results, and cases are "
-                "measured after all are composed; leave it out"
-            )
-        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-        params = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
-        swept = {each.get_key_element(): each for each in parser.parse_overrides([*params, *task])}
-        if "experiment" in swept and swept["experiment"].is_sweep_override():
-            raise SystemExit(f"{swept['experiment'].input_line}: experiment takes one name")
-        discrete = [each for each in swept.values() if each.is_discrete_sweep()]
-        count = math.prod(len(list(each.sweep_iterator())) for each in discrete)
-        if not count:
-            raise SystemExit("no case: each setting of a sweep needs at least one value")
-        if count >= MANY:
-            print(f"composing {count} cases", flush=True)
 
 
 def thread_counts() -> str:
@@ -176,12 +120,7 @@ def thread_counts() -> str:
 def explain(error: Exception, words: Sequence[str] = ()) -> UsageError:
     """An exception of Hydra, OmegaConf or the system in one line."""
     if isinstance(error, MissingConfigException) and error.options is not None:
-        file = error.missing_cfg_file or ""
-        if file.startswith("hydra/launcher/"):
-            return UsageError(LAUNCHER.format(file.rpartition("/")[2]))
-        group, _, option = (
-            file.rpartition("/") if file.startswith("hydra/") else file.partition("/")
-        )
+        group, _, option = (error.missing_cfg_file or "").partition("/")
         return usage_error(f"{group}={option}", "no such option", error.options)
     cause = error.__cause__ if isinstance(error, HydraException) else error
     if isinstance(cause, OmegaConfBaseException):

@@ -82,17 +82,6 @@ TRAINING_RULES: tuple[Rule, ...] = (
         "train.capturable is for optimizers that count their steps, and {options.optimizer} does "
         "not; leave it out, or use train.optimizer=adamw",
     ),
-    (
-        lambda variant, training, device: bool(training.capturable) and device.type != "cuda",
-        "train.capturable=true needs an NVIDIA GPU, and this runs on {device}; leave it out",
-    ),
-    (
-        lambda variant, training, device: (
-            training.captures_step(variant.mode) and training.capturable is False
-        ),
-        "{options.optimizer} counts its steps on the host unless train.capturable=true, and torch "
-        "cannot capture that; leave train.capturable out",
-    ),
 )
 
 TRAINING_CASE_RULES: tuple[Rule, ...] = (

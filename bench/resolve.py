@@ -217,10 +217,6 @@ def _model(settings: ModelSettings, study: Path) -> cases.Model:
     """The model without its inputs, which need the shape; `study`: the folder of results."""
     name, target, library = settings.name, settings.target, settings.library
     pickled = _pickled(settings.pickle, study) if settings.pickle else None
-    if pickled and target:
-        raise usage_error(
-            f"model.pickle={settings.pickle}", f"model.target={target} is set as well"
-        )
     if settings.pickle and pickled:
         name, target = settings.pickle.partition(".")[0], PICKLED_TARGET
     if not target:
@@ -274,9 +270,6 @@ def _shape(shape: dict[str, Any], model: ModelSettings, device_type: str) -> dic
             f"shape={size}", f"model={name} has no such size", model.sizes or ["default"]
         )
     sizes = dict(model.sizes[size][device_type]) if model.sizes else {}
-    for key in sorted({*sizes} & {*model.kwargs}):
-        raise usage_error(f"model.kwargs.{key}={model.kwargs[key]}", f"a size of model={name}",
-                    [f"shape.{key}"])  # fmt: skip
     typed = {key: value for key, value in shape.items() if key != "size" and value is not None}
     if "scale" in typed:
         if model.scale is None:
@@ -286,11 +279,11 @@ def _shape(shape: dict[str, Any], model: ModelSettings, device_type: str) -> dic
         typed[model.scale] = typed.pop("scale")
     for key, value in typed.items():
         number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-        if key in model.kwargs:
-            raise UsageError(f"shape.{key} and model.kwargs.{key} both set {key}; give one of them")
         if model.sizes and key not in sizes:
             raise usage_error(f"shape.{key}={value}", f"no size of model={name}", sizes)
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST:
             raise usage_error(f"shape.{key}={value}", f"must be a whole number from 1 to {MOST}")
         sizes[key] = number
+    for key in sorted({*sizes} & {*model.kwargs}):
+        raise UsageError(f"model.kwargs.{key}: shape.{key} sets it; give one of them")
     return sizes

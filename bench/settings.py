@@ -31,11 +31,8 @@ DTYPES = ("fp32", "tf32", "bf16", "fp16")
 OF_COMMAND = ("order", "resume", "retry", "dry_run", "cluster")
 """Settings of a command as a whole: no part of a case, nor of the command for one."""
 
-CLUSTER_NUMBERS = (
-    *("workers", "timeout_min", "cpus_per_task", "gpus_per_node", "mem_gb"),
-    *("array_parallelism", "signal_delay_s", "max_num_timeout"),
-)
-"""Options of engines that are whole numbers, where an engine has them."""
+CLUSTER_NUMBERS = ("workers", "array_parallelism", "signal_delay_s")
+"""Options of engines that are whole numbers here; the others are the scheduler's."""
 
 OPEN = ("shape", "model.kwargs", "model.inputs")
 """Sections to which a user adds keys with a +."""
@@ -179,7 +176,7 @@ class Settings:
     seed: int = setting(least=0)
     results_dir: str = MISSING
     study: str = MISSING
-    timeout_s: float = setting(least=1)
+    timeout_s: float = setting(least=1, most=1e5)
     compile_cache: str = setting("cold", "warm")
     profile: bool = MISSING
     memory: bool = MISSING
@@ -211,14 +208,16 @@ LIMITS: dict[str, Mapping[str, Any]] = {
 
 
 def usage_error(
-    typed: str, what: str, allowed: Iterable[str] = (), meant: str | None = None
+    typed: str, what: str, allowed: Iterable[str] = (), wrong: str | None = None
 ) -> UsageError:
-    """The error for a setting, `key=value` as it was typed, in one line."""
+    """The error for a setting, `key=value` as it was typed, in one line.
+
+    `wrong`: what is none of the names `allowed`; None: the value.
+    """
     names = list(allowed)
-    if meant is None:
-        meant = next(iter(difflib.get_close_matches(typed.partition("=")[2], names, n=1)), None)
+    meant = difflib.get_close_matches(wrong or typed.partition("=")[2], names, n=1)
     listed = f"; allowed: {', '.join(names)}" if names else ""
-    return UsageError(f"{typed}: {what}{listed}{f'; did you mean {meant}?' if meant else ''}")
+    return UsageError(f"{typed}: {what}{listed}{f'; did you mean {meant[0]}?' if meant else ''}")
 
 
 def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageError:
@@ -230,12 +229,8 @@ def mistake(error: OmegaConfBaseException, words: Sequence[str] = ()) -> UsageEr
         return usage_error(typed, text) if key else UsageError(text)
     section = key.rpartition(".")[0]
     known = [f"{section}.{name}".lstrip(".") for name in error.parent_node or () if name != "hydra"]
-    every = [*known, *(f"{part}.{each.name}" for part in SCHEMAS if part
-                       for each in fields(SCHEMAS[part])), "shape.batch", "shape.seq"]  # fmt: skip
-    by_last = {each.rpartition(".")[2]: each for each in reversed(every)}
-    close = difflib.get_close_matches(key.rpartition(".")[2], by_last, n=1, cutoff=0.75)
-    added = f" yet, and +{key} adds it" if section in OPEN and not close else ""
-    return usage_error(typed, f"no such key{added}", known, by_last[close[0]] if close else None)
+    adds = f" yet, and +{key} adds it" if section in OPEN else ""
+    return usage_error(typed, f"no such key{adds}", known, wrong=key)
 
 
 def check(config: DictConfig) -> Settings:

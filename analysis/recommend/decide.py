@@ -105,7 +105,7 @@ def unconfirmed(answers: Iterable[Recommendation], run_ids: Collection[str]) -> 
     """Those of these runs that a second process has to measure before one is recommended.
 
     Intervals hold within a process. An answer that would switch to a mode that compiles or captures
-    therefore rests on two processes of that mode and of the next best (`bench.sweep.confirming`).
+    therefore rests on two processes of that mode and of the next best (`bench.sweep.sweep`).
     """
     return [
         each.run_id

@@ -7,12 +7,13 @@ sizes by device, refusals, and which earlier rows may be reused.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from modescope.bench.records.environment import scheduling
@@ -31,23 +32,24 @@ class Chunk:
 
     requests: tuple[Request, ...]  # of the whole sweep: some modes are skipped beside others
     numbers: tuple[int, ...]
-    log: Path  # absolute; a line for each finished case, see `Entry`
+    log: Path  # absolute; of lines as in `Entry`
     working_folder: Path  # where the command was started, for relative paths and own models
     scheduler: str  # column of rows
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of a chunk's log: `<number> begun`, `<number> <run id>`, or that and ` reused`.
-
-    `<number> error: <mistake>` instead if this machine cannot measure the case; it has no row.
-    """
+    """A line of a chunk's log, JSON: a case has a row, cannot be measured there, or has begun."""
 
     number: int
-    begun: bool = False  # and not finished
     run_id: str | None = None
     reused: bool = False
     mistake: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is not measured again by the same chunk."""
+        return self.run_id is not None or self.mistake is not None
 
 
 def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
@@ -62,76 +64,57 @@ def tasks(requests: Sequence[Request]) -> list[tuple[int, int]]:
 def read_log(path: Path) -> dict[int, Entry]:
     """The last line of each case that a chunk has begun, by its number."""
     lines = path.read_text().split("\n")[:-1]  # what follows the last newline is half written
-    return {entry.number: entry for entry in map(_entry, lines)}
-
-
-def _entry(line: str) -> Entry:
-    number, first, *rest = line.split(" ", 2)
-    if first == "error:":
-        return Entry(int(number), mistake=rest[0])
-    if first == "begun":
-        return Entry(int(number), begun=True)
-    return Entry(int(number), run_id=first, reused=rest == ["reused"])
+    return {entry.number: entry for entry in (Entry(**json.loads(line)) for line in lines)}
 
 
 def measure_chunk(chunk: Chunk, job: str | None = None) -> None:
     """Measures the cases that are not finished in the chunk's log, each once.
 
     A chunk that is started again, after a requeue, goes on where it stopped; last with the case
-    that it was measuring then, which may be what ended it. `job`: the scheduler's name of it; None:
-    as Slurm's variables tell.
+    that it was measuring then, which may be what ended it. If this machine cannot measure one of
+    the cases, the log says so of all, and none is measured. `job`: the scheduler's name of it;
+    None: as Slurm's variables tell.
     """
     os.chdir(chunk.working_folder)
-    log = read_log(chunk.log)
-    left = [n for n in chunk.numbers if n not in log or log[n].begun]
-    where, order = scheduling(chunk.scheduler, job=job), chunk.requests[0].settings.order
-    jobs = _jobs(chunk, sorted(left, key=log.__contains__), where.node)
-    if not jobs:
+    log, every = read_log(chunk.log), tasks(chunk.requests)
+    left = [n for n in chunk.numbers if n not in log or not log[n].finished]
+    if not left:
         return
-    plan = next(iter(jobs.values())).plan
+    where, order = scheduling(chunk.scheduler, job=job), chunk.requests[0].settings.order
+    try:
+        prepared = prepare_each(chunk.requests, {every[number][0] for number in left})
+    except UsageError as error:
+        for number in left:
+            mistake = f"{' '.join(str(error).split())} (on {where.node})"
+            _append(chunk.log, Entry(number, mistake=mistake))
+        return
+    left.sort(key=log.__contains__)
+    jobs = [prepared[position][replicate] for position, replicate in (every[n] for n in left)]
+    plan = jobs[0].plan
     remove_abandoned(plan.study_folder / ROWS, plan.study_folder / "traces", Path(plan.results_dir))
     taken = {entry.run_id for entry in log.values() if entry.run_id}
-    reuses = find_earlier([*jobs.values()], chunk.requests[0], taken)
-    missing: dict[int, Job] = {}
-    for (number, case), reuse in zip(jobs.items(), reuses, strict=True):
+    reuses = find_earlier(jobs, chunk.requests[0], taken)
+    for number, reuse in zip(left, reuses, strict=True):
         if reuse.run_id:
-            _append(chunk.log, f"{number} {reuse.run_id} reused")
-        else:
-            missing[number] = case
-            if reuse.why_not:
-                print(f"measured again: {case.label}: {reuse.why_not}", flush=True)
-    for number, case in missing.items():
+            _append(chunk.log, Entry(number, reuse.run_id, reused=True))
+    for number, case, reuse in zip(left, jobs, reuses, strict=True):
+        if reuse.run_id:
+            continue
+        if reuse.why_not:
+            print(f"measured again: {case.label}: {reuse.why_not}", flush=True)
         with _locks(case):
-            _append(chunk.log, f"{number} begun")
+            _append(chunk.log, Entry(number))
             row = attempt(case, place=Place(order, chunk.numbers.index(number)), where=where)
         if row["status"] == "crashed":
             time.sleep(1.0)  # Slurm may be ending this process, too; then it is not finished
-        _append(chunk.log, f"{number} {row['run_id']}")
+        _append(chunk.log, Entry(number, row["run_id"]))
         print(f"{row['run_id']}  {case.label}: {describe_end(row)}", flush=True)
 
 
-def _jobs(chunk: Chunk, numbers: Sequence[int], node: str | None) -> dict[int, Job]:
-    """What to measure, by number; the log says why this machine cannot measure the others."""
-    every = tasks(chunk.requests)
-    parts = prepare_each(chunk.requests, {every[number][0] for number in numbers})
-    jobs = {}
-    for number in numbers:
-        position, replicate = every[number]
-        part = parts[position]
-        if isinstance(part, UsageError):
-            _append(chunk.log, f"{number} error: {' '.join(str(part).split())} (on {node})")
-        else:
-            jobs[number] = part[replicate]
-    return jobs
-
-
-def _append(log: Path, line: str) -> None:
+def _append(log: Path, entry: Entry) -> None:
     """Adds a line in one write, which a kill cannot halve."""
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(descriptor, f"{line}\n".encode())
-    finally:
-        os.close(descriptor)
+    with log.open("ab", buffering=0) as file:
+        file.write(f"{json.dumps(asdict(entry))}\n".encode())
 
 
 @contextmanager
@@ -145,7 +128,10 @@ def _locks(job: Job) -> Iterator[None]:
         on_cpu = job.case.device == "cpu"
         _lock(stack, "node", fcntl.LOCK_EX if on_cpu else fcntl.LOCK_SH)
         if not on_cpu:
-            _lock(stack, f"gpu-{_gpu(job).replace('/', '_')}", fcntl.LOCK_EX)
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+            part = visible if visible.startswith("MIG-") else None
+            gpu = part or job.environment.gpu_uuid or visible or job.case.device
+            _lock(stack, f"gpu-{gpu.replace('/', '_')}", fcntl.LOCK_EX)
         yield
 
 
@@ -157,15 +143,3 @@ def _lock(stack: ExitStack, name: str, kind: int) -> None:
     descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
     stack.callback(os.close, descriptor)
     fcntl.flock(descriptor, kind)
-
-
-def _gpu(job: Job) -> str:
-    """The GPU's UUID, that of its part under MIG, or else Slurm's or CUDA's number of it."""
-    variables = ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
-    visible, *by_slurm = [os.environ.get(name, "").partition(",")[0] for name in variables]
-    if visible.startswith("MIG-"):
-        return visible
-    named = visible if visible.startswith("GPU-") else None
-    # Slurm's own numbers count on the whole machine; those of CUDA may begin at 0 in every job
-    known = (job.environment.gpu_uuid, named, *by_slurm, visible, job.case.device)
-    return next(name for name in known if name)

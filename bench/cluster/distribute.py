@@ -6,6 +6,7 @@ The command that submits resolves nothing that a device decides: a login node ha
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import modescope
 from modescope.bench.cluster.chunk import Chunk, Entry, read_log, tasks
@@ -34,9 +35,6 @@ POLL_S = 2.0
 JOBS = "jobs.json"
 """In the folder of a submission: the scheduler's ids of its chunks, in their order."""
 
-LINK = "path"
-"""Folder with a link to this modescope alone, for PYTHONPATH: a checkout holds more packages."""
-
 States = Mapping[str, str | None]
 """Of jobs by their ids: how each ended, None while it waits or runs."""
 
@@ -45,19 +43,16 @@ class Engine(Protocol):
     """What runs `measure_chunk` elsewhere."""
 
     name: str  # as in cluster=NAME
-    detaches: bool  # its jobs outlive the command
+    detaches: bool  # its jobs outlive the command, others end with it
 
-    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+    def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
         """Starts a job for each chunk; returns their ids. UsageError for options it refuses.
 
-        `folder`: of this submission, for its files, with `LINK`.
+        `folder`: of this submission, for its files. `path`: PYTHONPATH of the jobs.
         """
 
     def states(self, jobs: Sequence[str]) -> States:
         """How the jobs are."""
-
-    def interrupt(self, jobs: Sequence[str]) -> None:
-        """After Ctrl-C: ends the jobs, or says how to."""
 
 
 def distribute(
@@ -70,22 +65,23 @@ def distribute(
     kept, alike, plan = _group(requests)
     settings, total = kept[0].settings, len(tasks(kept))
     count = min(workers or WORKERS, len(alike))
-    cases = "1 case" if total == 1 else f"{total} cases"
-    where = f"{count} {'job' if count == 1 else 'jobs'} of cluster={engine.name}"
-    print(f"{cases} in {where} → {plan.study_folder}", flush=True)
+    print(f"{total} case(s) in {count} job(s) of cluster={engine.name} → {plan.study_folder}")
     if settings.dry_run:
         words = [" ".join(request.overrides) for request in kept]
         print("\n".join(["nothing was submitted; the cases:", *words]))
         return None
     logs = plan.study_folder.absolute() / "logs"
-    same = short_hash({"engine": engine.name, "requests": [_content(each) for each in kept]})
+    # the options of the engine change nothing of what is measured
+    measured = [replace(each, settings=replace(each.settings, cluster={})) for each in kept]
+    same = short_hash({"engine": engine.name, "requests": [*map(asdict, measured)]})
     folder, jobs = _find_living(logs, same, engine, total)
     if not jobs:
         folder = logs / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{engine.name}-{same}"
         if settings.order == "random":  # else a mode would be measured by one node alone
             random.Random(f"{plan.seed} {folder.name}").shuffle(alike)
-        (folder / LINK).mkdir(parents=True)
-        (folder / LINK / "modescope").symlink_to(Path(modescope.__file__).parent)
+        link = folder / "path"  # to this modescope alone: a checkout holds more packages
+        link.mkdir(parents=True)
+        (link / "modescope").symlink_to(Path(modescope.__file__).parent)
         chunks = [
             Chunk(
                 tuple(kept),
@@ -98,15 +94,16 @@ def distribute(
         ]
         for chunk in chunks:
             chunk.log.touch()  # NFS remembers for long that a file was missing
-        jobs = engine.submit(chunks, folder)
+        path = os.pathsep.join(filter(None, (str(link), os.environ.get("PYTHONPATH"))))
+        jobs = engine.submit(chunks, folder, path)
         with atomic_write(folder / JOBS) as file:
             file.write_text(json.dumps(jobs))
-    print(f"files of the jobs → {folder}", flush=True)
+    print(f"jobs {' '.join(jobs)}, their files → {folder}", flush=True)
     finished = _wait(kept, engine, folder, jobs)
     return Submission(plan.study_folder, total, finished, engine.detaches)
 
 
-def on_gpus(requests: Sequence[Request]) -> list[Request]:
+def require_gpus(requests: Sequence[Request]) -> list[Request]:
     """Requests for jobs that have a GPU: one that lacks it says so, and does not use its cores."""
     return [
         replace(each, settings=replace(each.settings, device="cuda"))
@@ -144,11 +141,6 @@ def _group(requests: Sequence[Request]) -> tuple[list[Request], list[list[int]],
     return kept, [*alike.values()], keys[0][2]
 
 
-def _content(request: Request) -> dict[str, Any]:
-    """What is measured, without the options of the engine, which change nothing of it."""
-    return asdict(replace(request, settings=replace(request.settings, cluster={})))
-
-
 def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Path, list[str]]:
     """The newest submission of the same sweep and its jobs; none if it is finished or has ended."""
     for file in sorted(logs.glob(f"*-{engine.name}-{same}/{JOBS}"), reverse=True)[:1]:
@@ -163,7 +155,7 @@ def _find_living(logs: Path, same: str, engine: Engine, total: int) -> tuple[Pat
 def _entries(folder: Path) -> dict[int, Entry]:
     """The finished cases of a submission, by number."""
     logs = map(read_log, folder.glob("chunk-*.log"))
-    return {n: entry for log in logs for n, entry in log.items() if not entry.begun}
+    return {n: entry for log in logs for n, entry in log.items() if entry.finished}
 
 
 def _wait(
@@ -171,53 +163,34 @@ def _wait(
 ) -> Iterator[str]:
     """Run ids, each once its row is on disk; raises Incomplete where cases have none."""
     total, seen = len(tasks(requests)), dict[int, Entry]()
-    try:
-        with progress_bar(total, "case") as bar:
-            ended = 0  # in so many looks one after another
-            while len(seen) < total and ended < 3:  # lines of other machines appear late
-                new = {n: each for n, each in _entries(folder).items() if n not in seen}
-                for number, entry in new.items():
-                    seen[number] = entry
-                    if entry.run_id:
-                        yield entry.run_id
-                    how = entry.mistake or ("reused" if entry.reused else "measured")
-                    advance(bar, len(seen), f"{_name(requests, number)}: {how}")
-                states = engine.states(jobs)
-                ended = 0 if None in states.values() else ended + 1
-                bar.set_postfix(jobs=Counter(states.values())[None], refresh=True)
-                time.sleep(POLL_S if len(seen) < total else 0)
-    except KeyboardInterrupt:
-        engine.interrupt(jobs)
-        raise
+    common = set.intersection(*(set(request.overrides) for request in requests))
+    ended = 0  # in so many looks one after another
+    with progress_bar(total, "case") as bar:
+        while len(seen) < total and ended < 3:  # lines of other machines appear late
+            new = {n: each for n, each in _entries(folder).items() if n not in seen}
+            for number, entry in new.items():
+                seen[number] = entry
+                if entry.run_id:
+                    yield entry.run_id
+                words = requests[tasks(requests)[number][0]].overrides
+                name = " ".join([word for word in words if word not in common] or words)
+                how = entry.mistake or ("reused" if entry.reused else "measured")
+                advance(bar, len(seen), f"{name}: {how}")
+            states = engine.states(jobs)
+            ended = 0 if None in states.values() else ended + 1
+            bar.set_postfix(jobs=Counter(states.values())[None], refresh=True)
+            time.sleep(POLL_S if len(seen) < total else 0)
     if reused := sum(entry.reused for entry in seen.values()):
         print(f"reusing {reused} of {total} cases; resume=false measures them again")
     join_rows(folder.parents[1] / "rows")
-    mistakes = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
-    missing = [_describe_missing(requests, engine, jobs, seen)] if len(seen) < total else []
-    if mistakes or missing:
-        refused = not any(entry.run_id for entry in seen.values()) and not missing
-        raise Incomplete("; ".join([*mistakes, *missing]), refused)
-
-
-def _describe_missing(
-    requests: Sequence[Request], engine: Engine, jobs: Sequence[str], seen: Mapping[int, Entry]
-) -> str:
-    """Which cases have no row, and how the jobs ended."""
-    rest = [n for n in range(len(tasks(requests))) if n not in seen]
-    how = Counter(how for how in engine.states(jobs).values() if how)
-    states = ", ".join(
-        f"{count} {'job' if count == 1 else 'jobs'} {how}" for how, count in how.items()
-    )
-    names = ", ".join(dict.fromkeys(_name(requests, number) for number in rest[:5]))
-    more = ", …" if len(rest) > 5 else ""
-    return (
-        f"{len(rest)} of {len(tasks(requests))} cases have no row ({states}): {names}{more}; "
-        "the same command measures them"
-    )
-
-
-def _name(requests: Sequence[Request], number: int) -> str:
-    """What of a case's overrides differs from those of other cases."""
-    same = set.intersection(*(set(request.overrides) for request in requests))
-    words = requests[tasks(requests)[number][0]].overrides
-    return " ".join(word for word in words if word not in same) or " ".join(words)
+    faults = list(dict.fromkeys(entry.mistake for entry in seen.values() if entry.mistake))
+    refused = not any(entry.run_id for entry in seen.values()) and len(seen) == total
+    if len(seen) < total:
+        counts = Counter(how for how in engine.states(jobs).values() if how).items()
+        faults.append(
+            f"{total - len(seen)} of {total} cases have no row (jobs: "
+            f"{', '.join(f'{count} {how}' for how, count in counts)}); the same command measures "
+            "them"
+        )
+    if faults:
+        raise Incomplete("; ".join(faults), refused)

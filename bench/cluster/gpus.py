@@ -9,25 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, require_gpus
 from modescope.bench.records.cpu import physical_cores, which_cores
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import describe_exit
 from modescope.bench.sweep.main import terminate
 from modescope.bench.sweep.sweep import Submission
-
-END_S = 20.0
-"""Time for a process to end its case and itself."""
-
-MODULE = "modescope.bench.cluster.gpus"
 
 
 class Gpus:
@@ -40,14 +34,13 @@ class Gpus:
         self._gpus = gpus
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+    def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
         """See `Engine`."""
-        path = os.pathsep.join(filter(None, (str(folder / LINK), os.environ.get("PYTHONPATH"))))
         parts = cores(len(self._gpus))
         for chunk, gpu, part in zip(chunks, self._gpus, parts, strict=False):
             with (folder / f"{gpu.replace('/', '_')}.log").open("ab") as log:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", MODULE],
+                    [sys.executable, "-P", "-m", "modescope.bench.cluster.gpus"],
                     env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": gpu},
                     stdin=subprocess.PIPE,
                     stdout=log,
@@ -66,45 +59,28 @@ class Gpus:
         codes = {job: self._processes[job].poll() for job in jobs}
         return {job: None if code is None else describe_exit(code) for job, code in codes.items()}
 
-    def interrupt(self, jobs: Sequence[str]) -> None:
-        """See `Engine`."""
-        processes = self._processes.values()
-        for process in processes:
-            assert process.stdin
-            process.stdin.close()
-        deadline = time.monotonic() + END_S
-        for process in processes:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-
 
 def submit(requests: Sequence[Request]) -> Submission | None:
     """Measures a sweep on the GPUs of this machine; see `bench.sweep.sweep.ENGINES`."""
     gpus = visible_gpus()
     if not gpus:
         raise UsageError("cluster=gpus: nvidia-smi names no GPU here; leave it out")
-    return distribute(on_gpus(requests), Gpus(gpus), len(gpus))
+    return distribute(require_gpus(requests), Gpus(gpus), len(gpus))
 
 
 def visible_gpus() -> list[str]:
-    """UUIDs of the GPUs, or of their parts under MIG, that CUDA_VISIBLE_DEVICES allows."""
+    """UUIDs of the GPUs that CUDA_VISIBLE_DEVICES allows, or of the parts (MIG) that it names."""
     try:
         command = ["nvidia-smi", "-L"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
-    found = re.findall(r"UUID: ([\w/-]+)\)", done.stdout)
-    whole = [n for n, uuid in enumerate(found) if uuid.startswith("GPU-")]
-    parted = {n for n in whole if found[n + 1 : n + 2] and found[n + 1].startswith("MIG-")}
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if allowed is None:
-        return [uuid for n, uuid in enumerate(found) if n not in parted]
+    found = re.findall(r"UUID: (GPU-[\w-]+)\)", done.stdout)
     uuids: list[str] = []
-    for word in map(str.strip, allowed.split(",")):
-        if word.isdecimal() and int(word) < len(whole):
-            word = found[whole[int(word)]]
+    for word in os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(found)).split(","):
+        word = word.strip()
+        if word.isdecimal() and int(word) < len(found):
+            word = found[int(word)]
         if not word.startswith(("GPU-", "MIG-")):
             break  # CUDA ignores the rest, too
         uuids.append(word)

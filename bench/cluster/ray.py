@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, needs, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.isolation import restore
@@ -31,11 +31,10 @@ class Ray:
         self._ray: Any = importlib.import_module("ray")
         self._tasks: dict[str, Any] = {}
 
-    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+    def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
         """See `Engine`."""
-        before = signal.getsignal(signal.SIGTERM)
-        path = os.pathsep.join(filter(None, (str(folder / LINK), os.environ.get("PYTHONPATH"))))
         if not self._ray.is_initialized():
+            before = signal.getsignal(signal.SIGTERM)
             quiet = {"logging_level": "warning", "log_to_driver": False}
             try:
                 self._ray.init(**quiet, **self._init)
@@ -43,33 +42,19 @@ class Ray:
                 raise UsageError(f"cluster.init: {' '.join(str(error).split())}") from error
             finally:
                 signal.signal(signal.SIGTERM, before)  # Ray sets its own
-        self._check()
+        gpus = self._remote.get("num_gpus") or 0
+        grows = self._init.get("address") or os.environ.get("RAY_ADDRESS")
+        there = self._ray.cluster_resources().get("GPU", 0)
+        if not grows and gpus > there:  # Ray would wait for ever
+            raise UsageError(f"cluster.remote.num_gpus={gpus}: Ray has {there:g} here")
         # Ray limits the threads of libraries, and hides GPUs of tasks that ask for none
-        undone = ["OMP_NUM_THREADS", *(["CUDA_VISIBLE_DEVICES"] if not self._gpus() else [])]
+        undone = ["OMP_NUM_THREADS", *([] if gpus else ["CUDA_VISIBLE_DEVICES"])]
         variables = {name: os.environ.get(name) for name in undone}
-        environment = {"env_vars": {"PYTHONPATH": path}}
         task = self._ray.remote(measure).options(
-            max_retries=0, runtime_env=environment, **self._remote
+            max_retries=0, runtime_env={"env_vars": {"PYTHONPATH": path}}, **self._remote
         )
-        for number, chunk in enumerate(chunks):
-            self._tasks[f"{number}"] = task.remote(chunk, variables)
+        self._tasks = {f"{n}": task.remote(chunk, variables) for n, chunk in enumerate(chunks)}
         return [*self._tasks]
-
-    def _gpus(self) -> float:
-        return float(self._remote.get("num_gpus") or 0)
-
-    def _check(self) -> None:
-        """Raises UsageError if the Ray that this command has started can never run a chunk."""
-        if self._init.get("address") or os.environ.get("RAY_ADDRESS"):
-            return  # a cluster may grow
-        here = self._ray.cluster_resources()
-        for option, resource in (("num_cpus", "CPU"), ("num_gpus", "GPU")):
-            wanted, there = self._remote.get(option) or 0, here.get(resource, 0)
-            if wanted > there:
-                raise UsageError(
-                    f"cluster.remote.{option}={wanted}: Ray has {there:g} here; ask for fewer, or "
-                    "name a cluster by cluster.init.address"
-                )
 
     def states(self, jobs: Sequence[str]) -> States:
         """See `Engine`."""
@@ -83,12 +68,6 @@ class Ray:
         except self._ray.exceptions.RayError as error:
             return f"ended: {str(error).strip().splitlines()[-1]}"
         return "finished"
-
-    def interrupt(self, jobs: Sequence[str]) -> None:
-        """See `Engine`."""
-        for task in self._tasks.values():
-            self._ray.cancel(task, force=True)
-        self._ray.shutdown()
 
 
 def measure(chunk: Chunk, variables: Mapping[str, str | None]) -> None:
@@ -106,5 +85,5 @@ def submit(requests: Sequence[Request]) -> Submission | None:
         for part in ("init", "remote")
     )
     remote.setdefault("num_cpus", needs(requests)[0])
-    asked = on_gpus(requests) if remote.get("num_gpus") else requests
+    asked = require_gpus(requests) if remote.get("num_gpus") else requests
     return distribute(asked, Ray(init, remote), options["workers"])

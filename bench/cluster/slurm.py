@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from modescope.bench.cluster.chunk import Chunk, measure_chunk
-from modescope.bench.cluster.distribute import LINK, States, distribute, needs, on_gpus
+from modescope.bench.cluster.distribute import States, distribute, needs, require_gpus
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.main import terminate
@@ -29,16 +30,8 @@ ENDED = (
 )
 """States of jobs that will not run again, see squeue(1)."""
 
-USUAL = ("None", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Cleaning")
-"""Why jobs wait, see squeue(1), without a reason that a user should know of."""
-
 START_S = 300.0
 """Allowed for what comes before a chunk's first case: imports, models, rows of earlier sweeps."""
-
-COMMAND_TIMEOUT_S = 60
-
-OF_A_JOB = ("SLURM_", "SLURMD_", "SRUN_")
-"""How variables begin that Slurm sets in a job."""
 
 GENERAL = (
     *("name", "timeout_min", "mem_gb", "cpus_per_task", "gpus_per_node"),
@@ -75,9 +68,8 @@ class Slurm:
 
     def __init__(self, options: Mapping[str, Any], threads: int, timeout_s: float) -> None:
         self._options, self._threads, self._timeout_s = options, threads, timeout_s
-        self._said: set[str] = set()
 
-    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+    def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
         """See `Engine`."""
         from submitit import AutoExecutor
         from submitit.core.utils import FailedJobError, FailedSubmissionError
@@ -86,7 +78,7 @@ class Slurm:
         executor = AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=requeues)
         cases = max(len(chunk.numbers) for chunk in chunks)
         try:
-            executor.update_parameters(**self._parameters(cases, folder / LINK))
+            executor.update_parameters(**self._parameters(cases, path))
             with _outside_of_jobs():
                 submitted = executor.map_array(Checkpointed(), chunks)
         except (FailedJobError, FailedSubmissionError, TypeError, ValueError) as error:
@@ -94,7 +86,7 @@ class Slurm:
             raise UsageError(f"sbatch refused the jobs: {said}") from error
         return [job.job_id for job in submitted]
 
-    def _parameters(self, cases: int, link: Path) -> dict[str, Any]:
+    def _parameters(self, cases: int, path: str) -> dict[str, Any]:
         """The options as submitit names them, with what a job of so many cases needs."""
         given = {
             key: value
@@ -120,7 +112,7 @@ class Slurm:
             # a network drive would make compiling look slow
             'export TMPDIR="${SLURM_TMPDIR:-/tmp}"',
             *given.get("setup", []),
-            f'export PYTHONPATH="{link}${{PYTHONPATH:+:$PYTHONPATH}}"',
+            f'export PYTHONPATH={shlex.quote(path)}"${{PYTHONPATH:+:$PYTHONPATH}}"',
         ]
         every = {**needs, **given}
         return {key if key in GENERAL else f"slurm_{key}": value for key, value in every.items()}
@@ -128,38 +120,29 @@ class Slurm:
     def states(self, jobs: Sequence[str]) -> States:
         """See `Engine`. While squeue does not answer, all count as alive."""
         arrays = ",".join(sorted({job.partition("_")[0] for job in jobs}))
-        squeue = _run("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", "-j", arrays)
-        if squeue is None or (squeue.returncode and "Invalid job id" not in squeue.stderr):
+        command = ["squeue", "-h", "-r", "-t", "all", "-o", "%i %T", "-j", arrays]
+        # without the user's own formats
+        own = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+        try:
+            squeue = subprocess.run(command, capture_output=True, text=True, timeout=60, env=own)
+        except (OSError, subprocess.TimeoutExpired):
             return dict.fromkeys(jobs)
-        lines = [line.split(maxsplit=2) for line in squeue.stdout.splitlines()]
-        known = {words[0]: words[1] for words in lines if len(words) == 3}
-        for _, state, reason in (words for words in lines if len(words) == 3):
-            if state == "PENDING" and reason.strip("()") not in {*USUAL, *self._said}:
-                self._said.add(reason.strip("()"))
-                print(f"a job waits in the queue: {reason}", flush=True)
+        if squeue.returncode and "Invalid job id" not in squeue.stderr:
+            return dict.fromkeys(jobs)
+        known = dict(line.split() for line in squeue.stdout.splitlines() if line.strip())
         ended = {job: known.get(job, "unknown to Slurm") for job in jobs}
         return {
             job: how if how in ENDED or job not in known else None for job, how in ended.items()
         }
 
-    def interrupt(self, jobs: Sequence[str]) -> None:
-        """See `Engine`."""
-        arrays = " ".join(sorted({job.partition("_")[0] for job in jobs}))
-        print(f"the jobs go on; `scancel {arrays}` ends them, the same command waits for them")
-
 
 def submit(requests: Sequence[Request]) -> Submission | None:
     """Measures a sweep in jobs of Slurm; see `bench.sweep.sweep.ENGINES`."""
     options = requests[0].settings.cluster
-    for command in ("sbatch", "squeue", "srun"):
-        if shutil.which(command) is None:
-            raise UsageError(f"cluster=slurm: {command} is not here; start it on a login node")
-    if (count := options["gpus_per_node"] or 0) > 1:
-        raise UsageError(
-            f"cluster.gpus_per_node={count}: a job uses one; ask for 1, and more cluster.workers"
-        )
+    if shutil.which("sbatch") is None:
+        raise UsageError("cluster=slurm: sbatch is not here; start it on a login node")
     workers = options["workers"] or options["array_parallelism"]
-    asked = on_gpus(requests) if asks_for_gpus(options) else requests
+    asked = require_gpus(requests) if asks_for_gpus(options) else requests
     return distribute(asked, Slurm(options, *needs(requests)), workers)
 
 
@@ -174,20 +157,11 @@ def asks_for_gpus(options: Mapping[str, Any]) -> bool:
 def _outside_of_jobs() -> Iterator[None]:
     """Without the variables of a job that this process belongs to: its jobs would obey them."""
     in_job = "SLURM_JOB_ID" in os.environ
-    names = [name for name in os.environ if in_job and name.startswith(OF_A_JOB)]
+    names = [
+        name for name in os.environ if in_job and name.startswith(("SLURM_", "SLURMD_", "SRUN_"))
+    ]
     kept = {name: os.environ.pop(name) for name in names if name != "SLURM_CONF"}
     try:
         yield
     finally:
         os.environ.update(kept)
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
-    """A command of Slurm, without the user's own formats; None if it did not run or end."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=own
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None

@@ -23,7 +23,7 @@ ROWS = "rows"
 
 CONFIRMATIONS = "confirmations"
 """Folder with the rows of processes that measured a run's case once more; see
-`bench.sweep.confirming`. They are in no table: a row's figures are those of its own process."""
+`bench.sweep.sweep.confirm`. They are in no table: a row's figures are those of its own process."""
 
 JOINED = "part-"
 """How the name of a file with many rows begins."""

@@ -53,24 +53,38 @@ def attempt(
 
     `where` None: as the environment variables tell. The row goes to `folder` of the study.
     """
-    begin = monotonic()
-    start = record_at_start(job, new_run_id(), place, where)
-    load = os.getloadavg()[0]
-    result = _result(job, start.attempt.run_id, on_phase)
-    record = replace(
-        start,
-        attempt=replace(
-            start.attempt,
+    begin, started_at, load = monotonic(), datetime.now(UTC).isoformat(), os.getloadavg()[0]
+    run_id, plan = new_run_id(), job.plan
+    result = _result(job, run_id, on_phase)
+    record = Record(
+        results.Attempt(
+            schema_version=results.SCHEMA_VERSION,
+            run_id=run_id,
+            case_id=job.case.case_id,
+            study=plan.study,
+            started_at=started_at,
+            budget=plan.budget.name,
+            budget_rank=plan.budget.rank,
+            budget_settings=plan.budget.settings,
+            seed=plan.seed,
+            replicate=plan.replicate,
             status=result.status,
             reason=result.reason,
             duration_s=monotonic() - begin,
+            command=job.command,
+            **asdict(place),
+            profile=plan.profile,
+            memory=plan.memory,
+            max_error=plan.max_error,
         ),
-        environment=replace(start.environment, load_1min=load),
-        findings=result.findings,
+        results.work_of(job.case, plan),
+        replace(job.environment, load_1min=load),
+        where or scheduling(),
+        result.findings,
     )
     row = results.row(record)
     numbers = summary(row)
-    parquet.write(record, job.plan.study_folder / folder, numbers)
+    parquet.write(record, plan.study_folder / folder, numbers)
     return {**row, **numbers}
 
 
@@ -82,39 +96,6 @@ def describe_end(row: Row) -> str:
 def new_run_id() -> str:
     """A unique name for an attempt that starts now; names sort by time."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{secrets.token_hex(3)}"
-
-
-def record_at_start(
-    job: Job, run_id: str, place: Place = ALONE, where: Scheduling | None = None
-) -> Record:
-    """The row of an attempt that starts now, as it would be if it never ended."""
-    plan = job.plan
-    return Record(
-        results.Attempt(
-            schema_version=results.SCHEMA_VERSION,
-            run_id=run_id,
-            case_id=job.case.case_id,
-            study=plan.study,
-            started_at=datetime.now(UTC).isoformat(),
-            budget=plan.budget.name,
-            budget_rank=plan.budget.rank,
-            budget_settings=plan.budget.settings,
-            seed=plan.seed,
-            replicate=plan.replicate,
-            status="crashed",
-            reason=None,
-            duration_s=None,
-            command=job.command,
-            **asdict(place),
-            profile=plan.profile,
-            memory=plan.memory,
-            max_error=plan.max_error,
-        ),
-        results.work_of(job.case, plan),
-        job.environment,
-        where or scheduling(),
-        Findings(),
-    )
 
 
 def _result(job: Job, run_id: str, on_phase: OnPhase) -> Result:

@@ -67,28 +67,27 @@ def read(progress: Progress, device_name: str) -> Host:
 
 def try_model(
     progress: Progress, model: Model, device: str, tried: Sequence[tuple[str, PhaseOptions]]
-) -> tuple[str | None, dict[int, str]]:
+) -> str | None:
     """Builds the model for each shape and phase, so that a mistake shows before anything is timed.
 
-    Returns the hash of the source of the model and of the user's loss, None if it was never built;
-    and the mistakes of the user by their place in `tried`. What else goes wrong does so again in
-    the case's own run, which records it.
+    Returns the hash of the source of the model and of the user's loss, None if it was never built.
+    Raises UsageError for a mistake of the user; what else goes wrong does so again in the case's
+    own run, which records it.
     """
     before = set(sys.modules)
     hardware = find(device)  # first, as a saved model may hold tensors on the GPU in use
     source: str | None = None
-    mistakes: dict[int, str] = {}
-    for number, (shape_json, options) in enumerate(tried):
-        progress("building the model", (source, mistakes))
+    for shape_json, options in tried:
+        progress("building the model", source)
         try:
             _build(model, json.loads(shape_json), options, hardware)
-        except UsageError as error:
-            mistakes[number] = str(error)
+        except UsageError:
+            raise
         except Exception:
             traceback.print_exc()
         else:
             source = source or model_id(model.target, before)
-    return source, mistakes
+    return source
 
 
 def _build(model: Model, shape: dict[str, int], options: PhaseOptions, hardware: Hardware) -> None:

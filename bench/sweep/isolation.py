@@ -7,20 +7,20 @@ child ends, runs out of time, or loses its parent.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
 import pkgutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from multiprocessing import connection, forkserver, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -32,8 +32,8 @@ from modescope.bench.records import files
 from modescope.bench.records.errors import UsageError, one_line
 
 STARTED = "MODESCOPE_FORKSERVER"
-"""Environment variable of the forkserver, JSON: the process that started it, the values of the
-variables that were changed for it, and what it imports. `bench.sweep.forkserver` removes it."""
+"""Environment variable of the forkserver, JSON: the values of the variables that were changed for
+it, and what it imports. `_become_forkserver` removes it."""
 
 COMPILER = (
     "modescope.bench.steps.compiler:import_without_cuda",
@@ -47,11 +47,8 @@ PRELOAD = ["torch", "numpy", *COMPILER, "modescope.bench.case.runner"]
 
 EXIT_TIMEOUT_S = 5.0
 
-SOCKET_PATH_MAX = 103
-"""Bytes in the path of a Unix socket on macOS; on Linux there are 107, see unix(7)."""
-
-LONGEST_S = 2e6
-"""A child's longest time: poll(2) counts milliseconds in an int."""
+SERVER: Any = forkserver.ensure_running.__self__  # type: ignore[attr-defined]
+"""Python's one forkserver of this process."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +79,24 @@ def call(
     environment = {**_changed_variables(), **(variables or {})}
     child = context.Process(target=_child, args=(theirs, function, arguments, log, environment))
     kills_before = _oom_kills()
-    with hide_main():
+    with _hide_main():
         child.start()
     theirs.close()
+    kept, where, deadline = None, "", time.monotonic() + timeout_s
     try:
-        outcome, last = _wait(ours, child, time.monotonic() + min(timeout_s, LONGEST_S), on_phase)
-        if outcome.kind == "timeout":
-            reason = f"still running after timeout_s={timeout_s:g}"
-            return Outcome("timeout", last.kept, f"{reason}{last.where}")
-        if outcome.kind == "crashed":
-            return _cause_of_death(child, kills_before, log, last)
-        child.join(EXIT_TIMEOUT_S)  # its result is here: let it release its resources
-        return replace(outcome, value=last.kept) if outcome.value is None else outcome
+        while ready := connection.wait(
+            [ours, child.sentinel], max(0.0, deadline - time.monotonic())
+        ):
+            message = _receive(ours) if ours in ready else None
+            if message is None:
+                return _describe_death(child, kills_before, kept, where, log)
+            kind, value, text = message
+            if kind != "phase":
+                child.join(EXIT_TIMEOUT_S)  # its result is here: let it release its resources
+                return Outcome(kind, kept if value is None else value, text)
+            kept, where = value, f", during {text}"
+            on_phase(text)
+        return Outcome("timeout", kept, f"still running after timeout_s={timeout_s:g}{where}")
     finally:
         _end_group(child)
         ours.close()
@@ -108,13 +111,11 @@ def start(compiler: bool) -> None:
 
 
 def _start(imports: Sequence[str]) -> None:
-    environment, before = dict(os.environ), _server_id()
-    forkserver.set_forkserver_preload(["modescope.bench.sweep.forkserver"])
-    with ignore_interrupts(), _room_for_a_socket(), _own_sources_first(imports):
+    environment = dict(os.environ)
+    forkserver.set_forkserver_preload([__name__])
+    with ignore_interrupts(), _own_sources_first(imports):
         forkserver.ensure_running()
-    if _server_id() != before:
-        _environments.clear()
-        _environments[_server_id()] = environment
+    _environments.setdefault(SERVER._forkserver_pid, environment)
 
 
 @contextlib.contextmanager
@@ -138,12 +139,12 @@ def renew(matters: Callable[[str], bool]) -> bool:
     """
     outdated = any(map(matters, _changed_variables()))
     if outdated:
-        _forkserver()._stop()
+        SERVER._stop()
     return outdated
 
 
 _environments: dict[int | None, dict[str, str]] = {}
-"""Environment variables of this process when it started the forkserver, by the latter's id."""
+"""Environment variables of this process when it began to use a forkserver, by the latter's id."""
 
 
 def _changed_variables() -> dict[str, str | None]:
@@ -151,39 +152,8 @@ def _changed_variables() -> dict[str, str | None]:
 
     Children have its environment, and should have this process's.
     """
-    before = _environments.get(_server_id())
-    if before is None:
-        return {}
-    names = [*before, *(name for name in os.environ if name not in before)]
-    now = os.environ
-    return {name: now.get(name) for name in names if before.get(name) != now.get(name)}
-
-
-def _forkserver() -> Any:
-    """Python's one forkserver of this process."""
-    return forkserver.ensure_running.__self__  # type: ignore[attr-defined]
-
-
-def _server_id() -> int | None:
-    """The forkserver's process id; None where none was started."""
-    number: int | None = _forkserver()._forkserver_pid
-    return number
-
-
-@contextlib.contextmanager
-def _room_for_a_socket() -> Iterator[None]:
-    """Puts the forkserver's socket in /tmp where the path of TMPDIR is too long for a socket.
-
-    Python itself does so from 3.14 on; see https://github.com/python/cpython/issues/132124.
-    """
-    before = tempfile.tempdir
-    path = f"{tempfile.gettempdir()}/pymp-12345678/listener-12345678"
-    if len(os.fsencode(path)) > SOCKET_PATH_MAX:
-        tempfile.tempdir = "/tmp"
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
+    before, now = _environments.get(SERVER._forkserver_pid, os.environ), os.environ
+    return {name: now.get(name) for name in {*before, *now} if before.get(name) != now.get(name)}
 
 
 @contextlib.contextmanager
@@ -197,8 +167,7 @@ def _own_sources_first(imports: Sequence[str]) -> Iterator[None]:
     ours = str(Path(modescope.__file__).absolute().parents[1])  # versus has a link to it alone
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before["PYTHONPATH"])))
     os.environ["PYTHONSAFEPATH"] = "1"
-    started = {"parent": os.getpid(), "variables": before, "imports": imports}
-    os.environ[STARTED] = json.dumps(started)
+    os.environ[STARTED] = json.dumps({"variables": before, "imports": imports})
     try:
         yield
     finally:
@@ -215,53 +184,25 @@ def restore(variables: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-@dataclass(frozen=True)
-class _Last:
-    """The last phase that a child entered, and the partial result that it had sent by then."""
-
-    phase: str | None = None
-    kept: object = None
-
-    @property
-    def where(self) -> str:
-        """The phase as the end of a sentence."""
-        return f", during {self.phase}" if self.phase else ""
+def _receive(pipe: Any) -> tuple[str, Any, Any] | None:
+    """The child's next message; None at the end of the pipe."""
+    try:
+        message: tuple[str, Any, Any] = pipe.recv()
+    except (EOFError, OSError):
+        return None
+    return message
 
 
-def _wait(
-    pipe: Any, child: BaseProcess, deadline: float, on_phase: Callable[[str], None]
-) -> tuple[Outcome, _Last]:
-    """Blocks until the child has reported its end, died, or run out of time."""
-    last = _Last()
-    while True:
-        left_s = max(0.0, deadline - time.monotonic())
-        ready = connection.wait([pipe, child.sentinel], left_s)
-        if not ready:
-            return Outcome("timeout"), last
-        if pipe not in ready:
-            return Outcome("crashed"), last
-        try:
-            kind, content = pipe.recv()
-        except (EOFError, OSError):
-            return Outcome("crashed"), last
-        if kind == "phase":
-            last = _Last(*content)
-            on_phase(content[0])
-        else:
-            return Outcome(kind, **content), last
-
-
-def _cause_of_death(
-    child: BaseProcess, kills_before: int | None, log: Path | None, last: _Last
+def _describe_death(
+    child: BaseProcess, kills_before: str | None, kept: object, where: str, log: Path | None
 ) -> Outcome:
     child.join()
     code = child.exitcode or 0
-    if code == -signal.SIGKILL and kills_before is not None and _oom_kills() != kills_before:
-        reason = f"the kernel's out-of-memory killer ended the process{last.where}"
-        return Outcome("oom", last.kept, reason)
-    where = f"; its output is in {log}" if log else ""
-    how = describe_exit(code)
-    return Outcome("crashed", last.kept, f"the process ended {how}{last.where}{where}")
+    if code == -signal.SIGKILL and _oom_kills() != kills_before:
+        reason = f"the kernel's out-of-memory killer ended the process{where}"
+        return Outcome("oom", kept, reason)
+    output = f"; its output is in {log}" if log else ""
+    return Outcome("crashed", kept, f"the process ended {describe_exit(code)}{where}{output}")
 
 
 def describe_exit(code: int) -> str:
@@ -272,14 +213,12 @@ def describe_exit(code: int) -> str:
     return f"by {names.get(-code, f'signal {-code}')}"
 
 
-def _oom_kills() -> int | None:
-    """The kernel's out-of-memory kills since boot; None where it does not count them."""
-    try:
+def _oom_kills() -> str | None:
+    """The kernel's line about out-of-memory kills since boot; None where it has none."""
+    with contextlib.suppress(OSError):
         lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return None
-    counts = dict(line.split() for line in lines)
-    return int(counts["oom_kill"]) if "oom_kill" in counts else None
+        return next((line for line in lines if line.startswith("oom_kill ")), None)
+    return None
 
 
 def _end_group(child: BaseProcess) -> None:
@@ -302,26 +241,31 @@ def _child(
     gc.freeze()  # what the forkserver imported: collecting it takes 0.2 s and copies its pages
     os.setsid()
     restore(variables)
-    _redirect_output(log)
-    _prefer_for_oom_kill()
+    output = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    with contextlib.suppress(OSError):  # the out-of-memory killer is to choose it, not its parent
+        Path("/proc/self/oom_score_adj").write_text("1000")
     threading.Thread(target=_exit_with_parent, args=(pipe,), daemon=True).start()
+    value, reason = None, None
+
+    def report(phase: str, keep: object = None) -> None:
+        pipe.send(("phase", keep, phase))
+
     try:
-        value = pkgutil.resolve_name(function)(partial(_report, pipe), *arguments)
-        end = ("returned", {"value": value})
+        value = pkgutil.resolve_name(function)(report, *arguments)
+        kind = "returned"
     except UsageError as error:
-        end = ("usage", {"reason": str(error)})
+        kind, reason = "usage", str(error)
     except MemoryError as error:
-        end = ("oom", {"reason": one_line(error)})
+        kind, reason = "oom", one_line(error)
     except BaseException as error:
         traceback.print_exc()
-        end = ("failed", {"reason": one_line(error)})
+        kind, reason = "failed", one_line(error)
     sys.stdout.flush()
     sys.stderr.flush()
-    pipe.send(end)
-
-
-def _report(pipe: Any, phase: str, keep: object = None) -> None:
-    pipe.send(("phase", (phase, keep)))
+    pipe.send((kind, value, reason))
 
 
 def _exit_with_parent(pipe: Any) -> None:
@@ -329,19 +273,6 @@ def _exit_with_parent(pipe: Any) -> None:
     with contextlib.suppress(EOFError, OSError):
         pipe.recv_bytes()
     os.killpg(0, signal.SIGKILL)
-
-
-def _redirect_output(log: Path | None) -> None:
-    target = os.open(log or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    os.close(target)
-
-
-def _prefer_for_oom_kill() -> None:
-    """Makes the kernel's out-of-memory killer choose this process before its parent (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 @contextlib.contextmanager
@@ -358,7 +289,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hide_main() -> Iterator[None]:
+def _hide_main() -> Iterator[None]:
     """Keeps children started within from running this program's main module again.
 
     They import what they need by name. Running the user's script again would cost time, and a
@@ -370,3 +301,33 @@ def hide_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def _become_forkserver() -> None:
+    """Imports what children need, in the forkserver, which imports this module first."""
+    started = json.loads(os.environ.pop(STARTED))
+    restore(started["variables"])  # for children, and what a model starts
+    for name in started["imports"]:
+        with contextlib.suppress(ImportError):  # which the child that needs it says
+            module, _, function = name.partition(":")
+            found = importlib.import_module(module)
+            if function:
+                getattr(found, function)()
+    sys.excepthook = _show_error
+    # It ends at once: unloading its imports keeps a core busy for a second or more.
+    server = os.getpid()
+    atexit.register(lambda: os._exit(0) if os.getpid() == server else None)
+
+
+def _show_error(kind: type[BaseException], *more: Any) -> None:
+    """Nothing if the parent was killed while it started a child.
+
+    The forkserver and the child then read the end of a pipe (multiprocessing.reduction.recvfds,
+    multiprocessing.spawn._main).
+    """
+    if kind is not EOFError:
+        sys.__excepthook__(kind, *more)
+
+
+if STARTED in os.environ:
+    _become_forkserver()

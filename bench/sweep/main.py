@@ -7,18 +7,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from modescope.bench.command_line import collect
 from modescope.bench.records.errors import UsageError, os_error_text, replace_unprintable
 from modescope.bench.resolve import Request
 from modescope.bench.sweep.prepare import start_torch
-
-if TYPE_CHECKING:
-    from modescope.bench.sweep.sweep import Submission
-
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-PIPE_CLOSED = 128 + signal.SIGPIPE
 
 Show = Callable[[Path, Sequence[str], bool], int]
 """Prints these runs of a study, measured by a sweep or not; returns the exit status."""
@@ -41,7 +34,7 @@ def main(show: Show, unconfirmed: Unconfirmed) -> int:
         return 2
     except BrokenPipeError:  # the reader closed the pipe, as `... | head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
-        return PIPE_CLOSED
+        return 128 + signal.SIGPIPE
     except OSError as error:
         print(f"error: {os_error_text(error)}; finished runs are kept", file=sys.stderr)
         return 1
@@ -61,7 +54,7 @@ def terminate(signum: int, frame: object) -> None:
 
 def exit_status(by: KeyboardInterrupt) -> int:
     """Exit status after a signal: 128 and its number, as shells count."""
-    return TERMINATED if isinstance(by, Terminated) else INTERRUPTED
+    return 128 + (signal.SIGTERM if isinstance(by, Terminated) else signal.SIGINT)
 
 
 def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -> int:
@@ -76,34 +69,21 @@ def measure(requests: Sequence[Request], show: Show, unconfirmed: Unconfirmed) -
     if submission is None:
         return 0
     run_ids: list[str] = []
+    status, said = 0, ""
     try:
         for run_id in submission.finished:
             run_ids.append(run_id)
-        confirmed = _confirm(submission, unconfirmed, run_ids)
-        return max(confirmed, show(submission.study_folder, run_ids, is_sweep))
-    except sweep.Incomplete as rest:
-        if run_ids:
-            show(submission.study_folder, run_ids, is_sweep)
-        sys.stdout.flush()
-        print(f"error: {rest}", file=sys.stderr)
-        return 2 if rest.refused else 1
-    except KeyboardInterrupt as stop:
-        if 0 < len(run_ids) < submission.runs:
-            show(submission.study_folder, run_ids, is_sweep)
-        how = "detached" if submission.detaches else "stopped"
-        print(f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue")
-        return exit_status(stop)
-
-
-def _confirm(submission: Submission, unconfirmed: Unconfirmed, run_ids: Sequence[str]) -> int:
-    """Measures once more what would be recommended; returns an exit status."""
-    try:
         if submission.confirm is not None:
             submission.confirm(unconfirmed(submission.study_folder, run_ids))
-    except OSError as error:
-        print(f"error: not confirmed: {os_error_text(error)}", file=sys.stderr)
-        return 1
+    except sweep.Incomplete as rest:
+        status, said = 2 if rest.refused else 1, f"error: {rest}"
     except KeyboardInterrupt as stop:
-        print("stopped before the answer was confirmed; run the sweep again to continue")
-        return exit_status(stop)
-    return 0
+        how = "detached" if submission.detaches else "stopped"
+        status = exit_status(stop)
+        said = f"{how} after {len(run_ids)} of {submission.runs}; run the sweep again to continue"
+    if run_ids:
+        status = max(status, show(submission.study_folder, run_ids, is_sweep))
+    if said:
+        sys.stdout.flush()
+        print(said, file=sys.stderr if said.startswith("error: ") else sys.stdout)
+    return status

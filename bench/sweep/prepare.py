@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from modescope.bench.records.cases import Case, Plan
+from modescope.bench.records.cases import Case, Model, PhaseOptions, Plan
 from modescope.bench.records.environment import Environment, Host
 from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import runner
@@ -21,8 +22,6 @@ PROBE_TIMEOUT_S = 300
 SLOW_HALF_WIDTHS = {"quick": 0.05, "standard": 0.05}
 """By budget: how precisely a sweep measures a mode that its pilot shows to be clearly slower. The
 question of a sweep is which mode to use; a fifth of its time went into modes that are no answer."""
-
-Sources = dict[tuple[object, ...], str | UsageError | None]
 
 
 @dataclass(frozen=True)
@@ -46,51 +45,44 @@ class Job:
 
 def start_torch(requests: Iterable[Request]) -> None:
     """Starts the processes' forkserver, which imports torch while this process goes on."""
-    isolation.start(compiler=any(map(_needs_compiler, requests)))
+    phases = {request.settings.phase for request in requests}
+    modes = [mode for each in requests for mode in (each.settings.mode, each.baseline) if mode]
+    compiles = any(mode.compile != "none" for mode in modes)
+    isolation.start(compiles or any(PHASE_SETTINGS[phase].imports_compiler for phase in phases))
 
 
 def prepare(requests: Sequence[Request]) -> list[Job]:
     """Validates every request; raises UsageError for the first mistake."""
-    jobs: list[Job] = []
-    for part in prepare_each(requests):
-        if isinstance(part, UsageError):
-            raise part
-        jobs += part
+    jobs = list(chain(*prepare_each(requests, range(len(requests)))))
     check_study(job.plan for job in jobs)
     same = {(job.case.case_id, job.case.device, job.plan): job for job in reversed(jobs)}
     return list(reversed(same.values()))  # of several that measure the same, the first
 
 
-def prepare_each(
-    requests: Sequence[Request], built: Collection[int] | None = None
-) -> list[list[Job] | UsageError]:
-    """The jobs of each request, one for each replicate, or why this machine cannot measure it.
+def prepare_each(requests: Sequence[Request], chosen: Collection[int]) -> list[list[Job]]:
+    """The jobs of each request, one for each replicate; raises UsageError for the first mistake.
 
-    `built`: positions of the requests whose models are tried; None: all.
+    `chosen`: positions of the requests that are validated. Another one counts only as a part of the
+    sweep, and has no jobs if this machine cannot measure it.
     """
     start_torch(requests)
-    parts = [_case_and_plan(request) for request in requests]
-    tried = [part for n, part in enumerate(parts) if built is None or n in built]
-    sources = _sources([part for part in tried if not isinstance(part, UsageError)])
+    cases: dict[int, tuple[Case, Plan]] = {}
+    for position, request in enumerate(requests):
+        try:
+            cases[position] = _case_and_plan(request)
+        except UsageError:
+            if position in chosen:
+                raise
+    sources = _sources([cases[position] for position in chosen])
+    jobs: list[list[Job]] = [[] for _ in requests]
     modes = {}
-    prepared: list[list[Job] | UsageError] = []
-    for request, part in zip(requests, parts, strict=True):
-        if isinstance(part, UsageError):
-            prepared.append(part)
-            continue
-        case, plan = part
-        source = sources.get(_model_key(case))
-        if isinstance(source, UsageError):
-            prepared.append(source)
-            continue
-        jobs = _jobs(request, case, plan, source)
-        prepared.append(jobs)
-        if not jobs[0].refusal:
+    for position, (case, plan) in cases.items():
+        jobs[position] = _jobs(
+            requests[position], case, plan, sources.get((case.model, case.device))
+        )
+        if not jobs[position][0].refusal:
             modes[case.case_id] = case.variant.mode.name
-    return [
-        part if isinstance(part, UsageError) else [_among(job, modes) for job in part]
-        for part in prepared
-    ]
+    return [[_add_to_sweep(job, modes) for job in of_request] for of_request in jobs]
 
 
 def check_study(plans: Iterable[Plan]) -> None:
@@ -124,69 +116,42 @@ def forget_changed_host() -> None:
         _hosts.clear()
 
 
-def _needs_compiler(request: Request) -> bool:
-    modes = [request.settings.mode, *([request.baseline] if request.baseline else [])]
-    compiles = any(mode.compile != "none" for mode in modes)
-    return compiles or PHASE_SETTINGS[request.settings.phase].imports_compiler
-
-
-def _case_and_plan(request: Request) -> tuple[Case, Plan] | UsageError:
-    try:
-        case, plan = resolve(request, lambda name: host(name).device)
-    except UsageError as problem:
-        return problem
+def _case_and_plan(request: Request) -> tuple[Case, Plan]:
+    case, plan = resolve(request, lambda name: host(name).device)
     if request.sweep and request.settings.replicates == 1:
         slow = SLOW_HALF_WIDTHS.get(plan.budget.name)
         plan = replace(plan, budget=replace(plan.budget, slow_half_width=slow))
     cores = host(case.device).environment.cpu_cores
     if cores and case.threads > cores:
-        return UsageError(
+        raise UsageError(
             f"threads={case.threads}: this process may use {cores} cores; set threads={cores} or "
             "fewer"
         )
     return case, plan
 
 
-def _model_key(case: Case) -> tuple[object, ...]:
-    """What tells models apart that have to be built, each in its shape and phase."""
-    return case.model, case.device, case.shape_json, case.options.model_options()
+def _sources(cases: Sequence[tuple[Case, Plan]]) -> dict[tuple[Model, str], str | None]:
+    """Hash of the source of each model on its device, None if unknown; raises UsageError.
 
-
-def _sources(cases: Sequence[tuple[Case, Plan]]) -> Sources:
-    """Hash of the source of each model that is built, or the user's mistake; None if unknown.
-
-    A child builds each model in all its shapes; if it crashes or hangs, one child for each shape.
-    Where that does so too, the case is measured all the same, and its row says what went wrong.
+    A child builds each model in all its shapes and phases. If it crashes or hangs, the cases are
+    measured all the same, and their rows say what went wrong.
     """
-    tried: dict[tuple[object, ...], dict[tuple[object, ...], None]] = {}
+    tried: dict[tuple[Model, str], dict[tuple[str, PhaseOptions], None]] = {}
     for case, _ in cases:
-        built = _model_key(case)
-        tried.setdefault(built[:2], {})[built[2:]] = None
+        shape = case.shape_json, case.options.model_options()
+        tried.setdefault((case.model, case.device), {})[shape] = None
     limit_s = max((plan.timeout_s for _, plan in cases), default=0.0)
-    sources: Sources = {}
-    for model, of_model in tried.items():
-        sources |= _try_model(model, [*of_model], limit_s)
+    sources = {}
+    for model, shapes in tried.items():
+        outcome = isolation.call(
+            "modescope.bench.sweep.host:try_model",
+            *(*model, [*shapes]),
+            timeout_s=limit_s * len(shapes),
+        )
+        if outcome.kind == "usage":
+            raise UsageError(outcome.reason)
+        sources[model] = outcome.value
     return sources
-
-
-def _try_model(
-    model: tuple[object, ...], shapes: Sequence[tuple[object, ...]], limit_s: float
-) -> Sources:
-    outcome = isolation.call(
-        "modescope.bench.sweep.host:try_model", *model, shapes, timeout_s=limit_s * len(shapes)
-    )
-    if outcome.kind in ("crashed", "oom", "timeout") and len(shapes) > 1:
-        return {
-            key: source
-            for shape in shapes
-            for key, source in _try_model(model, [shape], limit_s).items()
-        }
-    answer: tuple[str | None, dict[int, str]] = outcome.value or (None, {})
-    source, mistakes = answer
-    return {
-        (*model, *shape): UsageError(mistakes[number]) if number in mistakes else source
-        for number, shape in enumerate(shapes)
-    }
 
 
 def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[Job]:
@@ -198,7 +163,7 @@ def _jobs(request: Request, case: Case, plan: Plan, source: str | None) -> list[
     return [Job(case, each, environment, refusal(case, facts.device), command) for each in plans]
 
 
-def _among(job: Job, modes: Mapping[str, str]) -> Job:
+def _add_to_sweep(job: Job, modes: Mapping[str, str]) -> Job:
     """The job as part of a sweep of these modes, whose kernels it need not measure again."""
     device = host(job.case.device).device
     plan = replace(job.plan, untuned=untuned(job.case, device, modes))

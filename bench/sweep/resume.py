@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,8 +30,6 @@ COLUMNS = (
     *("profile", "memory", "max_error", "flags", *COMPARED),
 )
 
-EarlierRow = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Reuse:
@@ -45,51 +42,42 @@ class Reuse:
 def find_earlier(jobs: Sequence[Job], request: Request, taken: Collection[str] = ()) -> list[Reuse]:
     """What the study holds of each of `jobs`, with resume and retry of `request`.
 
-    `taken`: run ids of rows that other cases have reused.
+    Each row stands for one case; `taken`: run ids of rows that other cases have reused.
     """
-    if not request.resume:
-        return [Reuse(None)] * len(jobs)
-    earlier = Earlier(jobs[0].plan.study_folder / ROWS, {job.case.case_id for job in jobs})
-    return [earlier.find(job, request.settings.retry, taken) for job in jobs]
+    found = read(jobs[0].plan.study_folder / ROWS, COLUMNS) if request.resume else None
+    rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    if found is not None:
+        cases = pa.array(sorted({job.case.case_id for job in jobs}))
+        for row in found.table.filter(pc.is_in(found.table["case_id"], cases)).to_pylist():
+            if row["run_id"] not in taken:
+                rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
+    for of_case in rows.values():
+        of_case.sort(key=lambda row: str(row["run_id"]), reverse=True)
+    return [
+        _find(job, rows.get((job.case.case_id, job.plan.replicate), []), request.settings.retry)
+        for job in jobs
+    ]
 
 
-class Earlier:
-    """The rows of a study, read once."""
-
-    def __init__(self, folder: Path, cases: Collection[str] | None = None) -> None:
-        """`folder`: the study's folder of rows; `cases`: the only case ids asked for."""
-        self._rows: dict[tuple[str, int], list[EarlierRow]] = {}
-        found = read(folder, COLUMNS)
-        if found is None:
-            return
-        table = found.table
-        if cases is not None:
-            table = table.filter(pc.is_in(table["case_id"], pa.array([*cases], pa.string())))
-        for row in table.to_pylist():
-            self._rows.setdefault((row["case_id"], row["replicate"]), []).append(row)
-
-    def find(self, job: Job, retry: bool, taken: Collection[str] = ()) -> Reuse:
-        """The newest row that `job` can reuse, each row only once; with `retry` no failed one."""
-        rows = self._rows.get((job.case.case_id, job.plan.replicate), [])
-        # others were skipped beside another case of their sweep
-        skipped_too = bool(job.refusal or job.plan.untuned)
-        fitting = [
-            row
-            for row in rows
-            if row["run_id"] not in taken and (skipped_too or row["status"] != "skipped")
-        ]
-        newest_first = sorted(fitting, key=lambda row: str(row["run_id"]), reverse=True)
-        differences = [_difference(row, job.plan, job.environment) for row in newest_first]
-        if None not in differences:
-            return Reuse(None, differences[0] if differences else None)
-        row = newest_first[differences.index(None)]
-        if row["status"] not in FINAL and retry:
-            return Reuse(None, f"status was {row['status']}")
-        rows.remove(row)
-        return Reuse(row["run_id"])
+def _find(job: Job, newest_first: list[dict[str, Any]], retry: bool) -> Reuse:
+    """The newest row that `job` can reuse, which is removed; with `retry` no failed one."""
+    # others were skipped beside another case of their sweep
+    skipped_too = bool(job.refusal or job.plan.untuned)
+    why_not = None
+    for row in newest_first:
+        if row["status"] == "skipped" and not skipped_too:
+            continue
+        difference = _difference(row, job.plan, job.environment)
+        if difference is None:
+            if row["status"] not in FINAL and retry:
+                return Reuse(None, f"status was {row['status']}")
+            newest_first.remove(row)
+            return Reuse(row["run_id"])
+        why_not = why_not or difference
+    return Reuse(None, why_not)
 
 
-def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | None:
+def _difference(row: dict[str, Any], plan: Plan, environment: Environment) -> str | None:
     """How `row` was measured differently, in a few words, or None."""
     budget = plan.budget
     differing = [
@@ -115,7 +103,7 @@ def _difference(row: EarlierRow, plan: Plan, environment: Environment) -> str | 
     return None
 
 
-def _status_may_differ(row: EarlierRow, max_error: float | None) -> bool:
+def _status_may_differ(row: dict[str, Any], max_error: float | None) -> bool:
     """Whether the row's status might differ with this `max_error`.
 
     A smaller one may refuse what was accepted; a larger one may accept what was refused.

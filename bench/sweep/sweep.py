@@ -10,27 +10,23 @@ import pkgutil
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from modescope.bench.records import files, joining
+from modescope.bench.records.cases import Budget
 from modescope.bench.records.environment import place
 from modescope.bench.records.errors import UsageError
-from modescope.bench.records.paths import ROOT
-from modescope.bench.records.rows import ROWS
+from modescope.bench.records.rows import CONFIRMATIONS, ROWS
 from modescope.bench.resolve import Request
-from modescope.bench.settings import usage_error
+from modescope.bench.settings import preset, usage_error
 from modescope.bench.sweep.attempt import ALONE, Place, attempt, describe_end
-from modescope.bench.sweep.confirming import confirm
 from modescope.bench.sweep.fingerprint import untested_warning
 from modescope.bench.sweep.prepare import Job, prepare
 from modescope.bench.sweep.progress_bar import advance, describe, progress_bar
-from modescope.bench.sweep.resume import Reuse, find_earlier
-
-JOINED_EVERY = 1000
-"""Cases after which a sweep joins the rows that it wrote; it does so at its end, too."""
+from modescope.bench.sweep.resume import find_earlier
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ when that was all.
 """
 
 PACKAGES = {"slurm": "submitit", "ray": "ray"}
-"""What engines import beside modescope's requirements; the engine's name is that of the extra."""
+"""What engines import beside modescope's requirements."""
 
 
 def submit(requests: Sequence[Request]) -> Submission | None:
@@ -79,9 +75,7 @@ def submit(requests: Sequence[Request]) -> Submission | None:
     if name not in ENGINES:
         raise usage_error(f"cluster.engine={name}", "no such engine", ENGINES)
     if name in PACKAGES and importlib.util.find_spec(PACKAGES[name]) is None:
-        ours = "-e '.[{}]'" if (ROOT / "pyproject.toml").is_file() else "'modescope[{}]'"
-        install = f"pip install {ours.format(name)}"
-        raise UsageError(f"cluster={name}: {PACKAGES[name]} is not installed; {install}")
+        raise UsageError(f"cluster={name} needs {PACKAGES[name]}; pip install {PACKAGES[name]}")
     engine: Callable[[Sequence[Request]], Submission | None] = pkgutil.resolve_name(ENGINES[name])
     return engine(requests)
 
@@ -94,7 +88,13 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
         raise UsageError(f"mode={first.case.variant.mode.name}: {first.refusal}")
     if warning := untested_warning(first.environment.torch_version):
         print(warning)  # to stdout, so that a saved table includes it
-    print(_heading(jobs))
+    what = f"{len(jobs)} cases" if len(jobs) > 1 else first.label
+    machines = [
+        place(job.environment, job.environment.device_name, job.case.threads) for job in jobs
+    ]
+    where = " and ".join(dict.fromkeys(machines))
+    torch = f"torch {first.environment.torch_version}"
+    print(f"{what} on {where}, {torch} → {first.plan.study_folder}")
     if requests[0].settings.dry_run:
         print("\n".join(["nothing was measured; the cases:", *(job.command for job in jobs)]))
         return None
@@ -105,17 +105,6 @@ def submit_here(requests: Sequence[Request]) -> Submission | None:
         _measure(jobs, requests[0], by_run),
         confirm=partial(confirm, jobs=by_run) if requests[0].sweep else None,
     )
-
-
-def _heading(jobs: Sequence[Job]) -> str:
-    """One line: what will be measured, on which machine, and the folder of the results."""
-    what = f"{len(jobs)} cases" if len(jobs) > 1 else jobs[0].label
-    machines = [
-        place(job.environment, job.environment.device_name, job.case.threads) for job in jobs
-    ]
-    where = " and ".join(dict.fromkeys(machines))
-    torch = f"torch {jobs[0].environment.torch_version}"
-    return f"{what} on {where}, {torch} → {jobs[0].plan.study_folder}"
 
 
 def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Iterator[str]:
@@ -132,8 +121,10 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     if order == "random":
         random.Random(plan.seed).shuffle(jobs)
     reuses = find_earlier(jobs, request)
-    for line in _reasons(reuses):
-        print(line)
+    if reused := sum(reuse.run_id is not None for reuse in reuses):
+        print(f"reusing {reused} of {len(reuses)} cases; resume=false measures them again")
+    for why, count in Counter(each.why_not for each in reuses if each.why_not).most_common():
+        print(f"measuring {count} again: {why}")
     for job, reuse in zip(jobs, reuses, strict=True):
         if reuse.run_id:
             by_run[reuse.run_id] = job
@@ -142,13 +133,11 @@ def _measure(jobs: list[Job], request: Request, by_run: dict[str, Job]) -> Itera
     with progress_bar(len(missing), "case") as bar:
         for number, position in enumerate(missing, 1):
             job = jobs[position]
-            place = Place(order, position) if len(jobs) > 1 else ALONE
-            row = attempt(job, describe(bar, job.label), place)
+            stands = Place(order, position) if len(jobs) > 1 else ALONE
+            row = attempt(job, describe(bar, job.label), stands)
             by_run[row["run_id"]] = job
             yield row["run_id"]
             advance(bar, number, f"{job.label}: {describe_end(row)}")
-            if number % JOINED_EVERY == 0:
-                join_rows(folder)
     if request.sweep and missing:
         join_rows(folder)
 
@@ -161,10 +150,38 @@ def join_rows(folder: Path) -> None:
         print(f"warning: the rows stay in single files: {error}", file=sys.stderr)
 
 
-def _reasons(reuses: Sequence[Reuse]) -> Iterator[str]:
-    """Lines about reused rows, and reasons for measuring cases again."""
-    reused = sum(reuse.run_id is not None for reuse in reuses)
-    if reused:
-        yield f"reusing {reused} of {len(reuses)} cases; resume=false measures them again"
-    for why, count in Counter(each.why_not for each in reuses if each.why_not).most_common():
-        yield f"measuring {count} again: {why}"
+def confirm(run_ids: Sequence[str], jobs: Mapping[str, Job]) -> None:
+    """Measures once more, in fresh processes, the cases of these runs; `jobs`: those of a sweep.
+
+    Intervals hold within a process, and a tight one can be wrong between processes: of five studies
+    of one chain of operators one called compile 1.13 times as fast as eager, four 0.9. A confirming
+    process reads the paired latency alone. Its row lies in `<study>/confirmations/`, where no
+    table, resume, comparison or compaction counts it; `analysis.load` puts its speedup beside the
+    row that it confirms. Replicates have several processes already, and need none.
+    """
+    todo = {run_id: jobs[run_id] for run_id in run_ids if run_id in jobs}
+    if not todo:
+        return
+    plan = next(iter(todo.values())).plan
+    files.remove_abandoned(plan.study_folder / CONFIRMATIONS)
+    print("measuring once more, in fresh processes, what would be recommended", flush=True)
+    with progress_bar(len(todo), "process") as bar:
+        for number, (run_id, job) in enumerate(todo.items(), 1):
+            label = f"{job.label} once more"
+            plan = replace(
+                job.plan,  # with its weights and inputs, and another order of rounds
+                budget=Budget(**preset("budget", "budget", "quick")),
+                replicate=job.plan.replicate + 1,
+                compile_cache="warm",
+                profile=False,
+                memory=False,
+                latency_alone=True,
+                untuned=None,
+            )
+            row = attempt(
+                replace(job, plan=plan),
+                describe(bar, label),
+                Place(confirms=run_id),
+                folder=CONFIRMATIONS,
+            )
+            advance(bar, number, f"{label}: {describe_end(row)}")

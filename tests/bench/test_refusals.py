@@ -15,68 +15,55 @@ from tests.helpers.made_up_records import AMP, COMPILE, CPU, EAGER, H100, V100, 
 GRAPH = Mode("cuda-graph", "inference_mode", autocast=False, compile="none", graph=True)
 COMPILED_GRAPH = replace(GRAPH, name="compile-cuda-graph", compile="default")
 TWO_GRAPHS = replace(GRAPH, name="reduce-overhead[graph=true]", compile="reduce-overhead")
-TUNED_GRAPH = replace(GRAPH, name="tuned", compile="max-autotune-no-cudagraphs")
 REDUCED = replace(TWO_GRAPHS, name="reduce-overhead", graph=False)
 
 DYNAMIC = replace(COMPILE, name="compile[dynamic=true]", options=CompileOptions(dynamic=True))
 
 TABLE = [
     # mode, dtype, device, part of the remedy
-    (EAGER, "fp32", CPU, None),
     (EAGER, "fp16", CPU, None),
     (EAGER, "tf32", CPU, "dtype=fp32"),
     (EAGER, "tf32", replace(V100, capability=(7, 5)), "dtype=fp32"),
     (EAGER, "tf32", replace(V100, capability=(8, 0)), None),
-    (EAGER, "tf32", H100, None),
     (AMP, "fp16", H100, None),
-    (AMP, "fp32", H100, "dtype=bf16"),
     (AMP, "tf32", H100, "dtype=bf16"),
     (REDUCED, "fp32", CPU, None),  # runs, and its record notes that there are no graphs
-    (DYNAMIC, "fp32", CPU, None),
     (replace(DYNAMIC, compile="none"), "fp32", CPU, "leave out mode.dynamic"),
     (GRAPH, "fp32", CPU, "mode=compile"),
     (COMPILED_GRAPH, "bf16", H100, None),
-    (TUNED_GRAPH, "fp32", H100, None),
     (TWO_GRAPHS, "fp32", H100, "leave out mode.graph"),
     (TWO_GRAPHS, "fp32", CPU, "mode=compile"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("mode", "dtype", "device", "reason"),
-    TABLE,
-    ids=[f"{mode.name}-{dtype}-{device.name}" for mode, dtype, device, _ in TABLE],
-)
+def assert_refused(found: str | None, remedy: str | None) -> None:
+    assert (found is None) == (remedy is None)
+    assert remedy is None or remedy in found
+
+
+@pytest.mark.parametrize(("mode", "dtype", "device", "remedy"), TABLE)
 def test_combinations_that_are_refused(
-    mode: Mode, dtype: str, device: DeviceFacts, reason: str | None
+    mode: Mode, dtype: str, device: DeviceFacts, remedy: str | None
 ) -> None:
-    found = refusal(case(variant=Variant(mode, dtype), baseline=None), device)
-    assert (found is None) == (reason is None)
-    assert reason is None or reason in found
+    asked = case(variant=Variant(mode, dtype), baseline=None)
+    assert_refused(refusal(asked, device), remedy)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "baseline", "device", "reason"),
+    ("dtype", "baseline", "device", "remedy"),
     [
         ("bf16", Variant(EAGER, "fp32"), CPU, None),
         ("tf32", Variant(EAGER, "tf32"), H100, None),
         ("tf32", Variant(EAGER, "fp32"), H100, "leave out baseline.dtype"),
-        ("bf16", Variant(EAGER, "tf32"), H100, "leave out baseline.dtype"),
         ("fp32", Variant(EAGER, "tf32"), V100, "use baseline.dtype=fp32"),
         ("fp32", Variant(GRAPH, "fp32"), CPU, "use baseline.mode=compile"),
     ],
 )
 def test_a_baseline_can_be_refused(
-    dtype: str, baseline: Variant, device: DeviceFacts, reason: str | None
+    dtype: str, baseline: Variant, device: DeviceFacts, remedy: str | None
 ) -> None:
-    found = refusal(case(variant=Variant(COMPILE, dtype), baseline=baseline), device)
-    assert (found is None) == (reason is None)
-    assert reason is None or reason in found
-
-
-def test_the_case_itself_is_refused_before_its_baseline() -> None:
-    both = Variant(EAGER, "tf32")
-    assert refusal(case(variant=both, baseline=both), CPU).startswith("tf32 needs")
+    asked = case(variant=Variant(COMPILE, dtype), baseline=baseline)
+    assert_refused(refusal(asked, device), remedy)
 
 
 TUNED = replace(REDUCED, name="max-autotune", compile="max-autotune")
@@ -90,7 +77,6 @@ TUNED_ALONE = replace(TUNED, name="tuned", compile="max-autotune-no-cudagraphs")
         (TUNED, TUNED_ALONE, CPU, True),
         (REDUCED, COMPILE, H100, False),
         (REDUCED, TUNED_ALONE, CPU, False),
-        (REDUCED, REDUCED, CPU, False),
         (REDUCED, replace(COMPILE, grad="no_grad"), CPU, False),
         (replace(REDUCED, options=DYNAMIC.options), COMPILE, CPU, False),
         (replace(REDUCED, options=DYNAMIC.options), DYNAMIC, CPU, True),
@@ -144,23 +130,12 @@ ASKS_THE_HOST = "train.implementation=fused"
 
 TRAINING = [
     # mode, dtype, training, part of the objection
-    *((mode, "fp32", {}, None) for mode in (EAGER, T_COMPILE, T_REDUCED, T_GRAPH)),
-    *((mode, "bf16", {}, None) for mode in (T_AMP, T_AMP_GRAPH, T_COMPILED_GRAPH)),
+    *((mode, "bf16", {}, None) for mode in (T_COMPILE, T_REDUCED, T_AMP_GRAPH, T_COMPILED_GRAPH)),
     (T_GRAPH, "fp32", {"optimizer": "adamw"}, None),
     (EAGER, "fp32", {"optimizer": "adamw", "capturable": True}, None),
-    (EAGER, "fp32", {"optimizer": "adamw", "capturable": False}, None),
-    (T_GRAPH, "fp32", {"optimizer": "adamw", "capturable": False}, "leave train.capturable out"),
-    (
-        T_GRAPH,
-        "fp32",
-        {"optimizer": "adamw", "capturable": False, "capture": "forward_backward"},
-        None,
-    ),
-    (T_GRAPH, "fp32", {"capturable": True}, "train.optimizer=adamw"),
     (EAGER, "fp32", {"capturable": False}, "train.optimizer=adamw"),
     (T_AMP, "fp16", {}, None),
     (T_AMP_GRAPH, "fp16", {}, ASKS_THE_HOST),
-    (T_AMP_GRAPH, "fp16", {"implementation": "foreach"}, ASKS_THE_HOST),
     (T_AMP_GRAPH, "fp16", {"implementation": "fused"}, None),
     (T_AMP_GRAPH, "fp16", {"capture": "forward_backward"}, None),
     (T_AMP_GRAPH, "fp16", {"scaler": False}, None),
@@ -175,26 +150,12 @@ TRAINING = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("mode", "dtype", "options", "part"),
-    TRAINING,
-    ids=[f"{mode.name}-{dtype}-{options}" for mode, dtype, options, _ in TRAINING],
-)
+@pytest.mark.parametrize(("mode", "dtype", "options", "remedy"), TRAINING)
 def test_combinations_of_training_on_a_gpu_that_are_refused(
-    mode: Mode, dtype: str, options: dict[str, Any], part: str | None
+    mode: Mode, dtype: str, options: dict[str, Any], remedy: str | None
 ) -> None:
     asked = case(variant=Variant(mode, dtype), baseline=None, options=Training(**options))
-    found = refusal(asked, H100)
-    assert (found is None) == (part is None)
-    assert part is None or part in found
-
-
-def test_a_cpu_captures_no_step_and_needs_no_capturable_optimizer() -> None:
-    asked = case(variant=Variant(T_AMP_GRAPH, "bf16"), baseline=None, options=Training())
-    assert "mode=compile" in refusal(asked, CPU)
-    options = Training(optimizer="adamw", capturable=True)
-    asked = case(variant=Variant(EAGER, "fp32"), baseline=None, options=options)
-    assert "leave it out" in refusal(asked, CPU)
+    assert_refused(refusal(asked, H100), remedy)
 
 
 def test_a_baseline_must_be_able_to_train_too() -> None:
@@ -208,9 +169,5 @@ def test_a_baseline_must_be_able_to_train_too() -> None:
     )
     assert refusal(scaled, H100).startswith("the baseline amp-graph: GradScaler")
     assert refusal(replace(scaled, options=Training(implementation="fused")), H100) is None
-
-
-def test_options_without_effect_on_the_baseline_are_accepted() -> None:
-    options = Training(activation_memory_budget=0.5)
-    asked = case(variant=Variant(T_COMPILE, "fp32"), options=options)
-    assert refusal(asked, CPU) is None
+    options = Training(activation_memory_budget=0.5)  # without effect on the baseline
+    assert refusal(replace(asked, options=options), CPU) is None

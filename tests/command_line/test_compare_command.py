@@ -35,7 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, records in studies.items():
         save(records, folder / name)
-    (folder / "empty" / "rows").mkdir(parents=True)
     shutil.copytree(folder / "few", folder / "damaged")
     next((folder / "damaged" / "rows").iterdir()).write_bytes(b"PAR1 not whole")
     return folder
@@ -71,11 +70,9 @@ def test_exit_status(arguments: tuple[str, ...], status: int) -> None:
     ("arguments", "expected"),
     [
         (("old", "other"), "no row of old is in other"),
-        (("empty", "old"), "OLD: no row"),
         (("old", "damaged"), "NEW: 1 file in damaged"),
         (("old", "elsewhere"), "host"),
         (("old", "same", "--where", 'mode == "amp"'), "so nothing is compared"),
-        (("old", "same", "--json", "nowhere/j.json"), "--json nowhere/j.json"),
     ],
 )
 def test_studies_that_cannot_be_compared_are_refused(

@@ -60,18 +60,12 @@ def test_commands_are_named_as_they_are_typed_here(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [
-        ("modescope ", {*command.COMMANDS}),
-        ("modescope run mode=no", {"mode=no_grad"}),
-        ("modescope table resu", set()),
-    ],
+    [("modescope ", {*command.COMMANDS}), ("modescope run mode=no", {"mode=no_grad"})],
 )
 def test_the_shell_is_offered_commands_and_settings(
-    line: str,
-    offered: set[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    line: str, offered: set[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.setenv("COMP_LINE", line)
     assert command.main(["-sc", "query=bash"]) == 0
     assert set(capsys.readouterr().out.split()) == offered
@@ -83,11 +77,3 @@ def test_the_checkout_does_not_stay_on_the_path(monkeypatch: pytest.MonkeyPatch)
     before = sys.path.count(str(ROOT))
     command.main(["--version"])
     assert sys.path.count(str(ROOT)) == before - 1
-
-
-def test_public_names_are_listed_and_others_are_an_error() -> None:
-    assert set(modescope.__all__) <= set(dir(modescope))
-    for name in modescope.__all__:
-        assert getattr(modescope, name).__name__ == name
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        getattr(modescope, "nonsense")  # noqa: B009

@@ -15,40 +15,17 @@ from tests.helpers.paths import ROOT
 pytestmark = pytest.mark.full
 
 
-def run(folder: Path, *arguments: str, path: str, checkout: Path = ROOT) -> tuple[int, str]:
-    """`python run.py` in `folder`, with `path` on PYTHONPATH: its status and stderr."""
-    command = [sys.executable, str(checkout / "run.py"), f"results_dir={folder / 'results'}"]
-    variables = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(
-        [*command, *arguments], cwd=folder, env=variables, capture_output=True, text=True
-    )
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize("place", ["current folder", "on the path of a linked checkout"])
-def test_a_users_package_named_models_is_found(tmp_path: Path, place: str) -> None:
-    net = tmp_path / "theirs" / "models" / "net.py"
-    net.parent.mkdir(parents=True)
-    net.write_text("def build():\n    raise ValueError(__file__)\n")
-    link = tmp_path / "link"
-    link.symlink_to(ROOT)
-    asked = ("model=custom", "model.target=models.net:build")
-    if place == "current folder":
-        (net.parent / "__init__.py").touch()
-        status, said = run(tmp_path / "theirs", *asked, path="")
-    else:
-        status, said = run(tmp_path, *asked, path=str(tmp_path / "theirs"), checkout=link)
-    assert status == 2
-    assert str(net) in said
-
-
 def test_a_users_packages_do_not_replace_ours(tmp_path: Path) -> None:
     """Nor does another modescope, such as one that is installed."""
     for name in ("bench", "models", "analysis", "conf", "tests", "modescope"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('planted {name}')")
     (tmp_path / "run.py").write_text("raise SystemExit('planted run')")
-    assert run(tmp_path, *TINY, "-m", "mode=no_grad", path=str(tmp_path)) == (0, "")
+    words = (f"results_dir={tmp_path / 'results'}", *TINY, "-m", "mode=no_grad")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, str(ROOT / "run.py"), *words]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
     assert [row["status"] for row in rows(tmp_path / "results")] == ["ok"]
 
 

@@ -18,24 +18,6 @@ from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 
 
 @pytest.mark.full
-def test_two_folders_with_different_models(tmp_path: Path) -> None:
-    for name, content in (("a", OLD), ("b", NEW), (".", "raise SystemExit('the current folder')")):
-        (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "net.py").write_text(content)
-    words = ("old=dir:a", "new=dir:b", "--", "mode=eager", "replicates=2", *THEIRS)
-    answer = versus(tmp_path, *words).end()
-    assert (answer.status, len(answer.err.splitlines())) == (0, 4)  # a line for each process
-    old, new = of_sides(tmp_path)
-    assert [row["status"] for row in old + new] == ["ok"] * 4
-    assert len({row["case_id"] for row in old + new}) == 1
-    assert not {row["model_source_id"] for row in old} & {row["model_source_id"] for row in new}
-    assert len({row["source_id"] for row in old + new}) == 1
-    ordered = sorted(old + new, key=lambda row: str(row["started_at"]))
-    assert [row["position"] for row in ordered] == list(range(4))
-    assert "what differs\n    versus_state dir:a → dir:b\n    model_source_id " in answer.out
-
-
-@pytest.mark.full
 def test_another_interpreter_needs_no_modescope(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"

@@ -54,9 +54,9 @@ class World:
         )
         return Host(CPU, environment)
 
-    def _model_source(self, model: Model, *others: Any) -> tuple[str, dict[int, str]]:
+    def _model_source(self, model: Model, *others: Any) -> str:
         content = self.model_file.read_bytes() if self.model_file else b""
-        return hashlib.sha256(content).hexdigest(), {}
+        return hashlib.sha256(content).hexdigest()
 
     def _imported(self, targets: Sequence[str]) -> list[str]:
         return [str(self.model_file)]

@@ -52,18 +52,17 @@ def _ids(folder: Path) -> list[str]:
     return sorted(found.table["run_id"].to_pylist())
 
 
-@pytest.mark.parametrize("merging", [False, True])
-def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path, merging: bool) -> None:
+def test_a_kill_at_any_moment_loses_nothing(tmp_path: Path) -> None:
+    """While loose files become a part together with an earlier part."""
     template = save(replicates(3), tmp_path / "template") / "rows"
     files, expected, after, was_killed = sorted(template.iterdir()), _ids(template), 0, True
     while was_killed:
         after += 1
         folder = tmp_path / f"rows-{after}"
         folder.mkdir()
-        if merging:
-            for path in files[:2]:
-                shutil.copy(path, folder)
-            join(folder)
+        for path in files[:2]:
+            shutil.copy(path, folder)
+        join(folder)
         shutil.copytree(template, folder, dirs_exist_ok=True)
         was_killed = _killed(folder, after)
         assert _ids(folder) == expected, after

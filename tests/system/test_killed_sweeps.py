@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -20,7 +21,8 @@ SWEEP = [
 ]
 PROCESSES = 40  # two modes, twenty times each: more than are measured before the last kill
 LONGEST_WAIT_S = 0.12  # about the duration of a case: the kill may come at any moment of one
-KILLS = [signal.SIGKILL] * 4 + [signal.SIGTERM] * 2
+ENDS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGTERM: 143, signal.SIGINT: 130}
+"""Exit statuses by signals; each is sent twice."""
 
 
 def run_ids(results: Path) -> set[str]:
@@ -30,19 +32,21 @@ def run_ids(results: Path) -> set[str]:
     return {row["run_id"] for row in found}
 
 
-def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
-    """Only the process that the user started is killed."""
-    results, temporary = tmp_path / "results", tmp_path / "temporary"
-    temporary.mkdir()
+def test_a_sweep_killed_again_and_again_ends_complete(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """SIGINT reaches all processes, as from a terminal; the others that of the user."""
+    results, temporary = tmp_path / "results", tmp_path_factory.mktemp("t")  # a socket's path
     moment = random.Random(20260301)
     known: set[str] = set()
-    for number in moment.sample(KILLS, len(KILLS)):
+    for number in moment.sample([*ENDS] * 2, 2 * len(ENDS)):
         sweep = started(results, SWEEP, TMPDIR=str(temporary))
         wanted = stored(results) + moment.randint(1, 2)
         assert soon(lambda: stored(results) >= wanted, within_s=60)  # noqa: B023
         time.sleep(moment.uniform(0, LONGEST_WAIT_S))
         assert sweep.process.poll() is None, "the kill came after the end of the sweep"
-        sweep.process.send_signal(number)
+        send = os.killpg if number == signal.SIGINT else os.kill
+        send(sweep.process.pid, number)
         answer = sweep.end()
         assert soon(lambda: not alive(sweep.sign), within_s=10)  # noqa: B023
         done = run_ids(results)
@@ -50,8 +54,8 @@ def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
         known = done
         assert len(done) < PROCESSES
         assert "Traceback" not in answer.err
-        assert answer.status == (143 if number == signal.SIGTERM else -signal.SIGKILL)
-        if number == signal.SIGTERM:
+        assert answer.status == ENDS[number]
+        if number != signal.SIGKILL:
             assert f"stopped after {len(done)} of {PROCESSES}" in answer.out
             assert f"results  {results / 'main' / 'rows'}" in answer.out
 
@@ -65,14 +69,3 @@ def test_a_sweep_killed_again_and_again_ends_complete(tmp_path: Path) -> None:
     files = list((results / "main" / "rows").iterdir())  # hidden files, too
     assert [file.name.startswith("part-") for file in files] == [True]
     assert list(temporary.glob("modescope-*")) == []
-
-
-def test_sigterm_before_measuring_ends_the_sweep(tmp_path: Path) -> None:
-    """While the helpers import torch."""
-    sweep = started(tmp_path / "results", SWEEP, TMPDIR=str(tmp_path))
-    assert soon(lambda: len(alive(sweep.sign)) >= 2, within_s=30)
-    sweep.process.terminate()
-    answer = sweep.end()
-    assert (answer.status, answer.err) == (143, "")
-    assert soon(lambda: not alive(sweep.sign), within_s=10)
-    assert rows(tmp_path / "results") == []

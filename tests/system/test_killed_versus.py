@@ -1,12 +1,9 @@
-"""A versus that is ended by Ctrl-C or killed, and the same command afterwards."""
+"""A versus that is killed, and the same command afterwards."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,37 +16,27 @@ from tests.helpers.versus import NEW, OLD, THEIRS, of_sides, versus
 pytestmark = pytest.mark.full
 
 
-def ctrl_c(process: subprocess.Popen[str]) -> None:
-    """What a terminal does: it sends the signal to everything in the foreground."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    process.kill()
-
-
-@pytest.mark.parametrize(("end", "status"), [(ctrl_c, 130), (kill, -signal.SIGKILL)])
-def test_a_versus_that_is_ended_leaves_no_process_and_continues(
-    tmp_path: Path, end: Callable[[subprocess.Popen[str]], None], status: int
+def test_a_killed_versus_leaves_no_process_and_continues(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     repo = repository(tmp_path / "repo", [OLD, NEW])
     (repo.folder / "net.py").write_text("raise SystemExit('the working tree')")
-    (tmp_path / "tmp").mkdir()
+    temporary = tmp_path_factory.mktemp("t")  # a socket's path is short
     settings = ("-m", "mode=eager,no_grad", "replicates=20", *THEIRS)
     words = ("old=git:HEAD~1", "new=git:HEAD", "--", *settings)
-    first = versus(repo.folder, *words, TMPDIR=str(tmp_path / "tmp"))
+    first = versus(repo.folder, *words, TMPDIR=str(temporary))
     results = repo.folder / "results"
     assert soon(lambda: stored(results, "main-new") >= 2, within_s=60)
     time.sleep(0.05)
-    end(first.process)
+    first.process.kill()
     answer = first.end()
-    assert answer.status == status
+    assert answer.status == -signal.SIGKILL
     assert "Traceback" not in answer.err
     assert soon(lambda: not alive(first.sign), within_s=10)
     kept = sum(stored(results, f"main-{side}") for side in ("old", "new"))
 
     shorter = [word.replace("replicates=20", "replicates=2") for word in words]
-    answer = versus(repo.folder, *shorter, TMPDIR=str(tmp_path / "tmp")).end()
+    answer = versus(repo.folder, *shorter, TMPDIR=str(temporary)).end()
     assert answer.status == 0
     assert "Traceback" not in answer.err
     old, new = of_sides(repo.folder)
@@ -59,4 +46,4 @@ def test_a_versus_that_is_ended_leaves_no_process_and_continues(
     assert states == {"old": f"git:HEAD~1 ({first_commit})", "new": f"git:HEAD ({last})"}
     assert len({row["model_source_id"] for row in old + new}) == 2
     assert repo.git("status", "--porcelain") == "M net.py\n?? results/"
-    assert list((tmp_path / "tmp").glob("modescope-*")) == []
+    assert list(temporary.glob("modescope-*")) == []

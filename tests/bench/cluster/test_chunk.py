@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -41,12 +42,13 @@ def measure(
             for each in ask_quickly(*TINY, *words)
         ]
         measure_chunk(Chunk(tuple(requests), tuple(numbers), log, tmp_path, "slurm"), "7_0")
-        added = log.read_text().splitlines()[len(lines) :]
-        return [int(line.split()[0]) for line in added if line.endswith("begun")]
+        added = map(json.loads, log.read_text().splitlines()[len(lines) :])
+        return [each["number"] for each in added if not (each["run_id"] or each["mistake"])]
 
     return call
 
 
+BEGUN, FINISHED = '{"number": 0}', '{"number": 0, "run_id": "run-0"}'
 MODES = ["mode=eager,no_grad,inference_mode"]
 
 
@@ -71,13 +73,13 @@ def test_the_cases_of_a_chunk_are_measured_in_its_order(
 
 
 def test_what_it_was_measuring_comes_last_after_a_restart(measure: Measure) -> None:
-    assert measure(MODES, [0, 1, 2], ["0 begun", "0 run-0", "1 begun"]) == [2, 1]
+    assert measure(MODES, [0, 1, 2], [BEGUN, FINISHED, '{"number": 1}']) == [2, 1]
 
 
 def test_a_row_stands_for_one_case_also_after_a_restart(measure: Measure, results: Path) -> None:
     assert measure(["mode=eager", "seed=0,1"], [0]) == [0]
     (row,) = rows(results)
-    lines = [f"0 {row['run_id']}"]
+    lines = [FINISHED.replace("run-0", row["run_id"])]
     assert measure(["mode=eager", "seed=0,1"], [0, 1], lines) == [1]
     assert measure(["mode=eager", "seed=0,1"], [0, 1]) == []
     assert len(rows(results)) == 2
@@ -92,10 +94,5 @@ def test_a_mistake_has_a_line_and_no_row(measure: Measure, results: Path, tmp_pa
 
 def test_a_line_that_is_still_being_written_is_not_read(tmp_path: Path) -> None:
     log = tmp_path / "chunk-0.log"
-    log.write_text("3 begun\n3 run-3\n4 run-4 reused\n5 error: no such device\n6 begun\n7 run")
-    assert [*read_log(log).values()] == [
-        Entry(3, run_id="run-3"),
-        Entry(4, run_id="run-4", reused=True),
-        Entry(5, mistake="no such device"),
-        Entry(6, begun=True),
-    ]
+    log.write_text(f'{BEGUN}\n{FINISHED}\n{{"number": 6}}\n{{"number": 7, "ru')
+    assert [*read_log(log).values()] == [Entry(0, "run-0"), Entry(6)]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pytest
 
 from modescope.bench.cluster import distribute as module
-from modescope.bench.cluster.chunk import Chunk
+from modescope.bench.cluster.chunk import Chunk, Entry
 from modescope.bench.cluster.distribute import States, distribute
 from modescope.bench.records.errors import UsageError
 from modescope.bench.resolve import Request
@@ -21,33 +20,32 @@ from tests.helpers.commands import TINY, Ask
 SWEEP = [*TINY, "mode=eager,no_grad,inference_mode", "shape.ops=1,2,3,4"]
 
 
-RUN = "{0} run-{0}"
-"""The line of a finished case."""
+def finish(number: int) -> Entry | None:
+    return Entry(number, f"run-{number}")
 
 
 @dataclass
 class Jobs:
-    """See `Engine`. Each job writes the lines of its chunk's log that `say` returns."""
+    """See `Engine`. Each job writes the entries of its chunk's log that `say` returns."""
 
     detaches: bool = False
     state: str | None = "COMPLETED"
-    say: Callable[[int], str | None] = RUN.format
+    say: Callable[[int], Entry | None] = finish
     name: str = "slurm"
     submitted: list[Sequence[Chunk]] = field(default_factory=list)
-    interrupted: list[str] = field(default_factory=list)
 
-    def submit(self, chunks: Sequence[Chunk], folder: Path) -> list[str]:
+    def submit(self, chunks: Sequence[Chunk], folder: Path, path: str) -> list[str]:
         self.submitted.append(chunks)
         for chunk in chunks:
-            lines = [line for number in chunk.numbers if (line := self.say(number))]
-            chunk.log.write_text("".join(f"{line}\n" for line in lines))
+            self.write(chunk)
         return [f"7_{number}" for number in range(len(chunks))]
 
     def states(self, jobs: Sequence[str]) -> States:
         return dict.fromkeys(jobs, self.state)
 
-    def interrupt(self, jobs: Sequence[str]) -> None:
-        self.interrupted += jobs
+    def write(self, chunk: Chunk) -> None:
+        entries = [entry for number in chunk.numbers if (entry := self.say(number))]
+        chunk.log.write_text("".join(f"{json.dumps(asdict(entry))}\n" for entry in entries))
 
 
 @pytest.fixture(autouse=True)
@@ -91,24 +89,18 @@ def test_a_case_of_several_seeds_is_in_one_chunk(ask_quickly: Ask) -> None:
         assert all(without_seed.count(each) == 2 for each in without_seed)
 
 
-@pytest.mark.parametrize(
-    ("of_five", "of_others", "refused", "words"),
-    [
-        (None, RUN, False, ("1 of 12 cases", "8 jobs NODE_FAIL", "mode=no_grad shape.ops=2")),
-        ("5 error: threads=9: too many", RUN, False, ("threads=9: too many",)),
-        ("5 error: no GPU", "{} error: no GPU", True, ("no GPU",)),
-    ],
-    ids=["no row", "a mistake", "nothing but mistakes"],
-)
-def test_a_case_without_a_row_is_named(
-    of_five: str | None, of_others: str, refused: bool, words: Sequence[str], ask_quickly: Ask
-) -> None:
-    jobs = Jobs(state="NODE_FAIL", say=lambda n: of_five if n == 5 else of_others.format(n))
-    finished = run(ask_quickly(*SWEEP), jobs).finished
-    with pytest.raises(Incomplete) as incomplete:
-        list(finished)
-    assert all(word in str(incomplete.value) for word in words)
-    assert incomplete.value.refused is refused
+def test_what_has_no_row_is_said(ask_quickly: Ask) -> None:
+    def ends(say: Callable[[int], Entry | None]) -> tuple[str, bool]:
+        finished = run(ask_quickly(*SWEEP), Jobs(state="NODE_FAIL", say=say)).finished
+        with pytest.raises(Incomplete) as incomplete:
+            list(finished)
+        return str(incomplete.value), incomplete.value.refused
+
+    mistake = "threads=9: too many"
+    missing = "1 of 12 cases have no row (jobs: 8 NODE_FAIL); the same command measures them"
+    assert ends(lambda n: None if n == 5 else finish(n)) == (missing, False)
+    assert ends(lambda n: Entry(n, mistake=mistake) if n == 5 else finish(n)) == (mistake, False)
+    assert ends(lambda n: Entry(n, mistake=mistake)) == (mistake, True)
 
 
 @pytest.mark.parametrize(
@@ -125,10 +117,10 @@ def test_the_same_command_waits_for_jobs_that_live(
 ) -> None:
     jobs = Jobs(detaches, say=lambda number: None)
     run(ask_quickly(*SWEEP, "seed=0"), jobs)
-    jobs.state, jobs.say = state, RUN.format
+    jobs.state, jobs.say = state, finish
     again = run(ask_quickly(*SWEEP, other), jobs)
     for chunk in jobs.submitted[0]:
-        chunk.log.write_text("".join(f"{RUN.format(number)}\n" for number in chunk.numbers))
+        jobs.write(chunk)
     assert len([*again.finished]) == 12
     assert len(jobs.submitted) == submissions
 
@@ -141,24 +133,12 @@ def test_a_finished_sweep_is_not_waited_for(ask_quickly: Ask) -> None:
     assert len(jobs.submitted) == 3
 
 
-def test_ctrl_c_reaches_the_engine(ask_quickly: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(state=None, say=lambda number: None)
-
-    def interrupted(seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        next(run(ask_quickly(*SWEEP), jobs).finished)
-    assert jobs.interrupted == [f"7_{number}" for number in range(8)]
-
-
 def test_a_dry_run_or_a_wrong_size_submits_nothing(
     ask_quickly: Ask, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = Jobs()
     assert distribute(ask_quickly(*SWEEP, "dry_run=true"), jobs) is None
-    assert "12 cases in 8 jobs of cluster=slurm" in capsys.readouterr().out
+    assert "12 case(s) in 8 job(s) of cluster=slurm" in capsys.readouterr().out
     with pytest.raises(UsageError, match=r"shape\.ops=0: must be a whole number"):
         distribute(ask_quickly(*TINY, "mode=eager", "shape.ops=8,0"), jobs)
     assert not jobs.submitted

@@ -19,7 +19,7 @@ GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-b0)
 @pytest.mark.parametrize(
     ("allowed", "expected"),
     [
-        (None, ["MIG-a1", "MIG-a2", "GPU-b0"]),
+        (None, ["GPU-a0", "GPU-b0"]),
         ("1,0", ["GPU-b0", "GPU-a0"]),
         ("MIG-a2, GPU-b0", ["MIG-a2", "GPU-b0"]),
         ("1,7,0", ["GPU-b0"]),

@@ -42,21 +42,13 @@ def test_an_edit_of_measuring_code_changes_the_fingerprint(tmp_path: Path) -> No
 GPU = part(Environment, device_name="NVIDIA H100", cpu_name="AMD EPYC 9554")
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "comparable"),
-    [
-        ("cpu_name", "Intel Xeon 8480", False),  # it dispatches and launches
-        ("device_name", "NVIDIA A100", False),
-        ("host", "another", True),
-        ("gpu_uuid", "GPU-another", True),
-        ("load_1min", 3.0, True),
-    ],
-)
-def test_rows_of_a_gpu_are_comparable_on_equal_machines(
-    column: str, value: object, comparable: bool
-) -> None:
-    changed = replace(GPU, **{column: value})
-    assert (environment_id(changed) == environment_id(GPU)) is comparable
+def test_rows_of_a_gpu_are_comparable_on_equal_machines() -> None:
+    def comparable(**changes: object) -> bool:
+        return environment_id(replace(GPU, **changes)) == environment_id(GPU)
+
+    assert comparable(host="another", gpu_uuid="GPU-another", load_1min=3.0)
+    assert not comparable(cpu_name="Intel Xeon 8480")  # it dispatches and launches
+    assert not comparable(device_name="NVIDIA A100")
 
 
 def test_only_variables_that_change_torch_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +67,8 @@ def test_only_variables_that_change_torch_are_recorded(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("version", "warned"),
     [
-        *((version, False) for version in ("2.11.0+cpu", "2.13.0a0+git", "2.15.9.dev20261122")),
-        *((version, True) for version in ("2.10.1", "1.13.1", "2.16.0a0+git1", "3", None)),
+        *((version, False) for version in ("2.11.0+cpu", "2.15.9.dev20261122")),
+        *((version, True) for version in ("2.10.1", "2.16.0a0+git1", "3", None)),
     ],
 )
 def test_an_untested_torch_has_a_warning_of_one_line(version: str | None, warned: bool) -> None:

@@ -32,15 +32,13 @@ def forkserver() -> None:
     assert call("adds", 1, 2, timeout_s=120) == Outcome("returned", 3)
 
 
-def test_each_call_has_a_process_of_its_own_that_starts_fast_from_any_thread() -> None:
-    start = time.monotonic()
+def test_each_call_has_a_process_of_its_own_from_any_thread() -> None:
     ids: list[int] = []
     thread = threading.Thread(target=lambda: ids.append(call("process_id").value))
     thread.start()
     thread.join()
-    ids.append(call("process_id", timeout_s=1e9).value)  # longer than poll(2) can wait
+    ids.append(call("process_id").value)
     assert len({*ids, os.getpid()}) == 3
-    assert time.monotonic() - start < 2.0
     phases: list[str] = []
     call("adds", 1, 2, on_phase=phases.append)
     assert phases == ["thinking", "adding"]
@@ -54,18 +52,18 @@ LATE = ", during second"
     [
         (["misuses"], Outcome("usage", reason="shape.batch=0: must be at least 1")),
         (["fails"], Outcome("failed", reason="ValueError: first line second line")),
-        (["exits"], Outcome("failed", reason="SystemExit: 3")),
-        (["needs_memory"], Outcome("oom", reason="MemoryError: cannot have 1 PiB")),
+        (["needs_memory"], Outcome("oom", [1, 2], "MemoryError: cannot have 1 PiB")),
         (["leaves"], Outcome("crashed", reason="the process ended with exit status 7")),
         (["dies_of", signal.SIGSEGV], Outcome("crashed", reason="the process ended by SIGSEGV")),
-        (["dies_of", 40], Outcome("crashed", reason="the process ended by signal 40")),
         (["aborts_late"], Outcome("crashed", [1, 2], f"the process ended by SIGABRT{LATE}")),
         (["sleeps_late"], Outcome("timeout", [1, 2], f"still running after timeout_s=1{LATE}")),
     ],
 )
 def test_every_ending_of_a_child_has_its_outcome(words: list[Any], outcome: Outcome) -> None:
-    """With what it had reported by then."""
+    """With what it had reported by then. The parent awaits it without CPU time."""
+    used_s = time.process_time()
     assert call(*words, timeout_s=1 if outcome.kind == "timeout" else 30) == outcome
+    assert time.process_time() - used_s < 0.1
 
 
 def test_output_and_tracebacks_go_to_the_log_only(
@@ -81,20 +79,9 @@ def test_output_and_tracebacks_go_to_the_log_only(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_child_is_stopped_at_its_limit_which_the_parent_awaits_without_cpu_time() -> None:
-    start, used_s = time.monotonic(), time.process_time()
-    outcome = call("sleeps", timeout_s=0.5)
-    assert outcome == Outcome("timeout", reason="still running after timeout_s=0.5")
-    assert 0.5 <= time.monotonic() - start < 2.5
-    assert time.process_time() - used_s < 0.1
-
-
-def test_a_child_that_closes_its_pipe_or_lingers_after_its_result_is_stopped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_child_that_lingers_after_its_result_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "EXIT_TIMEOUT_S", 0.2)
     start = time.monotonic()
-    assert call("hangs_up", timeout_s=0.5).kind in ("timeout", "crashed")  # depends on timing
     assert call("lingers") == Outcome("returned", "done")
     assert time.monotonic() - start < 10
 
@@ -127,21 +114,18 @@ def test_no_grandchild_survives_an_exception_in_the_parent() -> None:
     assert soon(lambda: not alive(sign))
 
 
-def test_children_have_the_environment_of_their_parent_and_variables_of_their_own() -> None:
+def test_children_have_variables_of_their_own_before_anything_is_imported() -> None:
     for name in (isolation.STARTED, "PYTHONSAFEPATH", "PYTHONPATH"):
         assert call("sees", name).value == os.environ.get(name)
-    assert isolation.STARTED not in os.environ
-    own = {"MODESCOPE_TEST": "here"}  # set before the function is imported
-    assert call("sees_variable", variables=own).value == "here"
+    assert call("sees_variable", variables={"MODESCOPE_TEST": "here"}).value == "here"
     assert call("sees_variable").value is None
-    assert "MODESCOPE_TEST" not in os.environ
 
 
 # Parents with a forkserver of their own
 
 BEGIN = """
-import os, signal, socket, sys, threading, time
-from multiprocessing import forkserver, reduction
+import os, signal, time
+from multiprocessing import forkserver
 from modescope.bench.sweep import isolation
 
 isolation.PRELOAD.clear()
@@ -155,11 +139,11 @@ def server():
 """
 
 
-def parent(code: str, *arguments: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
+def parent(code: str, **variables: str) -> tuple[subprocess.Popen[str], str]:
     """A process that runs the code; it, its forkserver and its children carry the sign."""
     sign = marker()
     process = subprocess.Popen(
-        [sys.executable, "-c", BEGIN + code, *arguments],
+        [sys.executable, "-c", BEGIN + code],
         cwd=ROOT,
         env={**os.environ, "MODESCOPE_TEST": sign, **variables},
         stdout=subprocess.PIPE,
@@ -169,9 +153,9 @@ def parent(code: str, *arguments: str, **variables: str) -> tuple[subprocess.Pop
     return process, sign
 
 
-def printed(code: str, *arguments: str, **variables: str) -> list[str]:
+def printed(code: str) -> list[str]:
     """What it prints until the last process that could print has ended; nothing on stderr."""
-    process, _ = parent(code, *arguments, **variables)
+    process, _ = parent(code)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     return out.splitlines()
@@ -182,23 +166,14 @@ shows = lambda phase: print(phase, flush=True)
 call("with_grandchild", os.environ["MODESCOPE_TEST"], "timeout", on_phase=shows)
 """
 
-IMPORTS = """
-isolation.PRELOAD[:] = ["takes_long"]
-call("adds", 1, 2)
-"""
-
 IDLE = """
 isolation.PRELOAD[:] = ["takes_long_to_end"]
 print(call("adds", 1, 2), flush=True)
 time.sleep(60)
 """
 
-MODULES = {
-    # no Python runs meanwhile, as while a library is loaded
-    "takes_long": "import ctypes\nprint('begun', flush=True)\nctypes.PyDLL(None).sleep(30)",
-    # as with torch and its compiler, which takes a second, and several under load
-    "takes_long_to_end": "import atexit, time\natexit.register(time.sleep, 30)",
-}
+# as with torch and its compiler, which takes a second, and several under load
+TAKES_LONG_TO_END = "import atexit, time\natexit.register(time.sleep, 30)"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not tell")
@@ -206,16 +181,14 @@ MODULES = {
     ("code", "line", "processes"),
     [
         (MEASURES, "started", 4),  # parent, forkserver, child, grandchild
-        (IMPORTS, "begun", 2),
         (IDLE, "3", 2),
     ],
-    ids=["measuring", "importing", "idle"],
+    ids=["measuring", "idle"],
 )
 def test_nothing_survives_a_killed_parent(
     code: str, line: str, processes: int, tmp_path: Path
 ) -> None:
-    for name, text in MODULES.items():
-        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "takes_long_to_end.py").write_text(TAKES_LONG_TO_END)
     process, sign = parent(code, PYTHONPATH=str(tmp_path))
     with process:
         assert process.stdout.readline() == f"{line}\n"
@@ -227,56 +200,20 @@ def test_nothing_survives_a_killed_parent(
 ENDS_WHILE_IT_ASKS = """
 asks = forkserver.connect_to_new_process
 
-def killed():
+def killed(fds):
+    asks(fds)
     os.kill(os.getpid(), signal.SIGKILL)
 
-def killed_asking(sock, fds):
-    sock.shutdown(socket.SHUT_WR)  # which the forkserver sees before it can see the parent gone
-    os.waitpid(server(), 0)
-    killed()
-
-def killed_having_asked(fds):
-    asks(fds)
-    killed()
-
-def interrupted(fds):
-    asks(fds)
-    raise KeyboardInterrupt
-
-match sys.argv[1]:
-    case "killed asking":
-        reduction.sendfds = killed_asking
-    case "killed having asked":
-        forkserver.connect_to_new_process = killed_having_asked
-    case "interrupted":
-        forkserver.connect_to_new_process = interrupted
-try:
-    call("adds", 1, 2)
-except KeyboardInterrupt:
-    pass
+forkserver.connect_to_new_process = killed
+call("adds", 1, 2)
 """
 
 
-@pytest.mark.parametrize("how", ["killed asking", "killed having asked", "interrupted"])
-def test_a_parent_killed_while_starting_a_child_leaves_no_traceback(how: str) -> None:
-    """On the terminal, where the forkserver and a starting child would print it."""
-    process, sign = parent(ENDS_WHILE_IT_ASKS, how)
+def test_a_parent_killed_while_starting_a_child_leaves_no_traceback() -> None:
+    """On the terminal, where the starting child would print it."""
+    process, sign = parent(ENDS_WHILE_IT_ASKS)
     assert process.communicate(timeout=60) == ("", "")
-    assert process.returncode == (0 if how == "interrupted" else -signal.SIGKILL)
     assert soon(lambda: not alive(sign))
-
-
-STARTED_BY_A_THREAD = """
-thread = threading.Thread(target=lambda: call("adds", 1, 2))
-thread.start()
-thread.join()
-before = server()
-print(call("adds", 1, 2), server() == before)
-"""
-
-
-def test_a_forkserver_outlives_the_thread_that_started_it() -> None:
-    assert printed(STARTED_BY_A_THREAD) == ["3 True"]
 
 
 CHANGED_VARIABLES = """
@@ -316,17 +253,11 @@ def test_the_imports_of_a_forkserver_start_no_cuda() -> None:
     assert printed(IMPORTS_BESIDE_GPUS) == ["True 3", "[]", "True True"]
 
 
-def test_the_main_program_is_not_run_again_whatever_the_temporary_folder(tmp_path: Path) -> None:
-    """In this one the name of a socket would be too long."""
-    folder = tmp_path / ("long" * 20)
-    folder.mkdir()
+def test_the_main_program_is_not_run_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f'{BEGIN}print("main", flush=True)\nprint(call("adds", 1, 2))\n')
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, script],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
+        [sys.executable, script], cwd=tmp_path, env=variables, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("main\n3\n", "")

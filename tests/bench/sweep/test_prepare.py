@@ -25,7 +25,7 @@ def asked() -> Asked:
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> Iterator[list[Outcome]]:
     """The last of them answers questions about models; the host answers for itself."""
-    found, world = [Outcome("returned", ("source", {}))], World()
+    found, world = [Outcome("returned", "source")], World()
 
     def call(function: str, *arguments: Any, **options: Any) -> Outcome:
         asked.append(arguments)
@@ -51,21 +51,22 @@ def test_the_host_has_one_child_and_each_model_one_for_all_its_shapes(
     assert [(each.name, len(tried)) for each, _, tried in models] == [("mlp", 2), ("pointwise", 2)]
 
 
-def test_a_mistake_belongs_to_its_shape(ask_quickly: Ask, answers: list[Outcome]) -> None:
-    requests = ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2")
-    answers.append(Outcome("returned", ("source", {1: "batch=2: too many"})))
-    first, second = prepare.prepare_each(requests)
-    assert not isinstance(first, UsageError)
-    assert str(second) == "batch=2: too many"
-    with pytest.raises(UsageError, match="batch=2: too many"):
-        prepare.prepare(requests)
-
-
-@pytest.mark.parametrize("kind", ["crashed", "timeout"])
-def test_after_a_crash_each_shape_has_a_child_of_its_own_and_then_its_own_run(
-    kind: str, ask_quickly: Ask, asked: Asked, answers: list[Outcome]
+def test_a_mistake_counts_unless_another_machine_measures_its_case(
+    ask_quickly: Ask, asked: Asked, answers: list[Outcome]
 ) -> None:
-    answers.append(Outcome(kind))
+    requests = ask_quickly("model=mlp", "mode=eager", "threads=1,99")
+    with pytest.raises(UsageError, match="threads=99: this process may use 2 cores"):
+        prepare.prepare(requests)
+    of_one, of_other = prepare.prepare_each(requests, {0})
+    assert (len(of_one), of_other) == (1, [])
+    answers.append(Outcome("usage", "source", "batch=2: too many"))
+    with pytest.raises(UsageError, match="batch=2: too many"):
+        prepare.prepare_each(requests, {0})
+
+
+def test_a_model_that_crashes_while_it_is_built_is_left_to_its_cases_own_runs(
+    ask_quickly: Ask, answers: list[Outcome]
+) -> None:
+    answers.append(Outcome("crashed"))
     jobs = prepare.prepare(ask_quickly("model=mlp", "mode=eager", "shape.batch=1,2"))
-    assert [len(tried) for _, _, tried in asked[1:]] == [2, 1, 1]
-    assert {(job.refusal, job.environment.model_source_id) for job in jobs} == {(None, None)}
+    assert [(job.refusal, job.environment.model_source_id) for job in jobs] == [(None, None)] * 2

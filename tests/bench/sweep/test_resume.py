@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ import pytest
 from modescope.bench.records import parquet
 from modescope.bench.records.environment import Environment
 from modescope.bench.records.results import SCHEMA_VERSION
+from modescope.bench.records.rows import ROWS
 from modescope.bench.sweep.fingerprint import environment_id
 from modescope.bench.sweep.prepare import Job
-from modescope.bench.sweep.resume import Earlier, Reuse
+from modescope.bench.sweep.resume import Reuse, find_earlier
 from tests.helpers import made_up_records
 from tests.helpers.made_up_records import BUDGET, part, record
 
@@ -44,7 +47,7 @@ class Named:
 JOB = Job(Named("case"), PLAN, HERE, refusal=None, command="python run.py")  # type: ignore[arg-type]
 
 
-def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
+def measured(folder: Path, run_id: str = "20260301", **columns: Any) -> Path:
     fitting = {
         **asdict(HERE),
         "schema_version": SCHEMA_VERSION,
@@ -61,101 +64,73 @@ def measured(runs: Path, run_id: str = "20260301", **columns: Any) -> Path:
         "flags": (),
         "status": "ok",
     }
-    return parquet.write(record(run_id, **fitting | columns), runs)
+    return parquet.write(record(run_id, **fitting | columns), folder / ROWS)
 
 
-def found(runs: Path, retry: bool = True, refusal: str | None = None, **planned: Any) -> Reuse:
-    job = replace(JOB, plan=replace(PLAN, **planned), refusal=refusal)
-    return Earlier(runs).find(job, retry)
-
-
-@pytest.mark.parametrize(
-    ("columns", "why"),
-    [
-        ({"case_id": "another"}, None),
-        ({"replicate": 1}, None),
-        ({"compile_cache": "warm"}, "compile_cache was warm"),
-        ({"budget_rank": 1, "budget": "quick"}, "only budget=quick so far"),
-        ({"budget_settings": '{"block_s":1}'}, "the values of budget=standard changed"),
-        ({"budget": "standard[max_rounds=12]"}, "budget was standard[max_rounds=12]"),
-        ({"stopped_early": True}, "it was stopped early in a sweep"),
-        ({"profile": False}, "measured with profile=false"),
-        ({"memory": False}, "measured with memory=false"),
-        ({"torch_version": "2.12.0"}, "torch changed"),
-        ({"model_source_id": "older"}, "the model's source changed"),
-        ({"cpu_model": None}, "the CPU's model changed"),
-        ({"torch_version": "2.12.0", "source_id": "x"}, "torch and the source of modescope"),
-        ({"environment_id": "elsewhere"}, "the environment changed"),
-        ({"status": "wrong_result"}, "status was wrong_result"),
-        ({"status": "crashed"}, "status was crashed"),
-        ({"status": "skipped"}, None),
-    ],
-    ids=str,
-)
-def test_rows_that_are_not_reused_have_a_reason(
-    tmp_path: Path, columns: dict[str, Any], why: str | None
-) -> None:
-    measured(tmp_path, **columns)
-    answer = found(tmp_path)
-    assert answer.run_id is None
-    assert (answer.why_not or "").startswith(why or "")
-    assert (answer.why_not is None) == (why is None)
+def reuses(
+    results: Path,
+    count: int = 1,
+    retry: bool = True,
+    refusal: str | None = None,
+    taken: Collection[str] = (),
+    **planned: Any,
+) -> list[Reuse]:
+    """What `count` jobs for the case find."""
+    plan = replace(PLAN, results_dir=str(results.parent), study=results.name, **planned)
+    job = replace(JOB, plan=plan, refusal=refusal)
+    request: Any = SimpleNamespace(resume=True, settings=SimpleNamespace(retry=retry))
+    return find_earlier([job] * count, request, taken)
 
 
 OTHERS = {"study": "other", "seed": 7, "host": "other", "git_commit": "other", "load_1min": 9.0}
+REUSED = "reused"
+WRONG = {"status": "wrong_result"}
 
 
 @pytest.mark.parametrize(
-    ("columns", "asked"),
+    ("columns", "asked", "found"),
     [
-        ({}, {}),
-        (OTHERS, {}),
-        ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}),
-        (
-            {"budget": "standard[max_rounds=12]"},
-            {"budget": replace(BUDGET, name="standard[max_rounds=12]")},
-        ),
-        ({"stopped_early": True}, {"budget": replace(BUDGET, slow_half_width=0.05)}),
-        ({"profile": False}, {"profile": False}),
-        ({"memory": False}, {"memory": False}),
-        ({"status": "timeout"}, {"retry": False}),
-        ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}),
-        ({"status": "skipped"}, {"untuned": "compile"}),
+        ({}, {}, REUSED),
+        (OTHERS, {}, REUSED),
+        ({"case_id": "another"}, {}, None),
+        ({"replicate": 1}, {}, None),
+        ({"compile_cache": "warm"}, {}, "compile_cache was warm"),
+        ({"budget_rank": 1, "budget": "quick"}, {}, "only budget=quick so far"),
+        ({"budget_rank": 3, "budget": "thorough", "budget_settings": "{}"}, {}, REUSED),
+        ({"budget_settings": '{"block_s":1}'}, {}, "the values of budget=standard changed"),
+        ({"budget": "standard[max_rounds=12]"}, {}, "budget was standard[max_rounds=12]"),
+        ({"stopped_early": True}, {}, "it was stopped early in a sweep"),
+        ({"stopped_early": True}, {"budget": replace(BUDGET, slow_half_width=0.05)}, REUSED),
+        ({"profile": False}, {}, "measured with profile=false"),
+        ({"profile": False}, {"profile": False}, REUSED),
+        ({"memory": False}, {}, "measured with memory=false"),
+        ({"memory": False}, {"memory": False}, REUSED),
+        ({"model_source_id": "older"}, {}, "the model's source changed"),
+        ({"torch_version": "2.12.0", "source_id": "x"}, {},
+         "torch and the source of modescope changed"),
+        ({"environment_id": "elsewhere"}, {}, "the environment changed"),
+        ({"status": "crashed"}, {}, "status was crashed"),
+        ({"status": "timeout"}, {"retry": False}, REUSED),
+        ({"status": "skipped"}, {}, None),
+        ({"status": "skipped", "max_error": 0.1}, {"refusal": "it needs a GPU"}, REUSED),
+        ({"status": "skipped"}, {"untuned": "compile"}, REUSED),
+        # another max_error counts where the status depends on it
+        ({}, {"max_error": 0.1}, REUSED),
+        ({"max_error": 0.2}, {"max_error": 0.1}, "max_error was 0.2"),
+        ({"max_error": 0.1}, {}, "max_error was 0.1"),
+        ({"flags": ("drift",)}, {"max_error": 0.1}, REUSED),
+        ({"flags": ("drift", "baseline_wrong")}, {"max_error": 0.1}, "max_error was null"),
+        (WRONG, {"max_error": 0.1, "retry": False}, "max_error was null"),
+        (WRONG, {"retry": False}, REUSED),
     ],
     ids=str,
-)
-def test_a_row_of_the_same_work_in_the_same_environment_is_reused(
-    tmp_path: Path, columns: dict[str, Any], asked: dict[str, Any]
+)  # fmt: skip
+def test_a_row_of_the_same_work_in_the_same_environment_is_reused_others_have_a_reason(
+    tmp_path: Path, columns: dict[str, Any], asked: dict[str, Any], found: str | None
 ) -> None:
     measured(tmp_path, **columns)
-    assert found(tmp_path, **asked) == Reuse("20260301")
-
-
-@pytest.mark.parametrize(
-    ("was", "asked", "columns", "stands_in"),
-    [
-        (0.1, 0.1, {}, True),
-        (None, 0.1, {}, True),
-        (0.2, 0.1, {}, False),
-        (0.1, None, {}, False),
-        (None, 0.1, {"flags": ("drift", "baseline_wrong")}, False),
-        (None, 0.1, {"flags": ("drift",)}, True),
-        (None, 0.1, {"status": "wrong_result"}, False),
-        (None, None, {"status": "wrong_result"}, True),
-        (None, 0.1, {"status": "timeout"}, True),
-    ],
-)
-def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
-    tmp_path: Path,
-    was: float | None,
-    asked: float | None,
-    columns: dict[str, Any],
-    stands_in: bool,
-) -> None:
-    measured(tmp_path, max_error=was, **columns)
-    why = None if stands_in else f"max_error was {was or 'null'}"
-    answer = found(tmp_path, retry=False, max_error=asked)
-    assert answer == Reuse("20260301" if stands_in else None, why)
+    (answer,) = reuses(tmp_path, **asked)
+    assert (REUSED if answer.run_id else answer.why_not) == found
 
 
 @pytest.mark.parametrize(
@@ -164,8 +139,6 @@ def test_another_max_error_prevents_reuse_where_the_status_depends_on_it(
         ({}, {}, Reuse("20260302")),
         ({"budget": "quick", "budget_rank": 1}, {}, Reuse("20260301")),
         ({"status": "skipped"}, {}, Reuse("20260301")),
-        ({"memory": False}, {}, Reuse("20260301")),
-        ({"memory": False}, {"memory": False}, Reuse("20260302")),
         ({"status": "failed"}, {}, Reuse(None, "status was failed")),  # despite a success
         ({"status": "failed"}, {"retry": False}, Reuse("20260302")),
     ],
@@ -175,15 +148,13 @@ def test_of_two_rows_the_newest_that_fits_is_reused(
 ) -> None:
     measured(tmp_path, "20260302", **newer)
     measured(tmp_path, "20260301")
-    assert found(tmp_path, **asked) == expected
+    assert reuses(tmp_path, **asked) == [expected]
 
 
-def test_a_row_is_reused_only_once_by_the_cases_asked_for(tmp_path: Path) -> None:
+def test_a_row_is_reused_only_once(tmp_path: Path) -> None:
     """A sweep that lists a case twice, such as over seeds, asks for two measurements."""
-    assert Earlier(tmp_path / "nowhere").find(JOB, retry=True) == Reuse(None)
+    assert reuses(tmp_path) == [Reuse(None)]
     measured(tmp_path, "20260301")
     measured(tmp_path, "20260302", case_id="another")
-    for cases, expected in ((None, "20260301"), ({"case"}, "20260301"), ({"another"}, None)):
-        earlier = Earlier(tmp_path, cases)
-        assert [earlier.find(JOB, retry=True).run_id for _ in range(2)] == [expected, None]
-    assert Earlier(tmp_path).find(JOB, retry=True, taken={"20260301"}) == Reuse(None)
+    assert reuses(tmp_path, count=2) == [Reuse("20260301"), Reuse(None)]
+    assert reuses(tmp_path, taken={"20260301"}) == [Reuse(None)]
