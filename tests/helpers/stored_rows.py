@@ -14,4 +14,4 @@ def rows_in(file: Path) -> list[dict[str, Any]]:
     """Every row of a file with every column of SCHEMA."""
     table = pq.ParquetFile(file).read()
     assert table.schema.names == STORED.names
-    return unpack(table, SCHEMA.names).to_pylist()
+    return list(unpack(table, SCHEMA.names).to_pylist())

@@ -34,7 +34,7 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 
 def rows_in(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.glob("*.parquet")
-    return pq.read_table(file).to_pylist()
+    return list(pq.read_table(file).to_pylist())
 
 
 def by_claim(folder: Path) -> dict[str, dict[str, Any]]:
