@@ -22,7 +22,7 @@ from modescope.bench.records.errors import UsageError
 from modescope.bench.records.paths import program
 from modescope.bench.text import tables
 from modescope.bench.tools import publish
-from modescope.bench.tools.cli import ToolParser, check_folder, command
+from modescope.bench.tools.cli import ToolParser, command
 
 PROGRAM = program("bench.instructions")
 CALLS = 100
@@ -118,8 +118,8 @@ def main(words: Sequence[str]) -> int:
     add("--results-dir", type=Path, default=Path("results"), help="files go to its instructions/")
     options = parser.parse_args(words)
     folder = options.results_dir / "instructions"
-    check_folder(folder)
-    context = publish.run_context("cpu", 1, PROGRAM, words)
+    folder.mkdir(parents=True, exist_ok=True)
+    context = publish.run_context("cpu", PROGRAM, words)
     os.environ.update(VARIABLES)
     cells = [(op, mode) for op in options.ops for mode in MODES]
     try:
@@ -131,7 +131,7 @@ def main(words: Sequence[str]) -> int:
     section = tables.Section("A call of each operator", NOTE, tuple(asdict(rows[0])), lines)
     page = tables.page("Instructions per call", publish.heading(context), [section])
     print(tables.plain_section(section))
-    print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, {CallRow: rows})))
+    print("\npage  {}\nrows  {}".format(*publish.publish(folder, context, page, rows)))
     return 0
 
 

@@ -1,35 +1,31 @@
-"""Shared by the command lines of the tools: folders and error messages."""
+"""Shared by the command lines of the tools: error messages and exit statuses."""
 
 from __future__ import annotations
 
 import argparse
 import functools
-import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from modescope.bench.records.errors import UsageError, replace_unprintable
+from modescope.bench.records.errors import UsageError, os_error_text, replace_unprintable
 
 EXIT_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT
 
-Main = Callable[[Sequence[str]], int]
-"""Arguments -> exit status."""
 
-
-def command(main: Main) -> Main:
-    """`main`, with a UsageError as a line on stderr and status 2, and Ctrl-C as status 130."""
+def command(main: Callable[[Sequence[str]], int]) -> Callable[[Sequence[str]], int]:
+    """`main`, with a UsageError or OSError as a line and status 2, and Ctrl-C as status 130."""
 
     @functools.wraps(main)
     def guarded(words: Sequence[str]) -> int:
         replace_unprintable()
         try:
             return main(words)
-        except UsageError as error:
-            print(f"error: {error}", file=sys.stderr)
+        except (UsageError, OSError) as error:
+            message = os_error_text(error) if isinstance(error, OSError) else error
+            print(f"error: {message}", file=sys.stderr)
             return EXIT_USAGE
         except KeyboardInterrupt:
             print("stopped")
@@ -39,7 +35,7 @@ def command(main: Main) -> Main:
 
 
 class ToolParser(argparse.ArgumentParser):
-    """Reports a mistake as an exception with one sentence."""
+    """Reports a mistake as a UsageError of one sentence."""
 
     def __init__(self, program: str, description: str | None) -> None:
         super().__init__(
@@ -52,13 +48,3 @@ class ToolParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UsageError."""
         raise UsageError(f"{message}; {self.prog} --help lists the options")
-
-
-def check_folder(folder: Path) -> None:
-    """Creates the folder; raises UsageError if it cannot be created or written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--results-dir: {folder}: {error.strerror}; name another") from error
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"--results-dir: {folder} cannot be written; name another")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from modescope.bench.records import files, parquet
+from modescope.bench.records import parquet
 from modescope.bench.records.environment import Processor, place
 from modescope.bench.sweep import host
 from modescope.bench.sweep.fingerprint import untested_warning
@@ -35,28 +35,22 @@ class RunContext(Processor):
     command: str
 
 
-def run_context(device: str, threads: int, program: str, words: Sequence[str]) -> RunContext:
+def run_context(device: str, program: str, words: Sequence[str]) -> RunContext:
     """The context of this run; `device` may be auto. Raises UsageError for a missing device."""
     load_1min = os.getloadavg()[0]
     read = host.read(lambda phase, keep=None: None, device)
-    facts = read.environment
-    return RunContext(
-        **{field.name: getattr(facts, field.name) for field in fields(Processor)},
-        started_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        device=read.device.type if device == "auto" else device,
-        device_name=facts.device_name,
-        threads=threads,
-        power_limit_w=facts.power_limit_w,
-        torch_version=facts.torch_version,
-        python_version=facts.python_version,
-        git_commit=facts.git_commit,
-        load_1min=load_1min,
-        command=f"{program} {shlex.join(words)}".strip(),
-    )
+    known = asdict(read.environment) | {
+        "started_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "device": read.device.type if device == "auto" else device,
+        "threads": 1,  # of every tool
+        "load_1min": load_1min,
+        "command": f"{program} {shlex.join(words)}".strip(),
+    }
+    return RunContext(**{field.name: known[field.name] for field in fields(RunContext)})
 
 
-def heading(context: RunContext, *own: str) -> list[str]:
-    """The lines above the tables: machine, time and command; `own` are lines of the tool."""
+def heading(context: RunContext) -> list[str]:
+    """The lines above the tables: machine, time and command."""
     where = place(context, context.device_name, context.threads)
     if context.power_limit_w is not None:
         where += f", power limit {context.power_limit_w:g} W"
@@ -64,33 +58,21 @@ def heading(context: RunContext, *own: str) -> list[str]:
         f"{where}, torch {context.torch_version}, Python {context.python_version}",
         *filter(None, [untested_warning(context.torch_version)]),
         f"{context.started_at[:16]}Z, load average of the minute before: {context.load_1min:.2f}",
-        *own,
         f"`{context.command}`",
     ]
 
 
-def publish(
-    folder: Path, context: RunContext, page: str, rows: Mapping[type, Sequence[Any]], *facts: Any
-) -> tuple[Path, Path]:
+def publish(folder: Path, context: RunContext, page: str, rows: Sequence[Any]) -> tuple[Path, Path]:
     """Writes the page (Markdown) and the rows (Parquet), named by the start time.
 
-    `rows` are frozen records by class. Columns are the fields of all these classes, null in rows of
-    another class, then the fields of the records `facts` and `context`, equal in every row. Files
-    are written atomically. Raises OSError if they cannot be written.
+    `rows` are frozen records. Columns are the fields of all their classes, null in rows of another
+    class, then those of the context, equal in every row. Raises OSError.
     """
     name = context.started_at.replace("-", "").replace(":", "")
-    table = _table(rows, [*facts, context])
     page_path, rows_path = folder / f"{name}.md", folder / f"{name}.parquet"
-    with files.atomic_write(page_path, sync=True) as partial:
-        partial.write_text(page, encoding="utf-8")
-    with files.atomic_write(rows_path, sync=True) as partial:
-        pq.write_table(table, partial, compression="zstd")
+    page_path.write_text(page, encoding="utf-8")
+    kinds = [*dict.fromkeys(map(type, rows)), RunContext]
+    schema = pa.unify_schemas([parquet.schema_of(kind) for kind in kinds])
+    records = [asdict(row) | asdict(context) for row in rows]
+    pq.write_table(pa.Table.from_pylist(records, schema=schema), rows_path, compression="zstd")
     return page_path, rows_path
-
-
-def _table(rows: Mapping[type, Sequence[Any]], shared: Sequence[Any]) -> pa.Table:
-    own = pa.unify_schemas([parquet.schema_of(kind) for kind in rows])
-    schema = pa.schema([*own, *parquet.schema_of(*map(type, shared))])
-    alike = {name: value for each in shared for name, value in asdict(each).items()}
-    records = [asdict(row) | alike for of_a_kind in rows.values() for row in of_a_kind]
-    return pa.Table.from_pylist(records, schema=schema)

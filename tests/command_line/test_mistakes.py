@@ -12,8 +12,7 @@ from modescope.analysis import table, trend
 from modescope.analysis.compare import command as compare
 from modescope.analysis.report import report
 from modescope.analysis.why import command as why
-from modescope.bench.tools.claims import __main__ as claims
-from modescope.bench.tools.selfcheck import __main__ as selfcheck
+from modescope.bench import claims, selfcheck
 from tests.helpers.studies import record, save
 
 Main = Callable[[Sequence[str]], int]
@@ -36,7 +35,8 @@ Main = Callable[[Sequence[str]], int]
         (compare.main, ["results/main"] * 2 + ["--margin", "1"], "--margin 1: "),
         (modescope.main, ["reprot"], "reprot: no such command, did you mean report?"),
         (modescope.main, ["run", "nonsense"], "nonsense: "),
-        (claims.main, ["view-contigous"], "did you mean view-contiguous"),
+        (claims.main, ["view-contigous"], "view-contigous"),
+        (claims.main, ["dispatch-cost", "--quick"], "--quick: "),
         (selfcheck.main, ["--only", "speed"], "--only speed: "),
         (selfcheck.main, ["--device", "tpu"], "device=tpu: "),
     ],

@@ -11,7 +11,6 @@ from tests.helpers.studies import (
     ROUNDS_OF_CLOCKS,
     cpu_clocks,
     cuda_clocks,
-    not_measured,
     record,
     training,
 )
@@ -109,7 +108,7 @@ def cpu_passes() -> Sequence[Record]:
     ]  # fmt: skip
 
 
-def cuda_passes(**columns: Any) -> Sequence[Record]:
+def cuda_passes() -> Sequence[Record]:
     """Six modes on a GPU: fusion helps the device, graphs take the launches off the host.
 
     Of a pool 2 MiB are held between calls.
@@ -138,7 +137,7 @@ def cuda_passes(**columns: Any) -> Sequence[Record]:
                | pool(held, live)
                | (GENERATED if mode in ("compile", "reduce-overhead") else {})
                | {"launch_delay_s": 6e-6}
-               | _small(18e-6) | columns),
+               | _small(18e-6)),
         )
         for mode, (latency_s, host_s, device_s, dispatch_s, kernels, graphs, held)
         in planted.items()
@@ -153,7 +152,7 @@ def trained(weights: int, step: int, saved: int, state: int = 0, **columns: Any)
     return kept | held | {"gradient_bytes": weights, "optimizer_state_bytes": state} | columns
 
 
-def cpu_training(batch: int = 4, **columns: Any) -> Sequence[Record]:
+def cpu_training(batch: int) -> Sequence[Record]:
     """Modes on a CPU: compile helps forward and backward, and nothing helps the optimizer.
 
     Gradients (12 MiB) are more than a step saves and takes besides, up to a batch of some 16.
@@ -174,24 +173,12 @@ def cpu_training(batch: int = 4, **columns: Any) -> Sequence[Record]:
             mode, latency_s * pace, 1200e-6 / latency_s, [part_s * pace for part_s in parts_s],
             first_call_s=15.2 if "compile" in mode else 0.004, spread=0.004,
             **(trained(12 * MIB, step, saved, setup_peak_bytes=90 * MIB,
-                       setup_peak_note="growth of the resident set") | shape | columns),
+                       setup_peak_note="growth of the resident set") | shape),
         ))  # fmt: skip
-    twice = "the compiler skipped CUDA graphs, which a CPU does not have: same code as compile"
-    needs = "graph=true captures a CUDA graph and device=cpu has none; use device=cuda"
-    usual: dict[str, Any] = {
-        "phase": "train",
-        "optimizer": "sgd",
-        "training": "{}",
-        "grad": "enabled",
-    }
-    return [
-        *rows,
-        training("reduce-overhead", in_effect=False, in_effect_note=twice, **(shape | columns)),
-        not_measured("cuda-graph", "skipped", needs, **(usual | shape | columns)),
-    ]
+    return rows
 
 
-def cuda_training(**columns: Any) -> Sequence[Record]:
+def cuda_training() -> Sequence[Record]:
     """Modes on a GPU with AdamW; a step in a graph cannot be taken apart, fp16 has a scaler."""
     planted: dict[str, Any] = {  # latency, host, device, parts, saved, taken beyond the gradients
         "eager": (610e-6, 590e-6, 240e-6, (170e-6, 260e-6, 210e-6), 90 * MIB, 30 * MIB),
@@ -210,6 +197,6 @@ def cuda_training(**columns: Any) -> Sequence[Record]:
                | profiled(120, device_s * 0.95, launches=1 if graphs else 120)
                | trained(64 * MIB, step, saved, state=128 * MIB)
                | pool(160 * MIB if graphs else 0, 64 * MIB if graphs else 0)
-               | {"optimizer": "adamw", "training": '{"optimizer":"adamw"}'} | columns),
+               | {"optimizer": "adamw", "training": '{"optimizer":"adamw"}'}),
         ))  # fmt: skip
     return rows

@@ -6,7 +6,6 @@ A new file needs no entry here; a new room is a name in `ROOMS`.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
@@ -32,8 +31,6 @@ ROOMS = (
 
 SHARED = {"bench.records", "bench.stats", "bench.summary", "bench.text"}
 """All that analysis knows of bench."""
-
-LOOSE_FILES_MAX = 7
 
 TOPS = ("bench", "analysis", "models")
 """Folders of modules."""
@@ -111,8 +108,3 @@ def broken(names: Mapping[str, set[str]]) -> Iterator[str]:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
         yield f"imports in a circle: {' -> '.join(error.args[1])}"
-    files = (name for name in names if name.count(".") == 1 and name not in ROOMS)
-    loose = Counter(name.partition(".")[0] for name in files)
-    for top in ("bench", "analysis"):
-        if loose[top] > LOOSE_FILES_MAX:
-            yield f"{top}/ has {loose[top]} loose files, allowed are {LOOSE_FILES_MAX}"

@@ -18,11 +18,6 @@ from modescope.bench.devices.devices import Mark, Step
 Scale = Callable[[], float]
 
 
-def constant() -> float:
-    """The scale of a step without noise."""
-    return 1.0
-
-
 @dataclass(frozen=True)
 class SimulatedMark:
     """The moment at which the device reaches a point of its queue."""
@@ -31,11 +26,9 @@ class SimulatedMark:
     at_s: float
 
     def reached(self) -> bool:
-        """See `Mark`."""
         return self.device.now_s >= self.at_s
 
     def seconds_since(self, earlier: Mark) -> float:
-        """See `Mark`."""
         assert isinstance(earlier, SimulatedMark)
         assert self.reached(), "the device has not reached this mark yet"
         return self.at_s - earlier.at_s
@@ -68,8 +61,8 @@ class SimulatedDevice:
         self.now_s = 0.0
         self.holds_s: list[float] = []
         self._pending_ends_s: deque[float] = deque()
-        self._depth, self._read_cost_s, self._slowdown = depth, read_cost_s, slowdown
-        self._mark_s = mark_s
+        self._depth, self._read_cost_s, self._mark_s = depth, read_cost_s, mark_s
+        self._slowdown = slowdown
 
     def _read_clock(self) -> float:
         self.now_s += self._read_cost_s
@@ -80,26 +73,21 @@ class SimulatedDevice:
         self._pending_ends_s.clear()
 
     def hold(self, seconds: float) -> None:
-        """See `Device`."""
         self.holds_s.append(seconds)
         self.launch(0.0, seconds)
 
     def mark(self) -> Mark:
-        """See `Device`."""
         if self._mark_s:
             self.launch(0.0, self._mark_s)
         return SimulatedMark(self, max(self.now_s, self._queue_end_s()))
 
     def clock_hz(self) -> float | None:
-        """See `Hardware`: CLOCK_HZ ÷ slowdown; None without a queue."""
         return self.CLOCK_HZ / self._slowdown(self.now_s) if self.queues else None
 
     def slowdowns(self) -> Mapping[str, int] | None:
-        """See `Observable`: unknown."""
         return None
 
     def other_processes(self) -> int | None:
-        """See `Observable`: unknown."""
         return None
 
     def launch(self, host_s: float, device_s: float) -> None:
@@ -122,7 +110,9 @@ class SimulatedDevice:
         return self._pending_ends_s[-1] if self._pending_ends_s else self.now_s
 
 
-def step(device: SimulatedDevice, *launches: tuple[float, float], scale: Scale = constant) -> Step:
+def step(
+    device: SimulatedDevice, *launches: tuple[float, float], scale: Scale = lambda: 1.0
+) -> Step:
     """A step of (host_s, device_s) launches; each call multiplies all times by a new `scale()`."""
 
     def call() -> None:

@@ -18,14 +18,13 @@ Built = tuple[nn.Module, tuple[Tensor] | dict[str, Tensor]]
 class Layer(nn.Module):
     """A linear layer; `first` is called before it."""
 
-    def __init__(self, first: Callable[[], object] | None = None) -> None:
+    def __init__(self, first: Callable[[], object] = lambda: None) -> None:
         super().__init__()
         self.linear = nn.Linear(WIDTH, WIDTH)
         self.first = first
 
     def forward(self, x: Tensor) -> Any:
-        if self.first is not None:
-            self.first()
+        self.first()
         return self.linear(x)
 
 
@@ -36,56 +35,47 @@ class WrongWhenCompiled(Layer):
         return super().forward(x) * (1.5 if torch.compiler.is_compiling() else 1.0)
 
 
-def example(batch: int = 2) -> Tensor:
-    return torch.randn(batch, WIDTH)
-
-
 def positional(batch: int = 2) -> Built:
-    return Layer(), (example(batch),)
+    return Layer(), (torch.randn(batch, WIDTH),)
 
 
 def keyword() -> Built:
-    return Layer(), {"x": example()}
-
-
-def talkative() -> Built:
-    return Layer(lambda: print("hello from forward")), (example(),)
+    return Layer(), {"x": torch.randn(2, WIDTH)}
 
 
 def wrong_when_compiled() -> Built:
-    return WrongWhenCompiled(), (example(),)
-
-
-def aborting() -> Built:
-    return Layer(os.abort), (example(),)
+    return WrongWhenCompiled(), (torch.randn(2, WIDTH),)
 
 
 def aborting_while_built() -> Built:
     os.abort()
 
 
-def aborting_under_a_profiler() -> Built:
-    def abort_if_watched() -> None:
-        if torch._C._autograd._profiler_enabled():
-            os.abort()
-
-    return Layer(abort_if_watched), (example(),)
-
-
-def sleeping() -> Built:
-    return Layer(lambda: time.sleep(600)), (example(),)
-
-
-def gigantic() -> Built:
-    return Layer(lambda: torch.ones(2**50)), (example(),)
-
-
-def raising() -> Built:
-    def complain() -> None:
-        raise RuntimeError("not today")
-
-    return Layer(complain), (example(),)
-
-
 def nothing() -> None:
     return None
+
+
+def building(first: Callable[[], object]) -> Callable[[], Built]:
+    """A function that builds a layer before which `first` is called."""
+
+    def build() -> Built:
+        return Layer(first), (torch.randn(2, WIDTH),)
+
+    return build
+
+
+def abort_under_a_profiler() -> None:
+    if torch._C._autograd._profiler_enabled():
+        os.abort()
+
+
+def complain() -> None:
+    raise RuntimeError("not today")
+
+
+talkative = building(lambda: print("hello from forward"))
+aborting = building(os.abort)
+aborting_under_a_profiler = building(abort_under_a_profiler)
+sleeping = building(lambda: time.sleep(600))
+gigantic = building(lambda: torch.ones(2**50))
+raising = building(complain)

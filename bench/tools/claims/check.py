@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +19,13 @@ from modescope.bench.tools.claims import (
     autograd,
     compiled_speed,
     compiler,
-    cpp_library,
     cuda,
     custom_ops,
     dispatch,
     dispatch_cost,
     views,
 )
-from modescope.bench.tools.claims.claim import Answer, Claim, Numbers, undecided, written
+from modescope.bench.tools.claims.claim import Answer, Claim, Numbers, show, undecided
 
 MODULES = (views, dispatch, dispatch_cost, autograd, compiler, compiled_speed, custom_ops, cuda)
 """Files of claims, in the order of the page."""
@@ -79,7 +77,7 @@ def number_rows(claim: str, numbers: Numbers) -> list[NumberRow]:
             number, low, high = value.value, value.low, value.high
         elif isinstance(value, int | float) and not isinstance(value, bool):
             number = float(value)
-        rows.append(NumberRow(claim, label, number, low, high, written(value)))
+        rows.append(NumberRow(claim, label, number, low, high, show(value)))
     return rows
 
 
@@ -88,26 +86,15 @@ def place(claim: Claim, device: str) -> str | None:
     return next((each for each in (device, "cpu") if each.partition(":")[0] in claim.needs), None)
 
 
-def lacking(claim: Claim, device: str) -> str | None:
-    """What the machine lacks for the claim, where `device` was asked for; None: nothing."""
-    where = place(claim, device)
-    if where is None:
-        return "no GPU: torch finds no CUDA device here"
-    compiles = "compiler" in claim.needs or ("inductor" in claim.needs and where == "cpu")
-    command = cpp_library.compiler_command()[0]
-    if compiles and not shutil.which(command):
-        return f"no C++ compiler: there is no program {command!r}; install g++, or set CXX"
-    return None
-
-
 def check(claim: Claim, device: str, log: Path) -> tuple[ClaimRow, list[NumberRow]]:
     """Tests the claim on `device` if it speaks of that, else on the CPU, then runs its snippet.
 
     Each has a process of its own, whose output is added to `log`. One that fails is a status.
     """
-    if missing := lacking(claim, device):
-        return _row(claim, undecided(missing, {}), SKIPPED, missing), []
     where, begin = place(claim, device), time.monotonic()
+    if where is None:
+        missing = "no GPU: torch finds no CUDA device here"
+        return _row(claim, undecided(missing, {}), SKIPPED, missing), []
     outcome = _call("observe", claim, log, where)
     seconds = time.monotonic() - begin
     snippet = _call("run_snippet", claim, log)
@@ -129,7 +116,7 @@ def _row(claim: Claim, answer: Answer, *run: Any) -> ClaimRow:
 
 
 def _call(function: str, claim: Claim, log: Path, *more: Any) -> isolation.Outcome:
-    """In a process whose compiler caches are empty."""
+    """In a process whose compiler caches are empty if Inductor is tested."""
     with isolation.compiler_caches("cold" if "inductor" in claim.needs else "warm") as variables:
         name = f"{__name__}:{function}"
         return isolation.call(

@@ -105,26 +105,26 @@ def claim(
     Its docstring is the method and, from a paragraph on that begins with an import, the snippet.
     """
 
-    def made(check: Callable[[Hardware], Answer]) -> Claim:
+    def decorate(check: Callable[[Hardware], Answer]) -> Claim:
         method, snippet = re.split(r"\n\n(?=import )", inspect.getdoc(check) or "")
         id, method = check.__name__.replace("_", "-"), " ".join(method.split())
         return Claim(id, statement, source, needs, check, method, snippet)
 
-    return made
+    return decorate
 
 
 def say(numbers: Numbers) -> str:
     """`label: value` of each."""
-    return ", ".join(f"{label}: {written(value)}" for label, value in numbers.items())
+    return ", ".join(f"{label}: {show(value)}" for label, value in numbers.items())
 
 
-def written(value: object) -> str:
+def show(value: object) -> str:
     """`4,096`, `1.063 [1.05, 1.07]`, `yes`, or the text itself."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Estimate):
         if value.low is None or value.high is None:
-            return written(value.value)
+            return show(value.value)
         return f"{value.value:.4g} [{value.low:.4g}, {value.high:.4g}]"
     if isinstance(value, int | float):
         return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"

@@ -27,18 +27,15 @@ from modescope.bench.tools.claims.claim import (
 from modescope.bench.tools.claims.measuring import STEADY_CALLS, speedup, work_of
 
 
-def documented() -> nn.Module:
-    """The network of 003 §9.6."""
+def _network_of_the_document() -> nn.Module:  # 003 §9.6
     return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024))
 
 
-def many_small() -> nn.Module:
-    """Twenty layers of 256."""
+def _small_layers() -> nn.Module:
     return nn.Sequential(*(each for _ in range(20) for each in (nn.Linear(256, 256), nn.GELU())))
 
 
-def normed() -> nn.Module:
-    """Nothing but generated kernels."""
+def _no_products() -> nn.Module:  # nothing but generated kernels
     return nn.Sequential(nn.LayerNorm(4096), nn.GELU(), nn.Softplus())
 
 
@@ -61,10 +58,10 @@ def compiled_call(name: str, mode: str, device: Hardware) -> tuple[Step, float]:
 
 MODES = ("default", "reduce-overhead", "max-autotune")
 MODELS = {
-    "the document's network, batch 32": (documented, (32, 1024)),
-    "20 layers of 256, batch 8": (many_small, (8, 256)),
-    "the document's network, batch 8192": (documented, (8192, 1024)),
-    "layer norm, GELU and softplus": (normed, (8192, 4096)),
+    "the document's network, batch 32": (_network_of_the_document, (32, 1024)),
+    "20 layers of 256, batch 8": (_small_layers, (8, 256)),
+    "the document's network, batch 8192": (_network_of_the_document, (8192, 1024)),
+    "layer norm, GELU and softplus": (_no_products, (8192, 4096)),
 }
 SMALL = list(MODELS)[:2]
 

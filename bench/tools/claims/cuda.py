@@ -20,7 +20,7 @@ from modescope.bench.tools.claims.measuring import refusal, speedup
 MIB = 2**20
 
 
-def taken(size: int) -> Tensor:
+def allocate(size: int) -> Tensor:
     """A tensor of `size` bytes."""
     return torch.empty(size, dtype=torch.uint8, device="cuda")
 
@@ -48,7 +48,7 @@ def cache_rounding(device: Hardware) -> Answer:
         )
         cuda.empty_cache()
         before = count()
-        tensor = taken(size)
+        tensor = allocate(size)
         numbers[f"for {size:,} bytes"] = given = count() - before
         del tensor
         if given != -(-size // unit) * unit:
@@ -82,12 +82,12 @@ def free_keeps(device: Hardware) -> Answer:
     size, shared = 256 * MIB, 5 * MIB
     cuda.empty_cache()
     empty = cuda.memory_reserved()
-    tensor, driver = taken(size), cuda.mem_get_info()[0]
+    tensor, driver = allocate(size), cuda.mem_get_info()[0]
     del tensor
     kept, early = cuda.memory_reserved() - empty, cuda.mem_get_info()[0] - driver
     cuda.empty_cache()
     left, late = cuda.memory_reserved() - empty, cuda.mem_get_info()[0] - driver
-    used = [taken(shared).fill_(7) for _ in range(4)][1]
+    used = [allocate(shared).fill_(7) for _ in range(4)][1]
     cuda.empty_cache()
     held = cuda.memory_reserved() - empty
     numbers = {
@@ -129,7 +129,7 @@ def stream_reuse(device: Hardware) -> Answer:
 
     def address_on(stream: CudaStream) -> int:
         with device.on(stream):
-            return taken(32 * MIB).data_ptr()
+            return allocate(32 * MIB).data_ptr()
 
     def work_on(stream: CudaStream) -> Mark:
         with device.on(stream):
@@ -142,7 +142,7 @@ def stream_reuse(device: Hardware) -> Answer:
     busy = not end.reached()
     device.synchronize()
     with device.on(one):
-        used = taken(32 * MIB)
+        used = allocate(32 * MIB)
     recorded, end = used.data_ptr(), work_on(other)
     used.record_stream(other)
     del used
@@ -183,11 +183,11 @@ def fragmentation(device: Hardware) -> Answer:
         ("expandable segments in pieces", slice(None, None, 5), True),
     ):
         with allocator.expandable_segments(expandable):
-            wholes = [taken(200 * MIB) for _ in range(5)]
+            wholes = [allocate(200 * MIB) for _ in range(5)]
             wholes.clear()
-            kept = [taken(40 * MIB) for _ in range(25)][used]
+            kept = [allocate(40 * MIB) for _ in range(25)][used]
             with allocator.limit_reserved(2 * MIB):
-                numbers[f"{name} serves it"] = refusal(lambda: taken(400 * MIB)) is None
+                numbers[f"{name} serves it"] = refusal(lambda: allocate(400 * MIB)) is None
             expands = allocator.expandable_bytes() > 0
             kept.clear()
     whole, pieces, expanded = numbers.values()

@@ -153,11 +153,11 @@ def custom_op_autograd(device: Hardware) -> Answer:
 
     clip.register_fake(torch.empty_like)
     clip.register_autograd(lambda ctx, grad: grad * ctx.saved, setup_context=save)
-    eager = _trained(lambda x: x * scale(x).detach(), _itself)
+    eager = _train(lambda x: x * scale(x).detach())
     numbers: dict[str, object] = {}
-    for how, compile_ in (("eager", _itself), ("compiled", torch.compile(fullgraph=True))):
+    for how in ("eager", "compiled"):
         try:
-            numbers[how] = (_trained(clip, compile_) - eager).abs().max().item()
+            numbers[how] = (_train(clip, how == "compiled") - eager).abs().max().item()
         except Exception as error:
             numbers[how] = one_line(error)
     if not all(isinstance(off, float) and off <= 1e-5 for off in numbers.values()):
@@ -168,19 +168,19 @@ def custom_op_autograd(device: Hardware) -> Answer:
     return holds("it trains as torch's own operators do", numbers, limits)
 
 
-def _itself(step: Operator) -> Operator:
-    return step
-
-
-def _trained(op: Operator, compile_: Callable[[Operator], Operator]) -> Tensor:
+def _train(op: Operator, compiled: bool = False) -> Tensor:
     """Weights of a layer before the operator after five steps of SGD."""
     torch.compiler.reset()
     torch.manual_seed(0)
     layer, x = nn.Linear(8, 8), torch.randn(4, 8)
-    forward = compile_(lambda x: op(layer(x)))
+
+    def forward(x: Tensor) -> Tensor:
+        return op(layer(x))
+
+    step = torch.compile(forward, fullgraph=True) if compiled else forward
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for _ in range(5):
         optimizer.zero_grad()
-        (forward(x) - 1).square().mean().backward()
+        (step(x) - 1).square().mean().backward()
         optimizer.step()
     return layer.weight.detach().clone()

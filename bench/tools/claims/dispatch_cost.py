@@ -22,7 +22,7 @@ from modescope.bench.timing.timers import host
 from modescope.bench.tools.claims import cpp_library
 from modescope.bench.tools.claims.claim import Answer, claim, in_range, refuted, side, undecided
 from modescope.bench.tools.claims.dispatch import Dispatched
-from modescope.bench.tools.claims.measuring import calls, converted, refusal, speedup
+from modescope.bench.tools.claims.measuring import calls, convert, refusal, speedup
 
 
 @claim("a dispatch costs 1 to 5 µs", "002 The Python ↔ C++ ↔ CUDA boundary", "cpu cuda clock")
@@ -47,7 +47,7 @@ def dispatch_cost(device: Hardware) -> Answer:
             for code, call in calls(*codes, x=torch.ones_like(w) * w, w=w).items():
                 whole = _host_us(call, device)
                 label = f"µs on the host, {code}, {mode.__name__}"
-                times_us[label] = converted(whole, lambda us: us - empty_us)
+                times_us[label] = convert(whole, lambda us: us - empty_us)
     return in_range(times_us, 1, 5)
 
 
@@ -161,7 +161,7 @@ def inference_vs_no_grad(device: Hardware) -> Answer:
         return w
 
     product = partial(torch.mm, torch.rand(96, 256))
-    gain = _saved(product, Parameter(torch.rand(256, 256)), device)
+    gain = _saving(product, Parameter(torch.rand(256, 256)), device)
     large = {"% saved of a large product": gain}
     if side(gain, -100, 2) == "above":
         return refuted("the gain does not vanish for a large product", large)
@@ -169,18 +169,18 @@ def inference_vs_no_grad(device: Hardware) -> Answer:
         return undecided("the gain may not vanish for a large product", large)
     # These take 99 % of their time or more on two elements, too; the product takes 5 %.
     small = {
-        "% saved of eight small layers": _saved(layers, Parameter(torch.rand(8, 8)), device),
-        "% saved of 50 pointwise operators": _saved(pointwise, Parameter(torch.rand(64)), device),
-        "% saved of 50 views": _saved(views, Parameter(torch.rand(64)), device),
+        "% saved of eight small layers": _saving(layers, Parameter(torch.rand(8, 8)), device),
+        "% saved of 50 pointwise operators": _saving(pointwise, Parameter(torch.rand(64)), device),
+        "% saved of 50 views": _saving(views, Parameter(torch.rand(64)), device),
     }
     return in_range(small, 5, 15, large)
 
 
-def _saved(step: Callable[[Tensor], Tensor], w: Tensor, device: Hardware) -> Estimate:
+def _saving(step: Callable[[Tensor], Tensor], w: Tensor, device: Hardware) -> Estimate:
     def within(mode: Callable[[], AbstractContextManager[object]]) -> None:
         with mode():
             step(w)
 
     fast, slow = partial(within, torch.inference_mode), partial(within, torch.no_grad)
     ratio = speedup(fast, slow, device, [w], 8.0)  # some save little more than 5 %
-    return converted(ratio, lambda ratio: 100 * (1 - 1 / ratio))
+    return convert(ratio, lambda ratio: 100 * (1 - 1 / ratio))

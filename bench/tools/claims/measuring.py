@@ -72,7 +72,7 @@ def speedup(
     return ratio
 
 
-def converted(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
+def convert(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
     """The estimate in another unit; `function` grows."""
     ends = (None if end is None else function(end) for end in (estimate.low, estimate.high))
     return Estimate(function(estimate.value), *ends)

@@ -66,7 +66,6 @@ class CheckRow:
     found: str  # the result, or why there is none
     accepted: str = ""
     holds: bool | None = None
-    value: float | None = None  # the number that decides, if there is a single one
 
 
 Check = Callable[[Setting], Iterator[CheckRow]]
@@ -85,8 +84,8 @@ def limit_wrong(
 ) -> CheckRow:
     """A row that holds if not more trials went wrong than chance allows at that `share`."""
     allowed = most(trials, share)
-    found, value = f"{wrong} of {trials}{detail}", wrong / trials
-    return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed, value)
+    found = f"{wrong} of {trials}{detail}"
+    return CheckRow(check, condition, found, f"at most {allowed}", wrong <= allowed)
 
 
 def require_right(
@@ -94,8 +93,8 @@ def require_right(
 ) -> CheckRow:
     """A row that holds if as many trials were right as chance allows at DETECTED."""
     needed = trials - most(trials, 1 - DETECTED)
-    found, value = f"{right} of {trials}{detail}", right / trials
-    return CheckRow(check, condition, found, f"at least {needed}", right >= needed, value)
+    found = f"{right} of {trials}{detail}"
+    return CheckRow(check, condition, found, f"at least {needed}", right >= needed)
 
 
 def percent(share: float) -> str:

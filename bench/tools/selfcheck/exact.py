@@ -7,7 +7,6 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from statistics import median
 
 import numpy as np
@@ -30,8 +29,7 @@ from modescope.bench.timing.timers import (
     reading_cost,
 )
 from modescope.bench.tools.selfcheck.check import NEEDS_GPU, CheckRow, Setting, percent
-from modescope.bench.tools.selfcheck.corunners import CONDITIONS
-from modescope.bench.tools.selfcheck.workloads import build, call_s, delay
+from modescope.bench.tools.selfcheck.workloads import CONDITIONS, build, call_s, delay
 
 Timer = Callable[[Step, Device, int], Timing]
 
@@ -77,7 +75,6 @@ def _delay_row(setting: Setting, condition: str, delay_s: float) -> CheckRow:
         found=f"{off_s * 1e6:+.2f} µs",
         accepted=f"within {allowed_s * 1e6:g} µs",
         holds=abs(off_s) <= allowed_s,
-        value=off_s / delay_s,
     )
 
 
@@ -99,7 +96,6 @@ def planted_spins(setting: Setting) -> Iterator[CheckRow]:
         found=f"R² {determined:.6f}, largest error {left.max() * 1e6:.2f} µs",
         accepted="R² at least 0.9999, error at most 1 % or 2 µs",
         holds=determined >= 0.9999 and inside,
-        value=determined,
     )
 
 
@@ -145,7 +141,6 @@ def separation_rows(
                 found=f"{(read_s - plain_s) * 1e6:+.2f} µs",
                 accepted=f"{truth_s * 1e6:g} ± {within_s * 1e6:.2g} µs",
                 holds=abs(read_s - plain_s - truth_s) <= within_s,
-                value=read_s - plain_s,
             )
 
 
@@ -175,7 +170,6 @@ def _agreement(check: str, condition: str, ratio: float, within: float) -> Check
         found=f"{ratio:.3f}",
         accepted=f"within {percent(within)} of 1",
         holds=abs(ratio - 1) <= within,
-        value=ratio,
     )
 
 
@@ -212,13 +206,6 @@ def ours_over_theirs(step: Step, call_s: float, device: Device, turns: int, seed
     return ratio.value
 
 
-def why_no_triton(device: Device) -> str | None:
-    """Why triton.testing cannot be used here; None if it can."""
-    if device.type != "cuda":
-        return NEEDS_GPU
-    return None if find_spec("triton") else "needs triton, which is not installed"
-
-
 def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     """A large matrix product by triton.testing, which keeps the GPU busy as device_s does.
 
@@ -226,9 +213,8 @@ def triton_bench(setting: Setting) -> Iterator[CheckRow]:
     longer a harness keeps it busy without a pause.
     """
     device = setting.device
-    missing = why_no_triton(device)
-    if missing:
-        yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", missing)
+    if not device.queues:
+        yield CheckRow("device_s ÷ triton.testing.do_bench", "GPU", NEEDS_GPU)
         return
     testing = importlib.import_module("triton.testing")
     a, b = torch.zeros(2, SIDE, SIDE, device=device.torch_device, dtype=torch.bfloat16)

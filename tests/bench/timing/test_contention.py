@@ -13,7 +13,7 @@ from modescope.bench.records.columns import Contention
 from modescope.bench.stats.diagnostics import contended
 from modescope.bench.timing import contention
 from modescope.bench.timing.contention import Counters, between
-from modescope.bench.tools.selfcheck.corunners import co_runners
+from modescope.bench.tools.selfcheck.workloads import co_runners
 from tests.helpers.system_files import machine
 
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -1,36 +1,13 @@
-"""Command lines of the tools: errors and exit statuses."""
+"""What ends a tool's command is a line and an exit status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from modescope.bench.records.errors import UsageError
-from modescope.bench.tools.cli import ToolParser, check_folder, command
-
-
-def test_a_parser_raises_usage_error() -> None:
-    parser = ToolParser("python -m bench.tool", "What it does.")
-    parser.add_argument("--trials", type=int)
-    for words in (["--trials", "x"], ["--trails", "1"], ["--tri", "1"]):  # no abbreviations
-        with pytest.raises(UsageError, match=r"; python -m bench\.tool --help lists the options$"):
-            parser.parse_args(words)
-
-
-def test_a_results_folder_is_created_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(2):
-        check_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "a" / "b").is_dir()
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"^--results-dir: .*/file/b: Not a directory"):
-        check_folder(tmp_path / "file" / "b")
-    monkeypatch.setattr("os.access", lambda path, mode: False)  # tests may run as root
-    with pytest.raises(UsageError, match=f"^--results-dir: {tmp_path} cannot be written"):
-        check_folder(tmp_path)
+from modescope.bench.tools.cli import command
 
 
 @pytest.mark.parametrize(
@@ -38,10 +15,11 @@ def test_a_results_folder_is_created_or_refused(
     [
         (None, 2, "", ""),
         (UsageError("--only x: allowed is y"), 2, "", "error: --only x: allowed is y\n"),
+        (NotADirectoryError(20, "Not a directory", "a/b"), 2, "", "error: a/b: Not a directory\n"),
         (KeyboardInterrupt(), 130, "stopped\n", ""),
     ],
 )
-def test_a_usage_error_ends_a_command_with_a_line_and_a_status(
+def test_a_command_ends_with_a_line_and_a_status(
     raised: BaseException | None, status: int, out: str, err: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

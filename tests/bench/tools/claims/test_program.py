@@ -12,67 +12,45 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from modescope.bench import claims
 from modescope.bench.sweep import isolation
-from modescope.bench.tools.claims import __main__ as program
-from modescope.bench.tools.claims import page
-from modescope.bench.tools.claims.check import CLAIMS, SKIPPED, ClaimRow, NumberRow, lacking
-from modescope.bench.tools.claims.claim import HOLDS, REFUTED, UNDECIDED
-from tests.helpers.paths import ROOT
+from modescope.bench.tools.claims.check import CLAIMS, SKIPPED, ClaimRow, NumberRow
+from modescope.bench.tools.claims.claim import REFUTED, UNDECIDED
+from tests.helpers.paths import REFERENCE
 
 QUICK = {id for id, claim in CLAIMS.items() if not claim.slow}
 TIMED = [
     id for id, claim in CLAIMS.items() if claim.needs.startswith("cpu") and "clock" in claim.needs
 ]
-REFERENCE = ROOT / "results/reference/amd-epyc-2-cores/claims"
-
-
-ROW = ClaimRow(
-    claim="view-contiguous",
-    statement="`.view` can only be called on contiguous tensors",
-    verdict=HOLDS,
-    because="all were refused",
-    limits=(),
-    counter_example=None,
-    status="ok",
-    reason=None,
-    tested_on="cpu",
-    printed="True\n",
-    seconds=0.1,
-)
+PUBLISHED = REFERENCE / "amd-epyc-avx2-2-cores" / "claims"
 
 
 def run(folder: Path, *words: str) -> tuple[int, str]:
     """Exit status and what was printed."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        status = program.main([*words, f"--results-dir={folder}"])
+        status = claims.main([*words, f"--results-dir={folder}"])
     return status, out.getvalue()
 
 
-def verdicts(folder: Path) -> dict[str, dict[str, Any]]:
-    """Rows of claims by id."""
+def rows_in(folder: Path) -> list[dict[str, Any]]:
     (file,) = folder.glob("*.parquet")
-    return {each["claim"]: each for each in pq.read_table(file).to_pylist() if each["verdict"]}
+    return list(pq.read_table(file).to_pylist())
+
+
+def by_claim(folder: Path) -> dict[str, dict[str, Any]]:
+    return {row["claim"]: row for row in rows_in(folder) if row["verdict"]}
 
 
 @pytest.mark.full
-def test_all_that_this_machine_can_decide_is_decided_as_on_the_published_page(
-    tmp_path: Path,
-) -> None:
-    """Without waiting for clocks and compilers."""
+def test_a_run_says_and_prints_what_the_published_page_does(tmp_path: Path) -> None:
+    """Of all that waits for no clock and no compiler."""
     assert run(tmp_path, "--quick")[0] == 0
-    folder = tmp_path / "claims"
-    assert sorted(path.suffix for path in folder.iterdir()) == [".md", ".parquet", ".txt"]
-    here = verdicts(folder)
+    here, there = by_claim(tmp_path / "claims"), by_claim(PUBLISHED)
     assert set(here) == QUICK
     undecided = {id for id, each in here.items() if each["verdict"] == UNDECIDED}
     assert undecided == {id for id, each in here.items() if each["status"] == SKIPPED}
-    (file,) = folder.glob("*.parquet")
-    (offset,) = [each for each in pq.read_table(file).to_pylist() if each["label"] == "offset"]
-    assert (offset["claim"], offset["number"], offset["verdict"]) == ("permute-exercise", 0, None)
-    (published,) = REFERENCE.glob("*.md")
-    same_torch = f", torch {torch.__version__.partition('+')[0]}" in published.read_text("utf-8")
-    run_here = [id for id in here if same_torch and here[id]["status"] != SKIPPED]
-    there = verdicts(REFERENCE)
+    same_torch = there["view-dtype"]["torch_version"].partition("+")[0] in torch.__version__
+    run_here = [id for id in here if same_torch and id not in undecided]
     for name in ("statement", "verdict", "printed"):
         assert {id: here[id][name] for id in run_here} == {id: there[id][name] for id in run_here}
 
@@ -80,8 +58,6 @@ def test_all_that_this_machine_can_decide_is_decided_as_on_the_published_page(
 @pytest.mark.full
 @pytest.mark.parametrize("id", TIMED)
 def test_a_timed_snippet_says_what_does_not_differ_from_run_to_run(id: str) -> None:
-    if missing := lacking(CLAIMS[id], "cpu"):
-        pytest.skip(missing)
     snippet = "modescope.bench.tools.claims.check:run_snippet"
     lines = isolation.call(snippet, id, timeout_s=120).value.splitlines()
     assert lines
@@ -98,65 +74,47 @@ def test_the_list_runs_nothing(tmp_path: Path) -> None:
         assert {line.split()[0] for line in printed.splitlines()[1:]} == expected
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("changes", "status"),
-    [
-        ({}, 0),
-        ({"status": SKIPPED, "reason": "no GPU", "verdict": UNDECIDED}, 0),
-        ({"status": "crashed", "reason": "it broke", "verdict": UNDECIDED}, 1),
-        (None, 130),  # Ctrl-C
-    ],
+VIEW = ClaimRow(
+    claim="view-contiguous",
+    statement="`.view` can only be called on contiguous tensors",
+    verdict=REFUTED,
+    because="`x.T` was accepted",
+    limits=("none_of_it",),
+    counter_example="x.T.view(<shape>) is a view",
+    status="ok",
+    reason=None,
+    tested_on="cpu",
+    printed="True\n",
+    seconds=0.1,
 )
-def test_what_is_done_is_kept_and_the_exit_status_tells_whether_something_failed(
-    changes: dict[str, Any] | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+DTYPE = replace(VIEW, claim="view-dtype", verdict=UNDECIDED, because="it broke", printed=None)
+NUMBER = NumberRow("view-contiguous", "a | refusal", 2.0, None, None, "size < stride")
+
+
+@pytest.mark.parametrize(("ended", "status"), [(SKIPPED, 0), ("crashed", 1)])
+def test_answers_become_a_page_and_rows(
+    ended: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = iter(
-        [ROW, *([] if changes is None else [replace(ROW, claim="view-dtype", **changes)])]
-    )
-
-    def check(*_: object) -> tuple[ClaimRow, list[Any]]:
-        for each in coming:
-            return each, []
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(program, "check", check)
-    assert run(tmp_path, "view-contiguous", "view-dtype")[0] == status
-    assert next(iter(verdicts(tmp_path / "claims"))) == "view-contiguous"
-
-
-# The page
-
-NUMBERS = [
-    NumberRow("view-contiguous", "a | refusal", None, None, None, "size < stride"),
-    NumberRow("permute-exercise", "offset", 0.0, None, None, "0"),
-]
-ROWS = [
-    replace(
-        ROW,
-        verdict=REFUTED,
-        because="`x.T` was accepted",
-        counter_example="x.T.view(<shape>) is a view",
-        limits=("none_of_it",),
-    ),
-    replace(
-        ROW,
-        claim="permute-exercise",
-        verdict=UNDECIDED,
-        because="no GPU",
-        printed=None,
-        status="crashed",
-        reason="it broke",
-    ),
-]
-
-
-def test_the_page_shows_every_claim_with_all_that_belongs_to_it() -> None:
-    text = page.page(["a CPU", "`python -m bench.claims`"], ROWS, NUMBERS)
+    """The exit status says whether a test failed."""
+    coming = iter([(VIEW, [NUMBER]), (replace(DTYPE, status=ended, reason="why"), [])])
+    monkeypatch.setattr(claims, "check", lambda *_: next(coming))
+    words = ("view-contiguous", "view-dtype", "--device=cpu")
+    found, printed = run(tmp_path, *words)
+    assert found == status
+    assert ("view-dtype: crashed, why" in printed) is bool(status)
+    folder = tmp_path / "claims"
+    view, dtype, number = rows_in(folder)
+    assert (view["limits"], view["seconds"], dtype["status"]) == (["none_of_it"], 0.1, ended)
+    assert (view["label"], number["label"], number["verdict"]) == (None, "a | refusal", None)
+    assert (number["number"], number["low"]) == (2.0, None)
+    for row in (view, number):
+        assert (row["torch_version"], row["threads"]) == (torch.__version__, 1)
+        assert " ".join(words) in row["command"]
+    (file,) = folder.glob("*.md")
+    text = file.read_text(encoding="utf-8")
     for part in (
+        f", torch {torch.__version__}, Python ",
         "0 hold, 0 within limits, 1 are refuted, 1 undecided here",
-        "- permute-exercise: crashed, it broke",
-        "\n| claim | verdict | statement | what this machine says |\n|---|---|---|---|\n"
         "| [view-contiguous](#view-contiguous) | refuted | `.view` can",
         "**Refuted**: `x.T` was accepted",
         "- counter-example: x.T.view(&lt;shape&gt;) is a view",
@@ -170,4 +128,4 @@ def test_the_page_shows_every_claim_with_all_that_belongs_to_it() -> None:
     ):
         assert part in text
     sections = text.split("\n## ")
-    assert ["offset" in section for section in sections] == [False, False, True, False]
+    assert ["refusal" in section for section in sections] == [False, True, False, False]
